@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             ".google.protobuf.StringValue",
             "crate::proto::quantity_text::QuantityText",
         )
+        .extern_path(".google.rpc.Status", "crate::proto::rpc_status::RpcStatus")
         .build_client(cfg!(feature = "client"))
         // See `stubs`.
         .build_server(false)
@@ -67,8 +68,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .register_descriptors(&encoded)?
         .btree_map(["."])
         .ignore_unknown_fields()
-        // Kubernetes writes it in a way of its own.
-        .exclude([".evenkeel.v1.Volume", ".evenkeel.v1.IntOrString"])
+        // Kubernetes writes the first two in a way of its own. An answer of a stream may have
+        // details of any type.
+        .exclude([
+            ".evenkeel.v1.Volume",
+            ".evenkeel.v1.IntOrString",
+            ".evenkeel.v1.DecideResponse",
+        ])
         .build(&[".evenkeel.v1"])?;
     Ok(())
 }

@@ -145,7 +145,7 @@ struct Answer {
     #[prost(bytes = "bytes", tag = "2")]
     filter: Bytes,
     #[prost(message, optional, tag = "5")]
-    error: Option<v1::QuestionError>,
+    error: Option<v1::RpcStatus>,
 }
 
 /// A call under way, which returns its id.

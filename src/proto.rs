@@ -11,6 +11,7 @@ mod json;
 mod quantity_text;
 #[cfg(feature = "server")]
 pub mod received;
+mod rpc_status;
 mod volume;
 pub(crate) mod wire;
 
@@ -24,6 +25,7 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/evenkeel.v1.SpreadService.rs"));
 
     pub use super::quantity_text::QuantityText as Quantity;
+    pub use super::rpc_status::RpcStatus;
 
     /// The protocol's descriptor set, for reflection and for clients that
     /// read it from a file.

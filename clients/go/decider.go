@@ -10,8 +10,6 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	evenkeelv1 "evenkeel.dev/client/v1"
@@ -251,18 +249,11 @@ func (d *Decider) converse(step *evenkeelv1.DecideRequest, pause *pause) error {
 }
 
 // refusal is the error with which a call would have ended.
-func refusal(refused *evenkeelv1.QuestionError) error {
+func refusal(refused *rpcstatus.Status) error {
 	if refused == nil {
 		return nil
 	}
-	answered := &rpcstatus.Status{Code: refused.GetCode(), Message: refused.GetMessage()}
-	for _, bytes := range refused.GetDetails() {
-		detail := &anypb.Any{}
-		if proto.Unmarshal(bytes, detail) == nil {
-			answered.Details = append(answered.Details, detail)
-		}
-	}
-	return status.ErrorProto(answered)
+	return status.ErrorProto(refused)
 }
 
 // reask has the questions asked again that a stream has left without an answer, or tells why

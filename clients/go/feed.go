@@ -3,6 +3,7 @@ package evenkeel
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -39,9 +40,9 @@ type FeedOptions struct {
 	// Silence is how long an acknowledgement may take. 0 means 30 s.
 	Silence time.Duration
 	// OnRefused hears of each change that the server refuses as not valid, which is left
-	// out. May be nil.
+	// out. Nil means that [slog.Default] does.
 	OnRefused func(*evenkeelv1.Change, error)
-	// OnError hears why the feed starts over. May be nil.
+	// OnError hears why the feed starts over. Nil means that [slog.Default] does.
 	OnError func(error)
 }
 
@@ -89,12 +90,18 @@ func NewFeed(client evenkeelv1.SpreadServiceClient, options FeedOptions) *Feed {
 		options.Silence = 30 * time.Second
 	}
 	if options.OnRefused == nil {
-		options.OnRefused = func(*evenkeelv1.Change, error) {}
+		options.OnRefused = logRefused
 	}
 	if options.OnError == nil {
-		options.OnError = func(error) {}
+		options.OnError = func(err error) { slog.Warn("the feed starts over", "error", err) }
 	}
 	return &Feed{client: client, options: options, wake: make(chan struct{}, 1), moved: make(chan struct{})}
+}
+
+func logRefused(change *evenkeelv1.Change, err error) {
+	id := identityOf(change)
+	slog.Error("the feed leaves out what the server refuses",
+		"kind", id.kind, "namespace", id.namespace, "name", id.name, "error", err)
 }
 
 // Send has changes sent, in this order, and does not wait. The messages must not be changed

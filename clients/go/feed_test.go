@@ -3,8 +3,10 @@ package evenkeel_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,9 +83,10 @@ func (s *stage) restart() {
 	s.server = serve(s.t, append(s.flags, "--listen", s.server.address)...)
 }
 
+func invalid() *evenkeelv1.Change { return evenkeel.Change(pod("Not a name", "")) }
+
 func TestFeed(t *testing.T) {
 	stored := func(t *testing.T) []string { return []string{"--state-dir", t.TempDir()} }
-	invalid := func() *evenkeelv1.Change { return evenkeel.Change(pod("Not a name", "")) }
 	for name, test := range map[string]struct {
 		flags func(*testing.T) []string
 		// happen is what happens while changes are sent.
@@ -187,4 +190,47 @@ func TestFeed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a feed without functions of its own leaves out is logged.
+func TestRefusedIsLogged(t *testing.T) {
+	var logged lockedBuffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	server := serve(t, "--listen", "127.0.0.1:0")
+	list := func(context.Context) ([]*evenkeelv1.Change, error) { return nil, nil }
+	feed := evenkeel.NewFeed(dial(t, server.address), evenkeel.FeedOptions{List: list})
+	running, stop := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = feed.Run(running) })
+	t.Cleanup(func() { stop(); ended.Wait() })
+	for range 2 {
+		if _, err := feed.Flush(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		feed.Send(invalid())
+	}
+	if text := logged.String(); !strings.Contains(text, "leaves out what the server refuses") ||
+		!strings.Contains(text, "kind=Pod") {
+		t.Error(text)
+	}
+}
+
+// lockedBuffer is written by a feed while a test reads it.
+type lockedBuffer struct {
+	mutex sync.Mutex
+	text  strings.Builder
+}
+
+func (b *lockedBuffer) Write(bytes []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.Write(bytes)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.String()
 }

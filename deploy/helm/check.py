@@ -49,6 +49,10 @@ REFUSED = [
     ({"settings": {"max-nodes": 0}}, "/settings/max-nodes"),
     ({"settings": {"drain-pause": 5}}, "/settings/drain-pause"),
     ({"settings": {"stale": "never"}}, "/settings/stale"),
+    # The default settings take 35 s to drain.
+    ({"terminationGracePeriodSeconds": 35}, "terminationGracePeriodSeconds of 35"),
+    ({"settings": {"drain-timeout": "1m 30s"}}, "drain-timeout of 1m 30s"),
+    ({"settings": {"drain-pause": "15500 ms"}}, "drain-pause of 15500 ms"),
     # Set by other values, which ports and volumes follow.
     ({"settings": {"listen": "0.0.0.0:1"}}, "listen"),
     ({"prometheusRule": {"runbooks": "docs/operations.md"}}, "/prometheusRule/runbooks"),

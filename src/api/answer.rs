@@ -2,7 +2,7 @@
 //! names from it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
@@ -14,6 +14,13 @@ use crate::spread::{DomainReport, NodeRefusal, Reason, Report};
 /// A count for the wire.
 pub fn count(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// Returns the named nodes that the snapshot does not hold, each once, in their order.
+pub fn unknown_nodes<'n>(names: impl Iterator<Item = &'n str>, nodes: &Nodes) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let unknown = names.filter(|name| nodes.find(name).is_none() && seen.insert(*name));
+    unknown.map(str::to_owned).collect()
 }
 
 /// The candidates of a decision.
@@ -43,13 +50,12 @@ impl<'a> Candidates<'a> {
             };
         };
         let slots: Vec<_> = wire.names.iter().map(|name| nodes.find(name)).collect();
-        let unknown = wire
-            .names
-            .iter()
-            .zip(&slots)
-            .filter(|(_, slot)| slot.is_none());
-        let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
-        let held = (!unknown.is_empty()).then(|| bits(&slots, Option::is_some));
+        let all_known = slots.iter().all(Option::is_some);
+        let unknown = match all_known {
+            true => Vec::new(),
+            false => unknown_nodes(wire.names.iter().map(String::as_str), nodes),
+        };
+        let held = (!all_known).then(|| bits(&slots, Option::is_some));
         Self {
             known: slots.into_iter().flatten().collect(),
             unknown,

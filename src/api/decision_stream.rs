@@ -327,7 +327,7 @@ impl DecisionStream {
             Err(status) => {
                 tell(Err(&status));
                 bytes.int(1, tag.id.cast_signed());
-                // The details encode a google.rpc.Status; the error has the same fields.
+                // The details of a status encode it whole.
                 bytes.item(5, status.details());
             }
         }

@@ -7,6 +7,7 @@ use prost::Message;
 
 use super::answer::{count, defaults_kind};
 use super::error::Error;
+use super::page_token::PageTokens;
 use super::read_your_writes::AskedSnapshot;
 use super::request;
 use super::workload_rank::WorkloadRank;
@@ -32,8 +33,10 @@ pub struct ValidDescription {
     by: By,
     max_domains: usize,
     page_size: usize,
+    /// The last workload of the previous page.
     after: Option<WorkloadRank>,
     lists_pods: bool,
+    tokens: PageTokens,
     limits: Limits,
 }
 
@@ -75,10 +78,20 @@ impl ValidDescription {
         if !wire.topology_key.is_empty() {
             names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
         }
+        let list = v1::DescribeSpreadRequest {
+            page_size: 0,
+            page_token: String::new(),
+            min_revision: 0,
+            epoch: String::new(),
+            max_domains: None,
+            ..wire.clone()
+        };
+        let tokens = PageTokens::new("DescribeSpread", &list);
+        let after = tokens.last(&wire.page_token, &mut faults);
+        let after = after.and_then(WorkloadRank::from_text);
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let page_size = request::page_size(wire.page_size, &mut faults);
-        let after = WorkloadRank::of_token(&wire.page_token, &mut faults);
         let namespace = names::namespace_or_default(&wire.namespace).to_owned();
         let subject = match wire.subject {
             None => DescribeSubject::All((!wire.namespace.is_empty()).then_some(namespace)),
@@ -106,6 +119,7 @@ impl ValidDescription {
             page_size,
             after,
             lists_pods: wire.list_pods,
+            tokens,
             limits: limits.clone(),
         })?)
     }
@@ -202,7 +216,7 @@ impl ValidDescription {
         };
         let seen = seen.map_err(Error::of_aside)?;
         seen.map_err(Error::NoTopologyKey)?;
-        Ok(page.finish())
+        Ok(page.finish(&self.tokens))
     }
 
     /// Puts a workload among the worst, if it is to be listed.
@@ -347,9 +361,9 @@ impl DescriptionPage {
         }
     }
 
-    fn finish(mut self) -> v1::DescribeSpreadResponse {
+    fn finish(mut self, tokens: &PageTokens) -> v1::DescribeSpreadResponse {
         if let Some((rank, _)) = self.worst.last_key_value().filter(|_| self.goes_on) {
-            self.response.next_page_token = rank.token();
+            self.response.next_page_token = tokens.token(&rank.to_text());
         }
         self.response.workloads = self.worst.into_values().collect();
         self.response

@@ -90,6 +90,9 @@ pub enum Error {
     /// The caller has the role that the call needs on no snapshot.
     #[error("this needs the role {0} on a snapshot")]
     DeniedAnywhere(Role),
+    /// The server has no such method.
+    #[error("this server has no method {0}")]
+    Unimplemented(String),
     /// The client has cancelled the call.
     #[error("the question was cancelled")]
     Cancelled,
@@ -182,6 +185,7 @@ impl Error {
             Self::Denied { .. } | Self::DeniedAnywhere(_) => {
                 (Code::PermissionDenied, "PERMISSION_DENIED")
             }
+            Self::Unimplemented(_) => (Code::Unimplemented, "METHOD_NOT_FOUND"),
             Self::Cancelled => (Code::Cancelled, "CANCELLED"),
             Self::Draining => (Code::Unavailable, "DRAINING"),
             Self::Internal => (Code::Internal, "INTERNAL"),

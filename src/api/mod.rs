@@ -57,6 +57,7 @@ mod kubernetes;
 mod lookups;
 mod node_names;
 mod noted;
+mod page_token;
 mod permission;
 mod place;
 mod place_options;

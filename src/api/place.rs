@@ -152,6 +152,7 @@ impl ValidPlacement {
             is_list,
             all_or_nothing,
             options,
+            named: place_options::named(&wire),
             checks,
             view,
             max_domains,

@@ -99,6 +99,15 @@ fn replicas_at(wire: i32, least: i32, path: Path<'_>, faults: &mut Violations) -
     usize::try_from(wire).unwrap_or(0)
 }
 
+/// Returns the nodes that a request has facts about.
+pub fn named(request: &v1::PlaceRequest) -> Vec<String> {
+    let bonuses = request.bonuses.iter().map(|bonus| &bonus.node);
+    let capacities = request.capacities.iter().map(|capacity| &capacity.node);
+    let holders = request.holders.iter().map(|holder| &holder.node);
+    let named = bonuses.chain(capacities).chain(holders);
+    named.chain(&request.sticky).cloned().collect()
+}
+
 /// A list with at most one entry per node, as a map.
 fn by_node<W, T>(
     list: &[W],

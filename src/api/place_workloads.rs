@@ -107,6 +107,7 @@ pub fn answer_of(
     if let Some((_, first)) = answers.first_mut() {
         all.revision = first.revision;
         all.unknown_candidates = std::mem::take(&mut first.unknown_candidates);
+        all.unknown_nodes = std::mem::take(&mut first.unknown_nodes);
         all.unknown_deletes = std::mem::take(&mut first.unknown_deletes);
         all.defaults = first.defaults;
     }

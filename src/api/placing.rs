@@ -22,6 +22,8 @@ pub struct Placing {
     pub all_or_nothing: bool,
     /// The options for all workloads together.
     pub options: PlaceOptions,
+    /// The nodes that the request names besides candidates.
+    pub named: Vec<String>,
     /// The checks that nodes have to pass.
     pub checks: NodeChecks,
     /// The extent of the answer.
@@ -198,12 +200,14 @@ impl Placing {
         read_view: &ReadView<'_>,
     ) -> (Box<dyn Picker>, v1::PlaceResponse) {
         let picker = workload.question.plan(self.checks, options, read_view);
-        let names = self.options.candidates.iter().flatten();
-        let unknown = names.filter(|name| read_view.nodes.find(name).is_none());
+        let unknown = |names: &[String]| {
+            answer::unknown_nodes(names.iter().map(String::as_str), read_view.nodes)
+        };
         let response = v1::PlaceResponse {
             revision: read_view.revision,
             constraints_before: self.reports(workload, &*picker),
-            unknown_candidates: unknown.cloned().collect(),
+            unknown_candidates: unknown(options.candidates.as_deref().unwrap_or_default()),
+            unknown_nodes: unknown(&self.named),
             unchecked: workload.question.pod().unchecked(self.checks, read_view),
             unknown_deletes: read_view.unknown_deletes.to_vec(),
             defaults: answer::defaults_kind(read_view.defaults),

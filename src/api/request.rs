@@ -19,8 +19,8 @@ pub const MAX_NAME_BYTES: usize = 253;
 /// The number of domains that a report lists when the request has no number.
 const DEFAULT_MAX_DOMAINS: usize = 100;
 
-/// The number of entries of a page: by default, and at most.
-const PAGE_SIZE: (usize, usize) = (100, 1_000);
+/// The most entries of a page.
+const MAX_PAGE_SIZE: usize = 1_000;
 
 /// Prefixes of names that health checks use for services.
 const RESERVED_PREFIXES: [&str; 2] = ["evenkeel.", "grpc."];
@@ -122,8 +122,8 @@ pub fn workload(wire: v1::WorkloadName, faults: &mut Violations) -> NamedWorkloa
 pub fn page_size(value: i32, faults: &mut Violations) -> usize {
     check_not_negative(value.into(), Path::root("pageSize"), faults);
     match usize::try_from(value) {
-        Ok(0) | Err(_) => PAGE_SIZE.0,
-        Ok(size) => size.min(PAGE_SIZE.1),
+        Ok(0) | Err(_) => MAX_PAGE_SIZE,
+        Ok(size) => size.min(MAX_PAGE_SIZE),
     }
 }
 

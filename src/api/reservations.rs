@@ -9,9 +9,11 @@ use prost::Message;
 use prost::bytes::Bytes;
 use tonic::{Request, Response, Status};
 
+use super::answer::unknown_nodes;
 use super::base::Service;
 use super::error::Error;
 use super::export::timestamp;
+use super::page_token::PageTokens;
 use super::place::hold;
 use super::request_context::AboutSnapshot;
 use super::{place_options, request};
@@ -74,11 +76,14 @@ pub fn reserve_pods(
     }
     faults.finish(())?;
     let assigned = snapshot.assign(&assignments, limits)?;
+    let named = wire.pods.iter().map(|pod| pod.node.as_str());
+    let unknown_nodes = snapshot.with_nodes(|nodes| unknown_nodes(named, nodes));
     Ok(v1::ReservePodsResponse {
         revision: assigned.revision,
         epoch: snapshot.epoch().to_owned(),
         reservation_ids: assigned.ids,
         reserved_until: assigned.until.map(timestamp),
+        unknown_nodes,
     })
 }
 
@@ -204,21 +209,24 @@ pub fn list(
 ) -> Result<v1::ListReservationsResponse, Error> {
     let mut faults = Violations::default();
     let size = request::page_size(wire.page_size, &mut faults);
-    // A token is the number of the last reservation of the previous page.
-    let after = match &*wire.page_token {
-        "" => 0,
-        token => token.parse().unwrap_or_else(|_| {
-            faults.add(Path::root("pageToken"), "is not one of this list");
-            0
-        }),
+    let list = v1::ListReservationsRequest {
+        page_size: 0,
+        page_token: String::new(),
+        ..wire.clone()
     };
+    let tokens = PageTokens::new("ListReservations", &list);
+    let after = tokens.last(&wire.page_token, &mut faults);
     faults.finish(())?;
+    // The tokens that were given have the numbers of reservations.
+    let after = after.and_then(|last| last.parse().ok()).unwrap_or(0);
     let mut page = snapshot.reservations(after, &wire.owner, size.saturating_add(1));
     let goes_on = page.len() > size;
     page.truncate(size);
     let last = page.last().filter(|_| goes_on);
     Ok(v1::ListReservationsResponse {
-        next_page_token: last.map_or(String::new(), |listed| listed.serial.to_string()),
+        next_page_token: last.map_or(String::new(), |listed| {
+            tokens.token(&listed.serial.to_string())
+        }),
         reservations: page.into_iter().map(held_placement).collect(),
     })
 }
@@ -234,7 +242,7 @@ fn held_placement(listed: Listed) -> v1::HeldPlacement {
         owner: held.hold.owner.to_string(),
         namespace: held.hold.namespace.to_string(),
         node: held.node.into(),
-        expire_time: Some(timestamp(held.expires)),
+        reserved_until: Some(timestamp(held.expires)),
         pod: held.claim.map(pod),
         labels: (*held.hold.labels).clone(),
     }

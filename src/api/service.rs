@@ -16,6 +16,7 @@ use super::executor::LARGE_BATCH;
 use super::feed::{Feed, run_feed};
 use super::node_names::ValidNodeList;
 use super::noted::{MeasuredAnswer, logged, try_measured};
+use super::page_token::PageTokens;
 use super::questions::{FILTER, SCORE, ValidQuestion};
 use super::rebalance::ValidRebalance;
 use super::removals::ValidRemovals;
@@ -24,7 +25,7 @@ use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
 use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
-use crate::matching::{Path, Violations};
+use crate::matching::Violations;
 use crate::proto::encoded::{Encoded, encode};
 use crate::proto::received::ReceivedUpdate;
 use crate::proto::v1;
@@ -217,18 +218,17 @@ impl SpreadService for Service {
         let call = decode::<v1::ListSnapshotsRequest>(request)?;
         let mut faults = Violations::default();
         let size = request::page_size(call.request.page_size, &mut faults);
-        // A token is the last name of the previous page.
-        let token = Path::root("pageToken");
-        request::check_snapshot_name(&call.request.page_token, token, &mut faults);
+        let tokens = PageTokens::new("ListSnapshots", &v1::ListSnapshotsRequest::default());
+        let after = tokens.last(&call.request.page_token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
-        let mut all = self.registry.list(&call.request.page_token);
+        let mut all = self.registry.list(after.unwrap_or_default());
         all.retain(|snapshot| permission::may_read(call.by.caller.as_ref(), snapshot.name()));
         let list = move || {
             let page = &all[..size.min(all.len())];
             let last = page.last().filter(|_| page.len() < all.len());
             encode(v1::ListSnapshotsResponse {
                 snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
-                next_page_token: last.map_or(String::new(), |s| s.name().to_owned()),
+                next_page_token: last.map_or(String::new(), |s| tokens.token(s.name())),
             })
         };
         Ok(Response::new(self.executor.look(&call.by, list).await?))

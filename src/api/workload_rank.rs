@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use crate::matching::{Path, Violations};
 use crate::spread::describe::{Balance, JudgedWorkload, WorkloadId};
 
 /// The rank of a workload among all, worst first.
@@ -43,24 +42,18 @@ impl WorkloadRank {
         !self.violates() && self.soft_excess.0 > 0
     }
 
-    /// Returns the page token: the last workload of the previous page.
-    pub fn token(&self) -> String {
+    /// Returns the rank as text, for page tokens.
+    pub fn to_text(&self) -> String {
         let WorkloadId { kind, name, labels } = &self.workload;
         let numbers = (self.hard_excess.0, self.soft_excess.0, self.skew.0);
-        let token = (numbers, &self.namespace, kind, name, labels);
-        serde_json::to_string(&token).expect("numbers and texts can be written")
+        let text = (numbers, &self.namespace, kind, name, labels);
+        serde_json::to_string(&text).expect("numbers and texts can be written")
     }
 
-    /// Returns the rank in a token; `None` for the first page, and when the token is a fault.
-    pub fn of_token(token: &str, faults: &mut Violations) -> Option<Self> {
-        if token.is_empty() {
-            return None;
-        }
-        let Ok(((hard, soft, skew), namespace, kind, name, labels)) = serde_json::from_str(token)
-        else {
-            faults.add(Path::root("pageToken"), "is not one of this list");
-            return None;
-        };
+    /// Returns the rank that was written as this text.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let rank = serde_json::from_str(text).ok()?;
+        let ((hard, soft, skew), namespace, kind, name, labels) = rank;
         Some(Self {
             hard_excess: Reverse(hard),
             soft_excess: Reverse(soft),

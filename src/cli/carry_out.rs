@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::exit::Exit;
 use super::output;
 use super::rebalance::RebalanceCommand;
-use super::successor::{LOOK_AGAIN, SuccessorMaker, SuccessorPod};
-use crate::kubernetes::{ClusterClient, Eviction};
+use super::successor::{LOOK_AGAIN, SuccessorMaker};
+use crate::kubernetes::{self, ClusterClient, Eviction};
 use crate::proto::v1::move_blocker::Kind;
 use crate::proto::v1::{PodMove, RebalanceResponse};
 use crate::visible;
@@ -24,8 +25,9 @@ use crate::visible;
 struct CarriedOut {
     /// The moves, in order.
     moves: Vec<MadeMove>,
-    /// The number of moves that were left in the last plan.
-    left: usize,
+    /// The number of moves that would help and were not made. `None` if that is not known: the
+    /// remaining violations are blocked, or the cluster could not be asked.
+    left: Option<usize>,
     /// The reason why no more moves were made.
     ended: WhyEnded,
 }
@@ -46,6 +48,8 @@ enum WhyEnded {
     TimedOut,
     /// The user declined the moves.
     NotMade,
+    /// An error ended the moves. It is told after the report.
+    Failed,
 }
 
 /// A move that was made.
@@ -57,7 +61,7 @@ struct MadeMove {
     from: String,
     /// The node that the plan chose for the successor.
     planned: String,
-    /// The pod that replaced it; `None` if the command does not wait for one.
+    /// The pod that replaced it; `None` if there is none, or it was not waited for to the end.
     successor: Option<String>,
     /// The successor's node.
     to: Option<String>,
@@ -66,19 +70,45 @@ struct MadeMove {
 /// Plans moves, and prints the plan or, with --apply, carries it out.
 pub(super) async fn run(command: RebalanceCommand) -> Result<Exit> {
     command.state.is_about(command.scope());
-    match command.apply {
-        true => carry_out(&command).await,
-        false => command.show().await,
+    match (&command.dry_run, command.apply) {
+        (Some(_), _) => dry_run(&command).await,
+        (None, true) => carry_out(&command).await,
+        (None, false) => command.show().await,
     }
 }
 
 /// Makes the moves of plans until no further move helps, and reports.
 async fn carry_out(command: &RebalanceCommand) -> Result<Exit> {
-    let (cluster, patience) = (command.cluster().await?, command.wait);
+    let mut run = ApplyRun {
+        command,
+        cluster: command.cluster().await?,
+        is_stopped: stopped_by_user(),
+        made: Vec::new(),
+        progress: output::bar(0, 0, "{bar:20} {pos}/{len} {msg}"),
+    };
+    let ended = run.make_moves().await;
+    run.progress.finish_and_clear();
+    let (ended, left, error) = match ended {
+        Ok((ended, left)) => (ended, left, None),
+        Err(error) => (WhyEnded::Failed, None, Some(error)),
+    };
+    let report = CarriedOut {
+        moves: run.made,
+        left,
+        ended,
+    };
+    output::print(&output::json(&report)?)?;
+    match error {
+        Some(error) => Err(error),
+        None => Ok(Exit::of(ended == WhyEnded::Even)),
+    }
+}
+
+/// Returns a flag that Ctrl-C sets. A second Ctrl-C ends the process at once.
+fn stopped_by_user() -> Arc<AtomicBool> {
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&is_stopped);
     tokio::spawn(async move {
-        // A second Ctrl-C ends the process at once.
         if tokio::signal::ctrl_c().await.is_ok() {
             stop.store(true, Ordering::Relaxed);
             output::warn("no more moves after this one; Ctrl-C again ends at once");
@@ -87,78 +117,143 @@ async fn carry_out(command: &RebalanceCommand) -> Result<Exit> {
             }
         }
     });
-    let mut made: Vec<MadeMove> = Vec::new();
-    let mut waited_since: Option<Instant> = None;
-    let progress = output::bar(0, 0, "{bar:20} {pos}/{len} {msg}");
-    let (ended, left) = loop {
-        let plan = command.plan(made.len()).await?;
-        progress.set_length((made.len() + plan.moves.len()) as u64);
-        if is_stopped.load(Ordering::Relaxed) {
-            break (WhyEnded::Interrupted, plan.moves.len());
-        }
-        if command.dry_run.is_some() {
-            return dry_run(command, &cluster, &plan).await;
-        }
-        let Some(next) = plan.moves.first() else {
-            if let Some(why) = held_by(&plan)
-                && waits_on(&mut waited_since, patience, why).await
-            {
-                continue;
+    is_stopped
+}
+
+/// The moves that are being made.
+struct ApplyRun<'c> {
+    command: &'c RebalanceCommand,
+    cluster: ClusterClient,
+    is_stopped: Arc<AtomicBool>,
+    made: Vec<MadeMove>,
+    progress: ProgressBar,
+}
+
+impl ApplyRun<'_> {
+    /// Makes moves. Returns why no more are made, and the number of those that are left.
+    async fn make_moves(&mut self) -> Result<(WhyEnded, Option<usize>)> {
+        let (command, patience) = (self.command, self.command.wait);
+        let mut waited_since: Option<Instant> = None;
+        loop {
+            let made = self.made.len();
+            let (plan, _) = self.while_away(async |_| command.plan(made).await).await?;
+            let moves = &plan.answer.moves;
+            self.progress.set_length((made + moves.len()) as u64);
+            if self.is_stopped.load(Ordering::Relaxed) {
+                return Ok((WhyEnded::Interrupted, Some(plan.left().await?)));
             }
-            break (why_ended(&plan, waited_since.is_some()), 0);
-        };
-        if made.is_empty() && waited_since.is_none() && !is_confirmed(command, &plan)? {
-            break (WhyEnded::NotMade, plan.moves.len());
-        }
-        progress.set_message(format!("{}/{}", next.namespace, next.pod));
-        let maker = SuccessorMaker::of(&cluster, next).await?;
-        match cluster
-            .evict((&next.namespace, &next.pod), &next.uid, false)
-            .await?
-        {
-            Eviction::Accepted => waited_since = None,
-            Eviction::Gone => continue,
-            Eviction::NotNow(why) => {
-                let why = format!("{}/{}: {why}", next.namespace, next.pod);
-                if waits_on(&mut waited_since, patience, &why).await {
+            let Some(next) = moves.first() else {
+                if let Some(why) = held_by(&plan.answer)
+                    && waits_on(&mut waited_since, patience, why).await
+                {
                     continue;
                 }
-                break (WhyEnded::TimedOut, plan.moves.len());
+                let ended = why_ended(&plan.answer, waited_since.is_some());
+                return Ok((ended, (ended == WhyEnded::Even).then_some(0)));
+            };
+            if made == 0 && waited_since.is_none() && !is_confirmed(command, &plan.answer)? {
+                return Ok((WhyEnded::NotMade, Some(plan.left().await?)));
             }
+            self.progress
+                .set_message(format!("{}/{}", next.namespace, next.pod));
+            let (maker, _) = self
+                .while_away(async |cluster| SuccessorMaker::of(cluster, next).await)
+                .await?;
+            match self.evict(next).await? {
+                Eviction::Accepted => waited_since = None,
+                Eviction::Gone => continue,
+                Eviction::NotNow(why) => {
+                    let why = format!("{}/{}: {why}", next.namespace, next.pod);
+                    if waits_on(&mut waited_since, patience, &why).await {
+                        continue;
+                    }
+                    return Ok((WhyEnded::TimedOut, Some(plan.left().await?)));
+                }
+            }
+            let is_late = self.await_successor(next, maker).await?;
+            let ended = match is_late {
+                true => WhyEnded::TimedOut,
+                false if command.is_capped(self.made.len()) => WhyEnded::Capped,
+                false => continue,
+            };
+            let left = plan.left().await?.saturating_sub(1);
+            return Ok((ended, Some(left)));
         }
+    }
+
+    /// Evicts the pod of a move.
+    async fn evict(&self, next: &PodMove) -> Result<Eviction> {
+        let pod = (&*next.namespace, &*next.pod);
+        let evict =
+            async |cluster: &ClusterClient| Ok(cluster.evict(pod, &next.uid, false).await?);
+        Ok(match self.while_away(evict).await? {
+            // The request that had no answer has evicted it.
+            (Eviction::Gone, true) => Eviction::Accepted,
+            (told, _) => told,
+        })
+    }
+
+    /// Records a move whose pod was evicted, and waits for the successor. Returns true if it did not
+    /// come in time.
+    async fn await_successor(
+        &mut self,
+        next: &PodMove,
+        maker: Option<SuccessorMaker>,
+    ) -> Result<bool> {
+        self.made.push(MadeMove {
+            namespace: next.namespace.clone(),
+            pod: next.pod.clone(),
+            from: next.from.clone(),
+            planned: next.to.clone(),
+            successor: None,
+            to: None,
+        });
+        self.progress.inc(1);
+        let patience = self.command.wait;
         let successor = match &maker {
-            Some(maker) => maker.successor(&cluster, patience).await?,
+            Some(maker) => {
+                let wait = async |cluster: &ClusterClient| maker.successor(cluster, patience).await;
+                self.while_away(wait).await?.0
+            }
             None => None,
         };
         let is_late = maker.is_some() && successor.is_none();
-        let one = made_move(next, successor);
-        progress.inc(1);
-        tell(&one);
-        made.push(one);
-        if is_late {
-            break (WhyEnded::TimedOut, plan.moves.len() - 1);
+        if let Some(last) = self.made.last_mut() {
+            (last.successor, last.to) = successor.map(|pod| (pod.name, pod.node)).unzip();
+            tell(last);
         }
-        if command.is_capped(made.len()) {
-            break (WhyEnded::Capped, plan.moves.len() - 1);
+        Ok(is_late)
+    }
+
+    /// Does a step again while the API server is away, for as long as the command waits. Returns its
+    /// result, and whether it was done again.
+    async fn while_away<T>(
+        &self,
+        step: impl AsyncFn(&ClusterClient) -> Result<T>,
+    ) -> Result<(T, bool)> {
+        let mut since = None;
+        loop {
+            let error = match step(&self.cluster).await {
+                Ok(done) => return Ok((done, since.is_some())),
+                Err(error) => error,
+            };
+            let causes = || error.chain().filter_map(|cause| cause.downcast_ref());
+            let is_away = causes().any(kubernetes::Error::is_away);
+            if !is_away
+                || self.is_stopped.load(Ordering::Relaxed)
+                || !waits_on(&mut since, self.command.wait, &format!("{error:#}")).await
+            {
+                return Err(error);
+            }
         }
-    };
-    progress.finish_and_clear();
-    let report = CarriedOut {
-        moves: made,
-        left,
-        ended,
-    };
-    output::print(&output::json(&report)?)?;
-    Ok(Exit::of(ended == WhyEnded::Even))
+    }
 }
 
 /// Makes each eviction of a plan as a dry run on the API server, and reports the answers.
-async fn dry_run(
-    command: &RebalanceCommand,
-    cluster: &ClusterClient,
-    plan: &RebalanceResponse,
-) -> Result<Exit> {
-    command.print(plan)?;
+async fn dry_run(command: &RebalanceCommand) -> Result<Exit> {
+    let cluster = command.cluster().await?;
+    let plan = command.plan(0).await?.answer;
+    command.print(&plan)?;
     let mut is_accepted = true;
     for it in &plan.moves {
         let told = cluster
@@ -222,18 +317,6 @@ fn is_confirmed(command: &RebalanceCommand, plan: &RebalanceResponse) -> Result<
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
-}
-
-fn made_move(it: &PodMove, successor: Option<SuccessorPod>) -> MadeMove {
-    let (name, node) = successor.map(|pod| (pod.name, pod.node)).unzip();
-    MadeMove {
-        namespace: it.namespace.clone(),
-        pod: it.pod.clone(),
-        from: it.from.clone(),
-        planned: it.to.clone(),
-        successor: name,
-        to: node,
-    }
 }
 
 /// Writes a line about a move.

@@ -16,7 +16,7 @@ use super::live_names;
 use crate::explain::number;
 use crate::kubernetes::{
     ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, ListedCluster,
-    READ_BY_ADMISSION, SnapshotSink, Target,
+    NeededObjects, ObjectSelection, READ_BY_ADMISSION, SnapshotSink, Target,
 };
 use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
@@ -64,12 +64,14 @@ impl ClusterArgs {
     }
 }
 
-/// Lists all objects that decisions read, and shows the progress. Kinds that the account may not
-/// list in all namespaces are listed in `enough`.
-pub(crate) async fn load(cluster: &ClusterClient, enough: Option<&str>) -> Result<ListedCluster> {
+/// Lists all objects that a question needs, and shows the progress.
+pub(crate) async fn load(
+    cluster: &ClusterClient,
+    needed: NeededObjects<'_>,
+) -> Result<ListedCluster> {
     let bar = bar(cluster);
     let mut told = |progress| tell(&bar, progress);
-    let loaded = cluster.load(enough, &mut told).await;
+    let loaded = cluster.load(needed, &mut told).await;
     bar.finish_and_clear();
     Ok(loaded?)
 }
@@ -178,8 +180,13 @@ pub(crate) async fn pages(
         Ok(())
     };
     let mut told = |progress| tell(&bar, progress);
-    let listed = cluster.list(resource, namespace, labels, &mut told, Vec::new, keep);
-    let listed = listed.await;
+    let wanted = ObjectSelection {
+        resource,
+        namespace,
+        labels,
+        fields: "",
+    };
+    let listed = cluster.list(wanted, &mut told, Vec::new, keep).await;
     bar.finish_and_clear();
     Ok(listed?)
 }

@@ -7,6 +7,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command};
 
+use super::environment::check_variables;
 use super::plugin;
 use super::source::check_source;
 use crate::manifest::ObjectName;
@@ -95,6 +96,15 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
     let draft = command.clone().ignore_errors(true);
     let draft = draft.try_get_matches_from(&args).ok();
     let subcommand = draft.as_ref().and_then(ArgMatches::subcommand);
+    if let Err(message) = check_variables(&command) {
+        return Err(match subcommand {
+            Some((SERVE, _)) => ParseError::Serve {
+                message,
+                format: log_format(&command, &args),
+            },
+            _ => command.error(ErrorKind::UnknownArgument, message).into(),
+        });
+    }
     if let Some((name, matches)) = subcommand
         && let Ok(Some(path)) = matches.try_get_one::<PathBuf>("config")
     {

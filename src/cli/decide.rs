@@ -19,6 +19,7 @@ use super::render;
 use super::source::{self, QuestionScope};
 use super::stored::{self, PodsThere};
 use super::what_if::{self, Overlay, WhatIf};
+use crate::kubernetes::ListedFor;
 use crate::manifest::{self, FindPods, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{Change, ExplainRequest, FilterRequest, NodeChecks, NodeNames, Pod, View};
 
@@ -139,6 +140,10 @@ impl QuestionArgs {
     /// the answer.
     pub(crate) async fn open(&self, find: FindPods) -> Result<LoadedQuestion> {
         let namespace = self.namespace.as_deref();
+        self.state.is_listed_for(match self.spread_only {
+            true => ListedFor::CountingSpread,
+            false => ListedFor::Deciding,
+        });
         let (overlay, opened, mut workloads) = match (&self.file, &self.object) {
             (Some(file), _) => {
                 let overlay = self.overlay()?;

@@ -130,7 +130,13 @@ impl Endpoint {
         }
         let asks_for_tls = self.tls_ca.is_some() || self.tls_cert.is_some();
         let scheme = if asks_for_tls { "https" } else { "http" };
-        Ok(format!("{scheme}://{address}"))
+        // A port alone is one of this machine.
+        let host = if address.starts_with(':') {
+            "localhost"
+        } else {
+            ""
+        };
+        Ok(format!("{scheme}://{host}{address}"))
     }
 
     fn tls(&self, is_encrypted: bool) -> Result<Option<ClientTlsConfig>> {

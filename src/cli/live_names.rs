@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::kubernetes::{ApiResource, ClusterClient, Reads, Target};
+use crate::kubernetes::{ApiResource, ClusterClient, ObjectSelection, Reads, Target};
 use crate::manifest::ObjectName;
 use crate::snapshot::ObjectKind;
 
@@ -130,7 +130,13 @@ async fn list(
         Ok(())
     };
     let mut silent = |_| {};
-    let listed = cluster.list(resource, namespace, "", &mut silent, Vec::new, keep);
+    let wanted = ObjectSelection {
+        resource,
+        namespace,
+        labels: "",
+        fields: "",
+    };
+    let listed = cluster.list(wanted, &mut silent, Vec::new, keep);
     listed.await.ok()
 }
 

@@ -16,6 +16,7 @@ mod decide;
 mod deletion_costs;
 mod descriptor;
 mod endpoint;
+mod environment;
 mod exit;
 mod explain;
 mod feed;

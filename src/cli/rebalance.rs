@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::args;
+use super::backend::Client;
 use super::exit::Exit;
 use super::live_names;
 use super::output::{self, AnswerFormat};
@@ -135,10 +136,16 @@ pub(crate) struct RebalanceCommand {
     pub(super) yes: bool,
 
     /// Ask the API server of each move whether it would evict the pod, and evict none
-    #[arg(long, value_name = "WHERE", value_parser = ["server"], requires = "apply")]
+    #[arg(
+        long,
+        value_name = "WHERE",
+        value_parser = ["server"],
+        conflicts_with_all = ["load", "pods"]
+    )]
     pub(super) dry_run: Option<String>,
 
-    /// How long to wait until a successor is ready, or until a budget allows an eviction
+    /// How long to wait until a successor is ready, a budget allows an eviction, or the API server
+    /// is back
     #[arg(
         long,
         value_name = "DURATION",
@@ -150,6 +157,28 @@ pub(crate) struct RebalanceCommand {
     /// How to write the answer
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = RebalanceFormat::Table)]
     output: RebalanceFormat,
+}
+
+/// A plan of moves in a cluster, and the question that it answers.
+pub(super) struct MovePlan {
+    /// The plan.
+    pub(super) answer: RebalanceResponse,
+    client: Client,
+    request: RebalanceRequest,
+}
+
+impl MovePlan {
+    /// Returns the number of moves that help, also of those that --max-moves leaves out.
+    pub(super) async fn left(&self) -> Result<usize> {
+        if !self.answer.capped {
+            return Ok(self.answer.moves.len());
+        }
+        let request = RebalanceRequest {
+            max_moves: 0,
+            ..self.request.clone()
+        };
+        Ok(self.client.call(request).await?.moves.len())
+    }
 }
 
 /// The formats of the answer.
@@ -240,21 +269,26 @@ impl RebalanceCommand {
     pub(super) async fn cluster(&self) -> Result<ClusterClient> {
         anyhow::ensure!(
             self.state.asks_cluster(),
-            "--apply makes moves in a cluster: say --from-cluster, or which with --context or --kubeconfig"
+            "--apply and --dry-run are about moves in a cluster: say --from-cluster, or which with --context or --kubeconfig"
         );
         let target = self.state.cluster.target();
         Ok(target.connect(Reads::Refusals).await?)
     }
 
     /// Reads the cluster, and plans the remaining moves after `made` moves.
-    pub(super) async fn plan(&self, made: usize) -> Result<RebalanceResponse> {
+    pub(super) async fn plan(&self, made: usize) -> Result<MovePlan> {
         let opened = self.state.open().await?;
         let mut request = self.request(opened.objects.as_deref(), None);
         if request.max_moves > 0 {
             let made = i32::try_from(made).unwrap_or(i32::MAX);
             request.max_moves = request.max_moves.saturating_sub(made).max(1);
         }
-        opened.client.call(request).await
+        let answer = opened.client.call(request.clone()).await?;
+        Ok(MovePlan {
+            answer,
+            client: opened.client,
+            request,
+        })
     }
 
     /// Returns whether no more moves may be made after this number.

@@ -17,7 +17,7 @@ use super::input::{self, Input};
 use super::output;
 use super::render::Provenance;
 use super::stored;
-use crate::kubernetes::{self, ApiResource, ClusterClient, Reads};
+use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, Reads};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
 use crate::proto::v1::LabelSelector;
@@ -48,6 +48,10 @@ pub(crate) struct SnapshotSource {
     /// The scope of the question, for a command that can name a namespace.
     #[arg(skip)]
     scope: OnceLock<QuestionScope>,
+
+    /// The use of the objects of a cluster, if they are not needed whole.
+    #[arg(skip)]
+    listed_for: OnceLock<ListedFor>,
 
     /// True if pods of other namespaces were not listed.
     #[arg(skip)]
@@ -209,7 +213,11 @@ impl SnapshotSource {
 
     /// Connects to the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
-        let cluster = self.cluster.target().connect(Reads::WholeObjects).await?;
+        let reads = match self.listed_for() {
+            ListedFor::Anything => Reads::WholeObjects,
+            ListedFor::Deciding | ListedFor::CountingSpread => Reads::Decisions,
+        };
+        let cluster = self.cluster.target().connect(reads).await?;
         // The names may be set already, by an earlier connection to the same cluster.
         let names = (cluster.name.clone(), cluster.namespace.clone());
         let _ = self.context_names.set(names);
@@ -223,7 +231,11 @@ impl SnapshotSource {
             Some(QuestionScope::Own) => Some(&*cluster.namespace),
             Some(QuestionScope::Namespace(namespace)) => Some(&**namespace),
         };
-        let listed = cluster::load(cluster, enough).await;
+        let needed = NeededObjects {
+            namespace: enough,
+            used_for: self.listed_for(),
+        };
+        let listed = cluster::load(cluster, needed).await;
         let listed = listed.map_err(|error| match error.downcast_ref() {
             Some(kubernetes::Error::Forbidden { .. })
                 if self.scope.get() == Some(&QuestionScope::All) =>
@@ -241,6 +253,15 @@ impl SnapshotSource {
     /// Sets the scope of the question.
     pub(crate) fn is_about(&self, scope: QuestionScope) {
         let _ = self.scope.set(scope);
+    }
+
+    /// Says what the objects of a cluster are used for, so that no others are listed.
+    pub(crate) fn is_listed_for(&self, used: ListedFor) {
+        let _ = self.listed_for.set(used);
+    }
+
+    fn listed_for(&self) -> ListedFor {
+        self.listed_for.get().copied().unwrap_or_default()
     }
 
     /// Returns whether only the pods of the question's namespace are known.
@@ -272,7 +293,8 @@ impl SnapshotSource {
         let input = input.or_system_defaults();
         input.warn(true);
         let client = self.in_process();
-        let objects = Some(Arc::clone(&input.objects));
+        let is_read_again = !self.asks_cluster() || self.listed_for() == ListedFor::Anything;
+        let objects = is_read_again.then(|| Arc::clone(&input.objects));
         input::send(&client, input, self.snapshot(), true).await?;
         Ok(Opened { client, objects })
     }

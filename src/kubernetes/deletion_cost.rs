@@ -7,6 +7,7 @@ use tonic::codegen::http::header::CONTENT_TYPE;
 
 use super::connection::ClusterClient;
 use super::error::Error;
+use super::listing::ObjectSelection;
 use super::resource::ApiResource;
 use crate::manifest::ManifestError;
 use crate::snapshot::ObjectKind;
@@ -74,9 +75,13 @@ impl ClusterClient {
             }
             Ok(())
         };
-        let pods = ApiResource::of(ObjectKind::Pod);
-        self.list(pods, Some(namespace), "", &mut |_| (), Vec::new, read)
-            .await
+        let pods = ObjectSelection {
+            resource: ApiResource::of(ObjectKind::Pod),
+            namespace: Some(namespace),
+            labels: "",
+            fields: "",
+        };
+        self.list(pods, &mut |_| (), Vec::new, read).await
     }
 
     /// Sets the deletion cost of the pod with this namespace, name and uid by server-side apply,

@@ -79,7 +79,7 @@ pub(crate) enum Error {
     /// The account does not have the permission (403).
     #[error(
         "may not {verb} {} in {cluster}: {message}; add this rule to a {role} of the account: \
-         {}", .resource.plural, .resource.rule()
+         {}", .resource.plural, .resource.rule(verb)
     )]
     Forbidden {
         cluster: String,
@@ -130,6 +130,16 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Returns whether the API server gave no answer, or one that says nothing of the request: it
+    /// may answer later.
+    pub(crate) fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Unreadable { .. } => true,
+            Self::Refused { code, .. } => *code >= 500,
+            _ => false,
+        }
+    }
+
     /// Returns whether the account lacks the permission, or the API server does not have the
     /// resource.
     pub(super) fn is_refusal(&self) -> bool {
@@ -142,9 +152,13 @@ impl Error {
 
 impl ApiResource {
     /// The RBAC rule that grants the permission for this resource.
-    fn rule(&self) -> String {
+    fn rule(&self, verb: &str) -> String {
+        let verbs = match verb {
+            "get" | "list" | "watch" => "get, list, watch",
+            other => other,
+        };
         format!(
-            "{{apiGroups: [{:?}], resources: [{}], verbs: [get, list, watch]}}",
+            "{{apiGroups: [{:?}], resources: [{}], verbs: [{verbs}]}}",
             self.group_and_version().0,
             self.plural
         )

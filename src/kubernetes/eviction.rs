@@ -7,7 +7,7 @@ use tonic::codegen::http::header::CONTENT_TYPE;
 
 use super::connection::ClusterClient;
 use super::error::Error;
-use super::resource::ApiResource;
+use super::resource::{ApiResource, EVICTIONS};
 use crate::snapshot::ObjectKind;
 
 /// The result of an eviction.
@@ -55,7 +55,7 @@ impl ClusterClient {
             Err(kube::Error::Api(status)) if status.code == 429 => {
                 Ok(Eviction::NotNow(status.message.clone()))
             }
-            Err(error) => Err(self.asked("evict", pods, true).failed(&error)),
+            Err(error) => Err(self.asked("create", &EVICTIONS, true).failed(&error)),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::error::Error;
 use super::resource::ApiResource;
 use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectReader};
 use crate::matching::KubernetesVersion;
-use crate::snapshot::{ObjectKind, OwnerKind};
+use crate::snapshot::{ObjectKind, OwnerKind, StorageKind};
 
 /// The number of objects in a page, which is the same as kubectl's.
 const PAGE: u32 = 500;
@@ -32,6 +32,65 @@ pub(crate) struct ListProgress {
     /// The number of remaining objects, if the API server says it.
     pub(crate) remaining: Option<u64>,
 }
+
+/// The objects of a resource that are listed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ObjectSelection<'a> {
+    pub(crate) resource: &'static ApiResource,
+    /// Their namespace; `None` means all.
+    pub(crate) namespace: Option<&'a str>,
+    /// Their labels, and their fields, in kubectl's notation; empty means any.
+    pub(crate) labels: &'a str,
+    pub(crate) fields: &'a str,
+}
+
+/// The part of a cluster that a question needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NeededObjects<'a> {
+    /// The namespace that the question is about; `None` means all.
+    pub(crate) namespace: Option<&'a str>,
+    /// What is done with the objects.
+    pub(crate) used_for: ListedFor,
+}
+
+/// The use of the objects of a cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ListedFor {
+    /// Anything: all are needed whole.
+    #[default]
+    Anything,
+    /// To decide where pods of a namespace may run. Of other namespaces their pods alone are needed,
+    /// which take room, and no pod that has finished.
+    Deciding,
+    /// The same by spread constraints alone, which count the pods of their own namespace.
+    CountingSpread,
+}
+
+impl NeededObjects<'_> {
+    /// The objects of a kind that are needed; `None` if there are none.
+    fn of(&self, kind: ObjectKind) -> Option<ObjectSelection<'_>> {
+        let decides = self.used_for != ListedFor::Anything;
+        let own = self.namespace.filter(|_| decides);
+        let (is_own, fields) = match kind {
+            // No decision reads budgets.
+            ObjectKind::Owner(OwnerKind::PodDisruptionBudget) if own.is_some() => return None,
+            ObjectKind::Owner(_) | ObjectKind::Storage(StorageKind::Claim) => (true, ""),
+            ObjectKind::Pod if own.is_some() => {
+                (self.used_for == ListedFor::CountingSpread, UNFINISHED)
+            }
+            _ => (false, ""),
+        };
+        Some(ObjectSelection {
+            resource: ApiResource::of(kind),
+            namespace: own.filter(|_| is_own),
+            labels: "",
+            fields,
+        })
+    }
+}
+
+/// The pods that have not finished: others take no room, and are not counted.
+const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// A function that receives the progress of a list.
 pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
@@ -67,31 +126,39 @@ struct PageMetadata {
 }
 
 impl ClusterClient {
-    /// Lists all objects that decisions read. Kinds that the account may not list in all namespaces
-    /// are listed in the namespace `enough`, if given. Then the Namespace objects may be missing,
-    /// and answers name the fields that depend on them as unchecked. Claims, volumes and storage
-    /// classes are left out unless the account may list all of these; then answers name volumes as
+    /// Lists all objects that a question needs. Kinds that the account may not list in all namespaces
+    /// are listed in the namespace of the question, if it has one. Then the Namespace objects may be
+    /// missing, and answers name the fields that depend on them as unchecked. Claims, volumes and
+    /// storage classes are left out unless the account may list all of these; then answers name volumes as
     /// unchecked.
     ///
     /// # Errors
     /// The first kind that could not be listed, with the reason.
     pub(crate) async fn load(
         &self,
-        enough: Option<&str>,
+        needed: NeededObjects<'_>,
         progress: OnProgress<'_>,
     ) -> Result<ListedCluster, Error> {
         let (mut all, mut lacks_storage) = (ListedCluster::default(), false);
+        let enough = needed.namespace;
         for kind in ObjectKind::all() {
-            let resource = ApiResource::of(kind);
-            let listed = match self.load_one(resource, None, progress).await {
-                Err(Error::Forbidden { .. }) if resource.is_namespaced && enough.is_some() => {
+            let Some(wanted) = needed.of(kind) else {
+                continue;
+            };
+            let resource = wanted.resource;
+            let may_narrow = resource.is_namespaced && wanted.namespace.is_none();
+            let listed = match self.load_one(wanted, progress).await {
+                Err(Error::Forbidden { .. }) if may_narrow && enough.is_some() => {
                     all.narrowed.push(resource);
-                    self.load_one(resource, enough, progress).await
+                    let narrower = ObjectSelection {
+                        namespace: enough,
+                        ..wanted
+                    };
+                    self.load_one(narrower, progress).await
                 }
                 Err(error @ Error::Forbidden { .. }) => {
                     match kind {
                         ObjectKind::Namespace if enough.is_some() => {}
-                        // No decision reads budgets.
                         ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => {}
                         ObjectKind::Storage(_) => lacks_storage = true,
                         _ => return Err(error),
@@ -139,13 +206,12 @@ impl ClusterClient {
 
     async fn load_one(
         &self,
-        resource: &'static ApiResource,
-        namespace: Option<&str>,
+        wanted: ObjectSelection<'_>,
         progress: OnProgress<'_>,
     ) -> Result<LoadedObjects, Error> {
         let new = || ObjectReader::of(vec![self.source()]);
         let read = |reader: &mut ObjectReader, text: String| reader.read_page(&text);
-        let listed = self.list(resource, namespace, "", progress, new, read);
+        let listed = self.list(wanted, progress, new, read);
         Ok(listed.await?.objects)
     }
 
@@ -154,17 +220,14 @@ impl ClusterClient {
         InputSource::Cluster(self.name.clone())
     }
 
-    /// Lists a resource in one namespace or in all. `labels` selects objects in kubectl's notation.
-    /// Passes the JSON text of each page to `read`, together with a value from `new`. If the list
-    /// expires, it begins again with another value from `new`.
+    /// Lists objects. Passes the JSON text of each page to `read`, together with a value from `new`.
+    /// If the list expires, it begins again with another value from `new`.
     ///
     /// # Errors
     /// The reason why it could not be listed, or the error of `read`.
     pub(crate) async fn list<T>(
         &self,
-        resource: &'static ApiResource,
-        namespace: Option<&str>,
-        labels: &str,
+        listed: ObjectSelection<'_>,
         progress: OnProgress<'_>,
         new: impl Fn() -> T,
         mut read: impl FnMut(&mut T, String) -> Result<(), ManifestError>,
@@ -173,8 +236,7 @@ impl ClusterClient {
         loop {
             let mut into = new();
             let mut take = |text| read(&mut into, text);
-            let listed = self.pages(resource, namespace, labels, progress, &mut take);
-            match listed.await {
+            match self.pages(listed, progress, &mut take).await {
                 Ok(()) => return Ok(into),
                 Err(Error::Expired { .. }) if attempt < ATTEMPTS => attempt += 1,
                 Err(error) => return Err(error),
@@ -184,15 +246,21 @@ impl ClusterClient {
 
     async fn pages(
         &self,
-        resource: &'static ApiResource,
-        namespace: Option<&str>,
-        labels: &str,
+        listed: ObjectSelection<'_>,
         progress: OnProgress<'_>,
         take: &mut impl FnMut(String) -> Result<(), ManifestError>,
     ) -> Result<(), Error> {
+        let ObjectSelection {
+            resource,
+            namespace,
+            labels,
+            fields,
+        } = listed;
+        let given = |selector: &str| (!selector.is_empty()).then(|| selector.to_owned());
         let request = Request::new(resource.path(namespace));
         let mut wanted = ListParams {
-            label_selector: (!labels.is_empty()).then(|| labels.to_owned()),
+            label_selector: given(labels),
+            field_selector: given(fields),
             ..ListParams::default().limit(PAGE)
         };
         let asked = self.asked("list", resource, namespace.is_some());

@@ -38,7 +38,7 @@ pub(crate) use deletion_cost::{CostWrite, DeletionCost};
 pub(crate) use error::Error;
 pub(crate) use eviction::Eviction;
 pub(crate) use feed::ClusterFeed;
-pub(crate) use listing::{ListProgress, ListedCluster};
+pub(crate) use listing::{ListProgress, ListedCluster, ListedFor, NeededObjects, ObjectSelection};
 pub(crate) use resource::{ApiResource, READ_BY_ADMISSION};
 pub(crate) use sink::SnapshotSink;
 pub(crate) use target::Target;

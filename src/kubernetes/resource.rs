@@ -42,6 +42,9 @@ const fn cluster_wide(
 /// The kind that can contain a scheduler's configuration.
 pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps");
 
+/// The part of a pod that evicts it.
+pub(super) static EVICTIONS: ApiResource = namespaced("Eviction", "v1", "pods/eviction");
+
 /// The kinds that decisions read, and Kubernetes' other kinds of workloads.
 static RESOURCES: [ApiResource; 15] = [
     cluster_wide("Node", "v1", "nodes"),

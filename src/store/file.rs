@@ -16,6 +16,7 @@ use redb::{
 use super::error::StoreError;
 use super::last_commit::RECORD;
 use super::pending;
+use super::private::open_private;
 use super::rows::{
     EncodedEntry, EntryEffect, FACTS, HELD, OBJECTS, SNAPSHOTS, SnapshotRow, objects_name,
 };
@@ -128,9 +129,13 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, StoreError> 
     if path.exists() {
         fs::remove_file(path).map_err(StoreError::io(directory))?;
     }
+    let mut options = fs::OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true);
+    let empty = open_private(options, path).map_err(StoreError::io(directory))?;
+    let backend = FileBackend::new(empty).map_err(StoreError::redb(directory))?;
     let database = Builder::new()
         .set_cache_size(CACHE_BYTES)
-        .create(path)
+        .create_with_backend(backend)
         .map_err(StoreError::redb(directory))?;
     let file = File(database);
     let begun = file.transact(|transaction| {
@@ -195,7 +200,8 @@ pub(super) fn open_existing(directory: &Path) -> Result<File, StoreError> {
 /// A file of a directory, which must be there, as redb sees it.
 pub(super) fn backend(directory: &Path, name: &str) -> Result<FileBackend, StoreError> {
     let mut options = fs::OpenOptions::new();
-    let file = options.read(true).write(true).open(directory.join(name));
+    let options = options.read(true).write(true);
+    let file = open_private(options, &directory.join(name));
     FileBackend::new(file.map_err(StoreError::io(directory))?).map_err(StoreError::redb(directory))
 }
 

@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::error::StoreError;
+use super::private::open_private;
 
 /// Name of the record in a state directory.
 pub(super) const RECORD: &str = "last-commit";
@@ -59,12 +60,9 @@ impl LastCommit {
     }
 
     fn open_with(directory: &Path, options: &mut OpenOptions) -> Result<Self, StoreError> {
-        let file = options
-            .read(true)
-            .write(true)
-            .truncate(false)
-            .open(directory.join(RECORD))
-            .map_err(StoreError::io(directory))?;
+        let options = options.read(true).write(true).truncate(false);
+        let file = open_private(options, &directory.join(RECORD));
+        let file = file.map_err(StoreError::io(directory))?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse(directory.to_owned())),

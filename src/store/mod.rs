@@ -23,6 +23,7 @@ mod last_commit;
 mod objects;
 mod opening;
 mod pending;
+mod private;
 mod restore;
 mod rows;
 mod salvage;

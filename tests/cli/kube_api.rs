@@ -108,6 +108,12 @@ pub struct Held {
     pub evicted: usize,
     /// True if successors of evicted pods get no node.
     pub is_paused: bool,
+    /// The number of evictions after which the account may not evict.
+    pub most_evictions: Option<usize>,
+    /// The number of answers, from that of the first eviction on, that do not arrive.
+    pub lost_answers: usize,
+    /// The addresses that were asked for, each with the encodings that are accepted.
+    pub asked: Vec<(String, String)>,
     /// Called with the successor of an evicted pod and all objects, which it may change.
     pub beside: Option<fn(&mut Value, &mut Vec<Value>)>,
 }
@@ -142,6 +148,9 @@ impl Held {
         let [.., namespace, "pods", name, "eviction"] = *parts else {
             return status(404, "no such address");
         };
+        if self.most_evictions.is_some_and(|most| self.evicted >= most) {
+            return status(403, "the account may not");
+        }
         if self.refused > 0 {
             self.refused -= 1;
             return status(
@@ -234,6 +243,13 @@ fn serve(stream: &TcpStream, held: &Mutex<Held>, refusals: Refusals) {
             true => answer(&target, &held.objects, refusals),
             false => status(401, "Unauthorized"),
         };
+        let accept = head.iter().find_map(|line| line.strip_prefix("accept: "));
+        let accept = accept.unwrap_or_default().to_owned();
+        held.asked.push((target, accept));
+        if held.evicted > 0 && held.lost_answers > 0 {
+            held.lost_answers -= 1;
+            return;
+        }
         drop(held);
         let body = answer.to_string();
         let head = format!(

@@ -325,20 +325,23 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
     };
     let address = kube_api::start_with(objects(), refusals);
     let workspace = workspace().file("kube.yaml", &kube_api::kubeconfig(&address));
-    let not_known = "this account may not list pods, services, replicasets, \
-                     statefulsets, replicationcontrollers, poddisruptionbudgets, persistentvolumeclaims \
-                     in all namespaces: those of namespace shop alone are known. What other pods take on the nodes is not";
-    for (line, code) in [
-        ("explain deploy/web", 1),
-        ("explain --pending -n shop", 1),
-        ("filter pod/shop/web-new-1", 0),
-        ("spread -n shop", 0),
-        ("spread deploy/web", 0),
-        ("report -n shop", 0),
-        ("lint deploy -n shop", 1),
+    let all = "pods, services, replicasets, statefulsets, replicationcontrollers, \
+               poddisruptionbudgets, persistentvolumeclaims";
+    // Where pods may run, nothing but pods of other namespaces matters.
+    for (line, code, kinds) in [
+        ("explain deploy/web", 1, "pods"),
+        ("explain --pending -n shop", 1, all),
+        ("filter pod/shop/web-new-1", 0, "pods"),
+        ("spread -n shop", 0, all),
+        ("spread deploy/web", 0, all),
+        ("report -n shop", 0, all),
+        ("lint deploy -n shop", 1, all),
     ] {
         let told = workspace.expect(code, &format!("{line} {CLUSTER}"));
-        told.complains(not_known);
+        told.complains(&format!(
+            "this account may not list {kinds} in all namespaces: those of namespace shop alone \
+             are known. What other pods take on the nodes is not"
+        ));
     }
     for line in ["explain deploy/web", "place deploy/web --add 1"] {
         let answer = workspace.run(&format!("{line} {CLUSTER} -o json")).json();
@@ -357,4 +360,49 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
     refused
         .expect(2)
         .complains("add this rule to a Role of the account");
+}
+
+/// Of other namespaces than the pod's only pods can matter, and none that has finished.
+#[test]
+fn a_cluster_is_asked_for_what_the_question_needs() {
+    let (address, held) = kube_api::start_held(objects(), Refusals::default());
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    workspace.expect(1, "explain pod/web-new-2 --kubeconfig kube.yaml");
+    let asked = std::mem::take(&mut held.lock().expect("no holder panics").asked);
+    let lists = |path: &str| {
+        let lists = asked.iter().filter(|(target, _)| target.starts_with(path));
+        lists.cloned().collect::<Vec<_>>()
+    };
+    let pods = lists("/api/v1/pods?");
+    assert!(!pods.is_empty());
+    for (target, accept) in pods {
+        let phases = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
+        assert!(target.contains(phases), "{target}");
+        assert!(accept.contains("vnd.kubernetes.protobuf"), "{accept}");
+    }
+    assert!(!lists("/api/v1/namespaces/shop/services?").is_empty());
+    for path in [
+        "/api/v1/services",
+        "/apis/apps/v1/replicasets",
+        "/apis/policy",
+    ] {
+        assert_eq!(lists(path), [], "{path}");
+    }
+    // Spread constraints count the pods of their own namespace.
+    workspace.expect(
+        0,
+        "explain pod/web-new-2 --spread-only --kubeconfig kube.yaml",
+    );
+    let asked = std::mem::take(&mut held.lock().expect("no holder panics").asked);
+    let of_pods = |(target, _): &&(String, String)| target.contains("/pods?");
+    let mut pods = asked.iter().filter(of_pods);
+    assert!(pods.all(|(target, _)| target.starts_with("/api/v1/namespaces/shop/pods?")));
+    // What is planned for all pods reads more.
+    workspace.run("rebalance --kubeconfig kube.yaml");
+    let asked = &held.lock().expect("no holder panics").asked;
+    assert!(
+        asked
+            .iter()
+            .any(|(target, _)| target.starts_with("/apis/policy"))
+    );
 }

@@ -275,12 +275,63 @@ fn what_is_interrupted_continues() {
 }
 
 #[test]
+fn what_was_moved_is_reported_also_after_an_error() {
+    let (address, held) =
+        kube_api::start_held(objects(&json!({}), &json!([])), Refusals::default());
+    held.lock().expect("no holder panics").most_evictions = Some(1);
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let run = workspace.expect(2, "rebalance --kubeconfig kube.yaml --apply --yes");
+    run.complains("may not create pods/eviction in one");
+    run.complains("resources: [pods/eviction], verbs: [create]}");
+    let report = run.json();
+    assert_eq!(made(&report).len(), 1);
+    assert_eq!(
+        (&report["ended"], &report["left"]),
+        (&json!("failed"), &Value::Null)
+    );
+}
+
+/// The answer to the first eviction is lost, and the API server is away for a while.
+#[test]
+fn an_api_server_that_is_away_is_waited_for() {
+    let (address, held) =
+        kube_api::start_held(objects(&json!({}), &json!([])), Refusals::default());
+    held.lock().expect("no holder panics").lost_answers = 4;
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let line = "rebalance --kubeconfig kube.yaml --apply --yes";
+    let run = workspace.expect(0, line);
+    run.complains("waiting: cannot reach the API server of one");
+    assert_eq!(made(&run.json()).len(), 2);
+    assert_eq!(run.json()["left"], 0);
+}
+
+#[test]
+fn what_is_blocked_is_left() {
+    let mut objects = objects(&json!({}), &json!([]));
+    objects.push(json!({
+        "kind": "PodDisruptionBudget", "apiVersion": "policy/v1",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"minAvailable": "100%", "selector": {"matchLabels": {"app": "web"}}},
+    }));
+    let address = kube_api::start(objects, "");
+    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let line = "rebalance --kubeconfig kube.yaml --apply --yes --wait 0s";
+    let report = workspace.expect(1, line).json();
+    assert_eq!(
+        (&report["ended"], &report["left"]),
+        (&json!("timedOut"), &Value::Null)
+    );
+}
+
+#[test]
 fn a_dry_run_evicts_nothing() {
     let address = kube_api::start(objects(&json!({}), &json!([])), "");
     let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
     let line = "rebalance --kubeconfig kube.yaml --apply";
-    let run = workspace.expect(0, &format!("{line} --dry-run=server"));
-    run.complains("dry run: shop/kept-1: would be evicted");
+    for line in [line, "rebalance --kubeconfig kube.yaml"] {
+        let run = workspace.expect(0, &format!("{line} --dry-run=server"));
+        run.complains("dry run: shop/kept-1: would be evicted");
+    }
     // All pods are still there. One move is made, the most that is allowed.
     let report = workspace
         .expect(1, &format!("{line} --yes --max-moves 1"))
@@ -288,7 +339,7 @@ fn a_dry_run_evicts_nothing() {
     assert_eq!(made(&report).len(), 1);
     assert_eq!(
         (&report["ended"], &report["left"]),
-        (&json!("capped"), &json!(0))
+        (&json!("capped"), &json!(1))
     );
     workspace.expect(2, "rebalance --load x.yaml --apply");
 }

@@ -135,6 +135,9 @@ async fn errors_are_those_of_the_call() {
         (status.code() as i32, status.message())
     );
     assert_eq!(error.encode_to_vec(), status.details());
+    let types = error.details.iter().map(|detail| &*detail.type_url);
+    let kinds = ["ErrorInfo", "BadRequest"];
+    assert!(types.eq(kinds.map(|kind| format!("type.googleapis.com/google.rpc.{kind}"))));
 }
 
 #[tokio::test]

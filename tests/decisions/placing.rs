@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{generate, reasons};
 
 use evenkeel::proto::v1::{
-    Change, ConstraintReport, DefaultConstraints, DeleteSnapshotRequest, FilterRequest,
-    FilterResponse, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
-    ScoreRequest, UpdateSnapshotRequest, View,
+    Change, ConstraintReport, DefaultConstraints, DeleteSnapshotRequest, Dialect, FilterRequest,
+    FilterResponse, Holder, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
+    ScoreRequest, UpdateSnapshotRequest, View, WorkloadReplicas,
 };
 use evenkeel::recount::{Cluster, PickedNode, with_merged_terms};
 use proptest::collection::{btree_map, vec};
@@ -338,4 +338,50 @@ async fn equal_nodes_are_taken_in_turn() {
             assert_eq!(times, 8, "{name} in {placed:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn nodes_that_the_snapshot_does_not_hold_are_told() {
+    let server = Server::start().await;
+    server.update("", vec![node("n", &[]).change()]).await;
+    let bonus = |node: &str| NodeBonus {
+        node: node.into(),
+        score: 1,
+    };
+    let capacity = |node: &str| NodeCapacity {
+        node: node.into(),
+        replicas: 5,
+    };
+    let request = PlaceRequest {
+        bonuses: ["far", "n", "away"].map(bonus).into(),
+        capacities: ["n", "gone", "far"].map(capacity).into(),
+        ..place_of(pod("", &[]), 1)
+    };
+    let one = server.place(request.clone()).await;
+    assert_eq!(one.unknown_nodes, ["far", "away", "gone"]);
+    assert_eq!(one.placements.len(), 1);
+
+    let workload = WorkloadReplicas {
+        pod: Some(pod("", &[])),
+        replicas: 1,
+    };
+    let several = PlaceRequest {
+        pod: None,
+        replicas: 0,
+        workloads: vec![workload.clone(), workload],
+        ..request
+    };
+    let several = server.place(several).await;
+    assert_eq!(several.unknown_nodes, ["far", "away", "gone"]);
+
+    let fleet = PlaceRequest {
+        dialect: Dialect::Fleet.into(),
+        holders: vec![Holder {
+            node: "lost".into(),
+            ..Holder::default()
+        }],
+        sticky: vec!["n".into(), "former".into()],
+        ..place_of(pod("", &[]), 1)
+    };
+    assert_eq!(server.place(fleet).await.unknown_nodes, ["lost", "former"]);
 }

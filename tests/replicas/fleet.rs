@@ -300,7 +300,7 @@ impl Held {
         // Each server measures the end of a reservation by its own clock.
         reservations
             .iter_mut()
-            .for_each(|held| held.expire_time = None);
+            .for_each(|held| held.reserved_until = None);
         let verify = VerifySnapshotRequest {
             snapshot: snapshot.to_owned(),
         };

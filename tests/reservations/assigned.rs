@@ -328,3 +328,17 @@ async fn faults_are_named_and_nothing_is_held() {
         .expect("the same again");
     assert_eq!(held.counts().await, [2, 0]);
 }
+
+#[tokio::test]
+async fn nodes_that_the_snapshot_does_not_hold_are_told() {
+    let held = Held::start().await;
+    let pods = vec![
+        (pod("p", &WEB), "strange"),
+        (pod("q", &WEB), "a"),
+        (pod("r", &WEB), "gone"),
+        (pod("s", &WEB), "strange"),
+    ];
+    let answer = held.assign(pods).await.expect("they may be reserved");
+    assert_eq!(answer.unknown_nodes, ["strange", "gone"]);
+    assert_eq!(answer.reservation_ids.len(), 4);
+}

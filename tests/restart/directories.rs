@@ -210,3 +210,26 @@ async fn damage_is_never_served() {
     assert!(refusals >= 12, "{refusals} of 24 damages were found");
     assert!(survivors > 0, "no snapshot survived any damage");
 }
+
+/// What a cluster runs is nobody else's business, whatever the umask is.
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_reads_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = filled().await;
+    let modes = || {
+        let files = fs::read_dir(home.state()).expect("a directory");
+        let files = files.map(|file| file.expect("a file"));
+        let mode = |file: fs::DirEntry| file.metadata().expect("it is there").permissions().mode();
+        files.map(mode).map(|mode| mode & 0o777).collect::<Vec<_>>()
+    };
+    assert_eq!(modes(), [0o600, 0o600]);
+    // Those that a former version left readable are closed.
+    for file in fs::read_dir(home.state()).expect("a directory") {
+        let path = file.expect("a file").path();
+        fs::set_permissions(path, PermissionsExt::from_mode(0o644)).expect("they are ours");
+    }
+    home.start(&[]).stop().await;
+    assert_eq!(modes(), [0o600, 0o600]);
+}

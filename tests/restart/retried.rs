@@ -33,7 +33,7 @@ async fn a_retry_after_a_restart_reserves_nothing() {
     let renewed = renewed.expect("it is live").into_inner();
     assert_ne!(renewed.reserved_until, first.reserved_until);
     let (held, described) = (server.held().await, server.describe("default").await);
-    let ends = held[&first.placements[0].reservation_id].expire_time;
+    let ends = held[&first.placements[0].reservation_id].reserved_until;
     assert_eq!(ends, renewed.reserved_until);
 
     // The server is killed first, and then stopped with TERM.

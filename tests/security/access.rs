@@ -233,7 +233,7 @@ async fn certificates_are_known_by_their_names() {
         common_name,
         dns,
         uri,
-        expired: false,
+        ends: None,
     };
     let (reads, feeds, none) = (Some(Role::Reader), Some(Role::Feeder), None);
     // Each case has the subject of a certificate, a token, and the role on snapshot s.

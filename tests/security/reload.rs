@@ -1,8 +1,9 @@
 //! Files that change while the server runs.
 
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::symlink;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use evenkeel::proto::v1::StreamSnapshotRequest;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
@@ -15,7 +16,7 @@ use tonic::transport::Channel;
 use crate::client::{batch, client, connect, list, serve};
 use crate::identity::{Role, access_file};
 use crate::pki::{Authority, Files, Issued, Subject};
-use crate::process::{DEADLINE, Server};
+use crate::process::{self, DEADLINE, Server};
 
 /// Makes a new connection; `None` if client and server do not trust each other.
 async fn answer(server: &Server, ours: &Authority, identity: Option<&Issued>) -> Option<Channel> {
@@ -172,4 +173,77 @@ async fn rules_that_change_hold_at_once_for_open_streams_too() {
         assert!(start.elapsed() < DEADLINE, "{status}");
         sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test]
+async fn a_hangup_has_the_files_read_at_once() {
+    let (old, new, files) = (Authority::new("old"), Authority::new("new"), Files::new());
+    let mut command = process::command(&["serve", "--reload-interval", "1h"]);
+    let mut server = Server::spawn(command.args(files.tls_flags(&old.server())));
+    let next = new.server();
+    files.write("tls.crt", &next.cert);
+    files.write("tls.key", &next.key);
+    server.signal("HUP");
+    server.logged_with("reloaded", "what", "certificates");
+    comes(&server, &new, None).await;
+
+    // Without a file there is nothing to read, and the server goes on.
+    let mut bare = Server::start(&["--drain-pause", "0s"]);
+    bare.signal("HUP");
+    bare.logged("SIGHUP: looking at certificates and access rules", "level");
+    bare.signal("TERM");
+    assert_eq!(bare.exited().await.code(), Some(0));
+}
+
+/// The day that comes this many days after today.
+fn day_after(days: u64) -> (i32, u8, u8) {
+    let then = SystemTime::now() + Duration::from_secs(days * 24 * 3_600);
+    let text = humantime::format_rfc3339_seconds(then).to_string();
+    let number = |part: Range<usize>| text[part].parse::<u16>().expect("a number");
+    let small = |part| u8::try_from(number(part)).expect("a day or month");
+    (number(0..4).into(), small(5..7), small(8..10))
+}
+
+#[tokio::test]
+async fn an_expired_certificate_replaces_none_and_the_end_of_one_is_told() {
+    let (authority, files) = (Authority::new("a"), Files::new());
+    let server = Subject {
+        dns: &["evenkeel.test"],
+        ..Subject::default()
+    };
+    let expired = authority.issue(Subject {
+        ends: Some((2020, 1, 1)),
+        ..server
+    });
+    let short = authority.issue(Subject {
+        ends: Some(day_after(5)),
+        ..server
+    });
+    let long = authority.issue(Subject {
+        ends: Some(day_after(9)),
+        ..server
+    });
+    const SOON: &str = "the certificate expires within a week";
+    let mut running = serve(&files.tls_flags(&long));
+    answer(&running, &authority, None)
+        .await
+        .expect("a good one");
+    files.write("tls.key", &expired.key);
+    files.write("tls.crt", &expired.cert);
+    let kept = "not reloaded: what was in use before stays";
+    running.logged_with(kept, "error", "has expired");
+    answer(&running, &authority, None)
+        .await
+        .expect("the good one still");
+    assert!(!running.lines().iter().any(|line| line.contains(SOON)));
+    files.write("tls.key", &short.key);
+    files.write("tls.crt", &short.cert);
+    running.logged(SOON, "expires_at");
+
+    let mut late = serve(&files.tls_flags(&expired));
+    late.logged_with(
+        "the certificate has expired: clients refuse it",
+        "expires_at",
+        "2020",
+    );
 }

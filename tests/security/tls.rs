@@ -46,7 +46,7 @@ async fn client_certificates() {
         ..Subject::default()
     };
     let expired = Subject {
-        expired: true,
+        ends: Some((2020, 1, 1)),
         ..client
     };
     let (good, wrong, old) = (

@@ -6,7 +6,8 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::Command;
 
-use clap::Args;
+use clap::{Args, CommandFactory};
+use evenkeel::cli::Cli;
 use evenkeel::limits::Limit;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::server::Config;
@@ -83,7 +84,16 @@ fn bad_settings_exit_with_64_and_one_line_that_names_them() {
             flags(&["--limit", "max-node=5"]),
             &["max-node", "did you mean max-nodes?"],
         ),
-        (file("limit = 'max-nodes=5'"), &["evenkeel.toml", "limit"]),
+        (
+            file("limit = 'max-nodes=5'"),
+            &["evenkeel.toml", "limit", "max_nodes = 5000"],
+        ),
+        (flags(&["--listen", "nowhere.invalid:1"]), &["--listen"]),
+        (flags(&["--listen", ":99999"]), &["--listen", ":50051"]),
+        (
+            environment(&[("EVENKEEL_MAX_NODE", "5")]),
+            &["EVENKEEL_MAX_NODE:", "EVENKEEL_MAX_NODES?"],
+        ),
         (flags(&["--listen", "here"]), &["--listen", "here"]),
         (flags(&["--listen"]), &["--listen"]),
         (
@@ -355,4 +365,85 @@ fn every_setting_has_a_flag_a_variable_a_key_and_help() {
     let program = clap::Command::new("evenkeel").subcommand(serve);
     let applied = apply_file(program, "serve", &path);
     applied.expect("every default is a valid value of its key");
+}
+
+#[test]
+fn addresses_may_be_a_port_or_a_name() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let port = taken.local_addr().expect("a bound listener has one").port();
+    drop(taken);
+    for (address, flags, bound) in [
+        ("localhost:0", &[][..], "127.0.0.1:"),
+        (":0", &["--allow-plaintext"][..], ":"),
+        ("[::1]:0", &[][..], "[::1]:"),
+    ] {
+        let mut command = crate::process::command(&["serve", "--drain-pause", "0s"]);
+        let admin = format!("localhost:{port}");
+        command.args(flags).args(["--admin-listen", &admin]);
+        let mut server = Server::begin_on(address, &mut command);
+        assert!(server.logged("listening", "address").starts_with(bound) || bound == ":");
+        assert_eq!(
+            server.logged("admin listening", "address"),
+            format!("127.0.0.1:{port}")
+        );
+    }
+}
+
+#[test]
+fn an_admin_port_for_all_is_warned_of() {
+    const WARNING: &str =
+        "whoever reaches the admin port may read it: let only scrapers and probes do so";
+    let mut open = Server::start(&["--admin-listen", ":0"]);
+    open.logged(WARNING, "level");
+    let closed = Server::start(&["--admin-listen", "127.0.0.1:0"]);
+    assert!(!closed.lines().iter().any(|line| line.contains(WARNING)));
+}
+
+#[test]
+fn misspelt_variables_are_refused_by_all_commands() {
+    for (arguments, code) in [(&["serve"][..], 64), (&["snapshot", "list"], 2)] {
+        let mut command = crate::process::command(arguments);
+        command.env("EVENKEEL_SERVR", "127.0.0.1:1");
+        let output = run(command);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        let meant = "EVENKEEL_SERVR: no setting has this variable, did you mean EVENKEEL_SERVER?";
+        assert!(told.contains(meant), "{told}");
+    }
+    // Kubernetes gives containers variables for services, and others are no settings of ours.
+    let mut command = crate::process::command(&["serve", "--drain-pause", "0s"]);
+    command.envs([
+        ("EVENKEEL_PORT", "tcp://10.0.0.1:50051"),
+        ("EVENKEEL_PORT_50051_TCP_ADDR", "10.0.0.1"),
+        ("EVENKEEL_SERVICE_HOST", "10.0.0.1"),
+        ("EVENKEEL_LOG_PORT", "tcp://10.0.0.2:80"),
+        ("EVENKEEL_DIST", "here"),
+    ]);
+    Server::spawn(&mut command);
+}
+
+/// The example has settings that hold, and others behind `#`, which are valid and say what they
+/// would be.
+#[test]
+fn the_example_of_a_file_is_valid() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/evenkeel.toml");
+    let mut server = Server::start(&["--config", path]);
+    server.logged("ready", "message");
+
+    let text = fs::read_to_string(path).expect("it is there");
+    let uncommented = text.lines().map(|line| {
+        let setting = line.strip_prefix("# ").unwrap_or(line);
+        match setting.split_once(" = ") {
+            Some((key, _)) if !key.contains(' ') => setting,
+            _ => line,
+        }
+    });
+    let all: Vec<&str> = uncommented.collect();
+    let directory = TempDir::new().expect("a temporary directory");
+    let whole = directory.path().join("evenkeel.toml");
+    fs::write(&whole, all.join("\n")).expect("a temporary file can be written");
+    let program = <Cli as CommandFactory>::command();
+    apply_file(program, "serve", &whole).expect("every setting is valid");
+    let settings = all.iter().filter(|line| !line.starts_with('#'));
+    assert!(settings.filter(|line| line.contains(" = ")).count() > 15);
 }

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use evenkeel::proto::v1::FilterRequest;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+
 /// The path under which the documents call the binary.
 const BINARY: &str = "target/debug/evenkeel ";
 
@@ -61,6 +64,34 @@ fn the_tour_of_the_readme_is_real() {
         shown += 1;
     }
     assert!(shown > 0, "the tour shows no command");
+}
+
+/// The commands of the page about load tests fill a server, and its question is answered.
+#[test]
+fn the_load_test_asks_what_it_says() {
+    let page = read(&root().join("docs/load-testing.md"));
+    let (_, rest) = page.split_once("filter.json <<'END'\n").expect("a file");
+    let (question, _) = rest.split_once("\nEND\n").expect("its end");
+    let fill = page
+        .lines()
+        .find_map(|line| line.strip_prefix("evenkeel admin synth "))
+        .expect("it fills a server");
+    let smaller = fill
+        .replace("--nodes 5000", "--nodes 50")
+        .replace("--pods 150000", "--pods 3000");
+    let server = crate::process::Server::start(&[]);
+    let address = [("EVENKEEL_SERVER", server.url())];
+    run(&format!("admin synth {smaller}"), &address);
+    let asked: FilterRequest = serde_json::from_str(question).expect("a request");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let answer = runtime.block_on(async {
+        let mut client = SpreadServiceClient::new(server.channel());
+        client.filter(asked).await.expect("a valid question")
+    });
+    let answer = answer.into_inner();
+    assert!(answer.feasible_count > 0, "{answer:?}");
+    assert_eq!(answer.constraints[0].domain_count, 10);
+    assert!(answer.feasible.is_empty(), "names are not asked for");
 }
 
 #[test]

@@ -213,7 +213,7 @@ async fn a_call_that_takes_too_long_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_second_signal_exits_at_once() {
+async fn a_second_signal_more_than_a_second_later_exits_at_once() {
     for (first, second, code) in [
         ("TERM", "TERM", 143),
         ("INT", "INT", 130),
@@ -224,7 +224,26 @@ async fn a_second_signal_exits_at_once() {
         while next(&mut watch).await != Serving {}
         server.signal(first);
         assert_eq!(next(&mut watch).await, NotServing);
+        sleep(Duration::from_millis(1_100)).await;
         server.signal(second);
         assert_eq!(server.exited().await.code(), Some(code), "{first} {second}");
+    }
+}
+
+/// A terminal sends SIGINT to a wrapper and to the server, the wrapper passes its own on, and
+/// service managers repeat SIGTERM.
+#[tokio::test]
+async fn the_same_request_to_stop_again_does_not_cut_the_drain_short() {
+    for again in [["TERM", "TERM"], ["INT", "INT"], ["INT", "HUP"]] {
+        let mut server = Server::start(&["--drain-pause", "2500ms"]);
+        let mut watch = watch(server.channel(), "").await;
+        while next(&mut watch).await != Serving {}
+        server.signal("TERM");
+        assert_eq!(next(&mut watch).await, NotServing);
+        for signal in again {
+            server.signal(signal);
+        }
+        assert_eq!(server.exited().await.code(), Some(0), "{again:?}");
+        server.logged("drained", "level");
     }
 }

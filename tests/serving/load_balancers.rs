@@ -65,7 +65,7 @@ const NGINX: Kind = Kind {
         command
     },
     listens: ("listen 50050", "listen 127.0.0.1:{}"),
-    server: |host, port, _| format!("{host}:{port}"),
+    server: |host, port, _| format!("{host}:{port} resolve"),
 };
 
 const ENVOY: Kind = Kind {
@@ -96,9 +96,9 @@ struct Balancer {
 }
 
 impl Balancer {
-    /// Starts a balancer with the configuration that users get, except for addresses, and waits
-    /// until calls reach each server.
-    async fn start(kind: &Kind, servers: &[Fed; 2]) -> Self {
+    /// Starts a balancer with the configuration that users get, except for the addresses of these
+    /// servers, and waits until calls reach each of them.
+    async fn start(kind: &Kind, servers: &[Fed]) -> Self {
         let port = free_ports(1).to_string();
 
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/load-balancers");
@@ -359,6 +359,13 @@ async fn haproxy_loses_only_calls_under_way() {
 #[ignore = "needs nginx"]
 async fn nginx_drains_without_a_failed_call() {
     drains_without_a_failed_call(&NGINX).await;
+}
+
+#[tokio::test]
+#[ignore = "needs nginx"]
+async fn nginx_starts_while_a_name_has_no_address() {
+    let server = Fed::start().await;
+    Balancer::start(&NGINX, &[server]).await;
 }
 
 #[tokio::test]

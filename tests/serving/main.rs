@@ -22,6 +22,7 @@ mod kubernetes;
 mod kubernetes_settings;
 mod limits;
 mod load_balancers;
+mod not_grpc;
 mod operations;
 mod over_limits;
 mod readiness;

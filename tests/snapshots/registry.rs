@@ -3,11 +3,13 @@
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, CommitReplace, DeleteSnapshotRequest, ListSnapshotsRequest, Snapshot,
-    StreamSnapshotRequest, UpdateSnapshotRequest,
+    BeginReplace, CommitReplace, DeleteSnapshotRequest, DescribeSpreadRequest, ListNodesRequest,
+    ListReservationsRequest, ListSnapshotsRequest, Snapshot, StreamSnapshotRequest,
+    UpdateSnapshotRequest,
 };
 use proptest::prelude::*;
-use tonic::Code;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
 use crate::{all_nodes, nodes};
 use evenkeel::recount::Cluster;
@@ -216,4 +218,73 @@ async fn large_export() {
     )
     .await;
     assert_eq!(server.describe("copy").await.node_count, 30_000);
+}
+
+/// The field that a refusal names.
+fn named<T: std::fmt::Debug>(refused: Result<T, Status>) -> String {
+    let status = refused.expect_err("it is refused");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let faults = status.get_details_bad_request().expect("it names fields");
+    faults.field_violations[0].field.clone()
+}
+
+#[tokio::test]
+async fn a_token_is_of_one_list() {
+    let server = Server::start().await;
+    for name in ["a", "b"] {
+        server.update(name, nodes(&["x", "y"])).await;
+    }
+    let mut client = server.client();
+    let (_, of_snapshots) = page(&server, 1, "").await;
+    let nodes = |snapshot: &str, page_token: &str| ListNodesRequest {
+        snapshot: snapshot.into(),
+        page_size: 1,
+        page_token: page_token.into(),
+        ..Default::default()
+    };
+    let first = client.list_nodes(nodes("a", "")).await.expect("a page");
+    let of_nodes = first.into_inner().next_page_token;
+    let next = client.list_nodes(nodes("a", &of_nodes)).await;
+    assert_eq!(next.expect("a page").into_inner().names, ["y"]);
+
+    // A token of another list, of the same list of another snapshot, changed, cut, and made up.
+    let changed = format!("{of_nodes}z");
+    for token in [&of_snapshots, &changed, &of_nodes[1..], "x", "1"] {
+        assert_eq!(
+            named(client.list_nodes(nodes("a", token)).await),
+            "pageToken"
+        );
+    }
+    assert_eq!(
+        named(client.list_nodes(nodes("b", &of_nodes)).await),
+        "pageToken"
+    );
+    for page_token in [&of_nodes, "a"] {
+        let request = ListSnapshotsRequest {
+            page_token: page_token.into(),
+            ..Default::default()
+        };
+        assert_eq!(named(client.list_snapshots(request).await), "pageToken");
+        let request = ListReservationsRequest {
+            page_token: page_token.into(),
+            ..Default::default()
+        };
+        server.update("", Vec::new()).await;
+        assert_eq!(named(client.list_reservations(request).await), "pageToken");
+        let request = DescribeSpreadRequest {
+            page_token: page_token.into(),
+            ..Default::default()
+        };
+        assert_eq!(named(client.describe_spread(request).await), "pageToken");
+    }
+}
+
+#[tokio::test]
+async fn a_page_without_a_size_is_as_large_as_a_page_may_be() {
+    let server = Server::start().await;
+    for number in 0..101 {
+        server.update(&format!("s{number}"), Vec::new()).await;
+    }
+    let (all, token) = page(&server, 0, "").await;
+    assert_eq!((all.len(), &*token), (101, ""));
 }

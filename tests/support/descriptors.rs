@@ -163,7 +163,6 @@ impl Call {
                 && let Ok(answer) = DecideResponse::decode(answer)
                 && let Some(decide_response::Answer::Error(error)) = answer.answer
             {
-                // The error has the fields of a status.
                 let details = error.encode_to_vec().into();
                 return Err(Status::with_details(
                     error.code.into(),

@@ -29,7 +29,8 @@ pub struct Subject<'a> {
     pub common_name: &'a str,
     pub dns: &'a [&'a str],
     pub uri: &'a [&'a str],
-    pub expired: bool,
+    /// The year, month and day of its end; years from now if there is none.
+    pub ends: Option<(i32, u8, u8)>,
 }
 
 impl Authority {
@@ -70,9 +71,9 @@ impl Authority {
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
         ];
-        if subject.expired {
+        if let Some((year, month, day)) = subject.ends {
             params.not_before = rcgen::date_time_ymd(2019, 1, 1);
-            params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(year, month, day);
         }
         self.sign(params)
     }

@@ -1,6 +1,7 @@
 """Tests against real servers: of the program that $EVENKEEL names, or that `cargo build` has made."""
 
 import asyncio
+import inspect
 import json
 import os
 import pathlib
@@ -171,6 +172,15 @@ class FeedTest(WithServer):
                 snapshot="fed", pod=pod(), min_revision=position.revision, epoch=position.epoch), timeout=DEADLINE_S)
         self.assertEqual(self.truth.lists, lists)
         self.assertEqual(len(refusals), refused)
+
+    def test_what_is_refused_is_logged(self) -> None:
+        client = self.dial(self.serve("--listen", "127.0.0.1:0").address)
+        with self.assertLogs("evenkeel", "ERROR") as logged, evenkeel.Feed(client, lambda: []) as feed:
+            feed.flush(DEADLINE_S)
+            feed.send(evenkeel.change(k8s.Pod(metadata=k8s.ObjectMeta(name="No Name", namespace="shop"))))
+            feed.flush(DEADLINE_S)
+        self.assertIn("leaves out Pod shop/No Name", logged.output[0])
+        self.assertIn("metadata.name", logged.output[0])
 
     def test_nothing_happens(self) -> None:
         self.feed(lambda test, feed: None, 1)
@@ -356,7 +366,30 @@ class RetryTest(WithServer):
             evenkeel.Client("localhost:1", token_file="token")
 
 
+class DocumentedTest(unittest.TestCase):
+    def test_what_is_public_is_shown_and_told(self) -> None:
+        for module in (evenkeel, aio):
+            self.assertEqual(dir(module), sorted(module.__all__))
+            for name in dir(module):
+                part = getattr(module, name)
+                self.assertTrue(part.__doc__, name)
+                if part is aio or part is evenkeel.Position:
+                    continue
+                for argument in inspect.signature(part).parameters:
+                    self.assertIn(f"{argument}:", part.__doc__, f"{name}: {argument}")
+
+
 class ObjectsTest(unittest.TestCase):
+    def test_objects_without_a_kind_are_refused(self) -> None:
+        for item, words in (
+                ({"metadata": {"name": "web-0"}}, 'no "kind"'),
+                ({"kind": "List", "items": []}, "no kind of a snapshot: List; there are Namespace, Node, "),
+                ({"kind": "ObjectMeta"}, "no kind of a snapshot: ObjectMeta")):
+            with self.assertRaisesRegex(ValueError, words):
+                evenkeel.from_kubernetes(item)
+        with self.assertRaisesRegex(ValueError, "no object of a snapshot: evenkeel.v1.PodSpec"):
+            evenkeel.change(k8s.PodSpec())
+
     def test_fields_that_are_not_read_are_left_out(self) -> None:
         read = evenkeel.from_kubernetes({"kind": "Pod", "apiVersion": "v1", "metadata": {
             "name": "web-0", "namespace": "shop", "managedFields": [{}]}, "spec": {"hostAliases": [{}]}})

@@ -94,7 +94,7 @@ func (f *fake) Decide(stream grpc.BidiStreamingServer[evenkeelv1.DecideRequest, 
 		err = f.check(filter.GetEpoch()+score.GetEpoch(), max(filter.GetMinRevision(), score.GetMinRevision()))
 		switch {
 		case err != nil:
-			answer.Answer = &evenkeelv1.DecideResponse_Error{Error: &evenkeelv1.QuestionError{Code: int32(status.Code(err))}}
+			answer.Answer = &evenkeelv1.DecideResponse_Error{Error: status.New(status.Code(err), "").Proto()}
 		case filter != nil:
 			answer.Answer = &evenkeelv1.DecideResponse_Filter{Filter: f.filter(filter)}
 		default:

@@ -95,7 +95,7 @@ pub(crate) fn reservations(held: &[HeldPlacement]) -> String {
             held.owner.clone(),
             held.namespace.clone(),
             held.node.clone(),
-            time(held.expire_time.as_ref()),
+            time(held.reserved_until.as_ref()),
             pod.unwrap_or_else(|| "-".to_owned()),
         ]
     });

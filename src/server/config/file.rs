@@ -106,7 +106,10 @@ fn find<'c>(command: &'c Command, key: &str) -> Result<&'c Arg, FileFault> {
         .find(|arg| arg.get_long() == Some(&flag) && !["config", "limit"].contains(&&*flag))
         .ok_or_else(|| FileFault::UnknownKey {
             key: key.into(),
-            hint: hint(command, &flag),
+            hint: match &*flag {
+                "limit" => ": each limit has a key of its own, such as max_nodes = 5000".into(),
+                flag => hint(command, flag),
+            },
         })
 }
 

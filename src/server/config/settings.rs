@@ -11,7 +11,7 @@ use super::replication::{LogConflict, ReplicationSettings};
 use super::security::SecuritySettings;
 use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
 use super::trust::TrustSettings;
-use super::values::{count, positive_duration};
+use super::values::{address, count, positive_duration};
 use crate::api;
 use crate::limits::{Limits, processors};
 use crate::store::Durability;
@@ -32,17 +32,21 @@ Exit codes:
   0        drained after SIGTERM or Ctrl-C
   1        cannot listen, cannot load a file, or cannot use the state directory
   64       bad configuration
-  130 143  a second signal, Ctrl-C or SIGTERM, cut the drain short")]
+  130 143  a second signal, Ctrl-C or SIGTERM, more than a second later cut the drain short
+
+SIGHUP has the server look at its certificates and access rules at once.")]
 pub struct Config {
     /// Address and port to listen on; port 0 takes a free one.
     ///
-    /// The bound address is logged as "listening". If it cannot be bound, the
+    /// `:50051` is all addresses of the machine, and a name such as
+    /// `localhost:50051` is looked up. The bound address is logged as "listening". If it cannot be bound, the
     /// server exits with 1.
     #[arg(
         long,
         env = "EVENKEEL_LISTEN",
         value_name = "ADDRESS",
-        default_value = "127.0.0.1:50051"
+        default_value = "127.0.0.1:50051",
+        value_parser = address
     )]
     pub listen: SocketAddr,
 
@@ -213,7 +217,8 @@ pub struct ConnectionSettings {
     pub keepalive_timeout: Duration,
 }
 
-/// The settings of a stop on SIGTERM or Ctrl-C. A second signal exits at once, with 143 or 130.
+/// The settings of a stop on SIGTERM or Ctrl-C. A second signal, more than a second later, exits at
+/// once, with 143 or 130.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Stopping")]
 pub struct DrainSettings {

@@ -8,7 +8,7 @@ use http::Uri;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
-use super::values::count;
+use super::values::{address, count};
 use crate::decision_log::{FileSettings, Settings};
 
 /// The settings of the log. Logs go to standard error.
@@ -75,7 +75,12 @@ pub struct AdminSettings {
     /// authentication. It shows names and sizes of snapshots, never their
     /// contents. Only callers on this machine can change anything. The bound
     /// address is logged as "admin listening".
-    #[arg(long, env = "EVENKEEL_ADMIN_LISTEN", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "EVENKEEL_ADMIN_LISTEN",
+        value_name = "ADDRESS",
+        value_parser = address
+    )]
     pub admin_listen: Option<SocketAddr>,
 
     /// Snapshots with their own label in the metrics.

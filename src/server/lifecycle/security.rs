@@ -4,22 +4,30 @@
 //! The contents of the files are compared, not their times: Kubernetes swaps secrets by symbolic
 //! links, whose times tell little.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use parking_lot::RwLock;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
+use super::signals::Hangups;
 use crate::server::config::Config;
 use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::transport::identity::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 use crate::tasks;
+
+/// The time before the end of a certificate from which on the server warns of it.
+const EXPIRES_SOON: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+/// The time between two warnings about the same certificate.
+const WARN_AGAIN: Duration = Duration::from_secs(24 * 3_600);
 
 /// TLS and the guard of access, as the security settings say.
 pub struct Security {
@@ -41,7 +49,11 @@ impl Security {
             WatchedFiles::new("access rules", vec![path], counts, parse)
         });
         let (guard, rules) = rules.transpose()?.unzip();
-        let is_open = !config.listen.ip().to_canonical().is_loopback();
+        let is_public = |address: SocketAddr| !address.ip().to_canonical().is_loopback();
+        if config.admin.admin_listen.is_some_and(is_public) {
+            warn!("whoever reaches the admin port may read it: let only scrapers and probes do so");
+        }
+        let is_open = is_public(config.listen);
         if is_open && guard.is_none() && config.security.tls_client_ca.is_none() {
             warn!("whoever reaches the port may do everything: see --access-file");
         }
@@ -65,7 +77,8 @@ fn tls(
     let paths = files.paths.clone();
     let noted = Arc::clone(counts);
     let load = move |contents: &[Vec<u8>]| {
-        let (config, expires) = files.load(contents)?;
+        let replaces = noted.certificate_expires.load(Ordering::Relaxed) != 0;
+        let (config, expires) = files.load(contents, replaces)?;
         noted.certificate_expires.store(expires, Ordering::Relaxed);
         Ok(config)
     };
@@ -167,12 +180,47 @@ impl WatchedFiles {
     }
 }
 
-/// Checks all files every `period`, for as long as the runtime lives.
-pub async fn reload(mut all: Vec<WatchedFiles>, period: Duration) {
+/// The warnings about the end of the certificate in use.
+#[derive(Default)]
+struct ExpiryWarnings {
+    /// The end of the certificate that was warned of last, and when that was.
+    last: Option<(i64, Instant)>,
+}
+
+impl ExpiryWarnings {
+    /// Warns if the certificate ends soon or has ended.
+    fn look(&mut self, counts: &SecurityCounts) {
+        let expires = counts.certificate_expires.load(Ordering::Relaxed);
+        let since_1970 = Duration::from_secs(u64::try_from(expires).unwrap_or(0));
+        let is_known = |(of, at): (i64, Instant)| of == expires && at.elapsed() < WARN_AGAIN;
+        if expires == 0 || self.last.is_some_and(is_known) {
+            return;
+        }
+        let end = SystemTime::UNIX_EPOCH + since_1970;
+        let expires_at = humantime::format_rfc3339_seconds(end);
+        match end.duration_since(SystemTime::now()) {
+            Ok(left) if left > EXPIRES_SOON => return,
+            Ok(_) => warn!(%expires_at, "the certificate expires within a week"),
+            Err(_) => warn!(%expires_at, "the certificate has expired: clients refuse it"),
+        }
+        self.last = Some((expires, Instant::now()));
+    }
+}
+
+/// Checks all files every `period` and on SIGHUP, for as long as the runtime lives.
+pub async fn reload(mut all: Vec<WatchedFiles>, period: Duration, mut hangups: Hangups) {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let counts = all.first().map(|files| Arc::clone(&files.counts));
+    let mut warnings = ExpiryWarnings::default();
     loop {
-        ticks.tick().await;
+        if let Some(counts) = &counts {
+            warnings.look(counts);
+        }
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = hangups.next() => info!("SIGHUP: looking at certificates and access rules"),
+        }
         // A blocking thread reads the files: they may be on a disk that does not answer.
         let looked = tasks::spawn_blocking(move || {
             all.iter_mut().for_each(WatchedFiles::look);

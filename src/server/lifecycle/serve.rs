@@ -12,7 +12,7 @@ use super::health::HealthState;
 use super::joining::{self, Membership, Started};
 use super::port::{Port, PortOffer};
 use super::security::{self, Security};
-use super::signals::Signals;
+use super::signals::{Hangups, Signals};
 use super::{ends, fleet, state, upkeep};
 use crate::account::Account;
 use crate::api;
@@ -38,7 +38,7 @@ const CLOSE_DECISIONS: Duration = Duration::from_secs(5);
 /// The longest wait for the tasks that follow logs. One that has just sent a record waits longer.
 const STOP_FOLLOWING: Duration = Duration::from_secs(5);
 
-/// Serves until SIGTERM or Ctrl-C, then drains.
+/// Serves until SIGTERM or Ctrl-C, then drains. SIGHUP has it look at its files at once.
 ///
 /// The admin port is opened first: it shows the health of the server while the server waits for its
 /// log. The kept state is restored before anything else is answered. Health is NOT_SERVING before
@@ -54,7 +54,7 @@ const STOP_FOLLOWING: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When the state directory cannot be used, the address cannot be bound, `preload` fails or a
-/// second signal arrives. Calls that did not end in time are no error.
+/// second signal arrives more than a second later. Calls that did not end in time are no error.
 pub async fn serve<P, F, E>(
     config: Config,
     levels: Option<Levels>,
@@ -67,6 +67,7 @@ where
     E: Into<BoxError>,
 {
     let mut signals = Signals::new().map_err(Error::Signals)?;
+    let hangups = Hangups::new().map_err(Error::Signals)?;
     let counts = Arc::new(SecurityCounts::default());
     let security = Security::new(&config, &counts)?;
     let health = HealthState::new(config.expect_snapshot.clone());
@@ -102,7 +103,7 @@ where
     }
     let workers = port.serve(&config, security.tls)?;
     let interval = config.security.reload_interval;
-    tasks::spawn(security::reload(security.watched, interval));
+    tasks::spawn(security::reload(security.watched, interval, hangups));
 
     let started = Started {
         service,

@@ -23,8 +23,9 @@ use super::decoders::DecodersHandle;
 use super::identity::Guard;
 use super::kinds::{CallKind, Kinds};
 use super::messages::Messages;
+use super::not_grpc;
 use super::requests::{IncomingRequest, StreamTerms};
-use super::responses::{Chunks, EncodedAnswer, LibraryRefusals, OutgoingAnswer};
+use super::responses::{Chunks, EncodedAnswer, LibraryRefusals, OutgoingAnswer, is_unknown_method};
 use super::turns::OpenCall;
 use crate::access::Caller;
 use crate::account::{Account, Charge, Part};
@@ -170,6 +171,9 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if let Some(refused) = not_grpc::refuse(&request) {
+            return Box::pin(std::future::ready(Ok(refused)));
+        }
         let peer = request.extensions().get::<Peer>();
         let arrived = peer.map(|peer| peer.calls.arrive());
         let kind = CallKind::of(request.uri().path());
@@ -297,7 +301,12 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
 {
     let _held = request.body_mut().weigh()?;
+    let uri = request.uri().clone();
     let Ok(response) = inner.call(request.map(Body::new)).await;
+    if is_unknown_method(response.headers()) {
+        let error = api::Error::Unimplemented(uri.path().to_owned());
+        return Err(error.into());
+    }
     let (parts, body) = response.into_parts();
     Ok(Response::from_parts(
         parts,

@@ -18,6 +18,7 @@ use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
 use super::closing::{ConnectionPlace, ConnectionSet};
+use super::not_grpc;
 use super::tls::{self, Tls};
 use super::turns::{CallTurns, ReadingTurn};
 use crate::access::CertificateName;
@@ -174,15 +175,23 @@ pub struct Accepted {
 impl Accepted {
     /// Makes a connection that the current runtime serves, after the handshake if there is one.
     pub async fn adopt(self, handshake: &Handshake) -> io::Result<AcceptedConnection> {
-        let stream = TcpStream::from_std(self.stream)?;
+        let mut stream = TcpStream::from_std(self.stream)?;
         let address = stream.peer_addr()?;
+        let mut deadline = Box::pin(sleep(handshake.preface_timeout));
         let (stream, names) = match &handshake.tls {
-            None => (Either::Left(stream), None),
+            None => {
+                tokio::select! {
+                    begun = not_grpc::refuse_http1(&mut stream, "gRPC") => begun?,
+                    () = &mut deadline => return Err(io::ErrorKind::TimedOut.into()),
+                }
+                (Either::Left(stream), None)
+            }
             Some(tls) => {
                 self.charge.set(CONNECTION_BYTES + TLS_BYTES);
                 let stream = tls.accept(stream).await?;
                 let chain = stream.get_ref().1.peer_certificates();
                 let names = chain.and_then(<[_]>::first).map(tls::names);
+                deadline = Box::pin(sleep(handshake.preface_timeout));
                 (Either::Right(Box::new(stream)), names)
             }
         };
@@ -198,7 +207,7 @@ impl Accepted {
             written: false,
             preface: Some(Preface {
                 missing: PREFACE_BYTES,
-                deadline: Box::pin(sleep(handshake.preface_timeout)),
+                deadline,
             }),
             turn: ReadingTurn::default(),
             counts: self.counts,

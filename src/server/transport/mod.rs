@@ -19,6 +19,7 @@ pub(super) mod identity;
 pub(super) mod kinds;
 mod message_layout;
 mod messages;
+mod not_grpc;
 pub(super) mod reflection;
 mod requests;
 mod responses;

@@ -221,6 +221,14 @@ fn put(status: &Status, headers: &mut HeaderMap) {
         .expect("text and details are encoded for headers");
 }
 
+/// Returns whether the library has answered that there is no such method, which it does without a
+/// word.
+pub fn is_unknown_method(headers: &HeaderMap) -> bool {
+    let code = headers.get(Status::GRPC_STATUS);
+    code.is_some_and(|code| Code::from_bytes(code.as_bytes()) == Code::Unimplemented)
+        && !headers.contains_key(Status::GRPC_MESSAGE)
+}
+
 /// Replaces the gRPC library's refusals by ours, in the statuses with which calls end.
 #[derive(Clone, Copy)]
 pub struct LibraryRefusals {

@@ -16,8 +16,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
+use super::not_grpc;
 use crate::access::CertificateName;
 use crate::server::config::{ClientAuth, SecuritySettings};
 use crate::server::telemetry::counts::SecurityCounts;
@@ -44,6 +45,8 @@ pub enum CertificateFault {
     ClientCa(Box<dyn std::error::Error + Send + Sync>),
     #[error("tls-cert and tls-key: {0}")]
     Pair(#[from] rustls::Error),
+    #[error("tls-cert: the certificate in {} has expired", .0.display())]
+    Expired(PathBuf),
 }
 
 /// The certificate in use, for handshakes.
@@ -55,9 +58,13 @@ pub struct Tls {
 
 impl Tls {
     /// The handshake of a connection, with the certificate in use now.
-    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub async fn accept(&self, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config.read()));
-        let handshake = timeout(self.handshake_timeout, acceptor.accept(stream)).await;
+        let accept = async {
+            not_grpc::refuse_http1(&mut stream, "gRPC over TLS").await?;
+            acceptor.accept(stream).await
+        };
+        let handshake = timeout(self.handshake_timeout, accept).await;
         handshake
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .inspect_err(|_| {
@@ -90,16 +97,24 @@ impl CertificateFiles {
     }
 
     /// Returns the configuration that the contents of [`Self::paths`] make, and the end of the
-    /// certificate in seconds since 1970.
+    /// certificate in seconds since 1970. With `replaces` it is to replace another one, and must not
+    /// have expired.
     ///
     /// # Errors
     /// The fault of the contents.
-    pub fn load(&self, contents: &[Vec<u8>]) -> Result<(ServerConfig, i64), CertificateFault> {
+    pub fn load(
+        &self,
+        contents: &[Vec<u8>],
+        replaces: bool,
+    ) -> Result<(ServerConfig, i64), CertificateFault> {
         let chain = certificates("tls-cert", &self.paths[0], &contents[0])?;
         let key = PrivateKeyDer::from_pem_slice(&contents[1])
             .map_err(|error| fault("tls-key", "private key", &self.paths[1], error))?;
         let expires = X509Certificate::from_der(&chain[0])
             .map_or(0, |(_, own)| own.validity().not_after.timestamp());
+        if replaces && expires != 0 && expires < ASN1Time::now().timestamp() {
+            return Err(CertificateFault::Expired(self.paths[0].clone()));
+        }
         let config = match (self.paths.get(2), contents.get(2)) {
             (Some(path), Some(content)) => {
                 let verifier = self.verifier(certificates("tls-client-ca", path, content)?)?;

@@ -12,6 +12,7 @@ use crate::snapshot::budget::{Attempt, Delay};
 use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::state::fork::Fork;
 use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
 use crate::snapshot::state::memory::MemoryUse;
@@ -76,6 +77,11 @@ pub struct NodePage {
 }
 
 impl Snapshot {
+    /// Reads the nodes of the newest revision.
+    pub fn with_nodes<T>(&self, read: impl FnOnce(&Nodes) -> T) -> T {
+        read(self.live().shared.read().nodes.nodes())
+    }
+
     /// The nodes after a name: at most `most` nodes with at most this many bytes, but at least one.
     pub fn nodes_after(&self, name: &str, most: usize, bytes: usize) -> NodePage {
         let live = self.live();

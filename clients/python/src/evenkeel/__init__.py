@@ -2,7 +2,8 @@
 evenly spread.
 
 `Client` has the calls of the service. `Feed` keeps a snapshot of a server equal to what a program knows.
-`Decider` asks many questions over one stream. `evenkeel.aio` has the same for asyncio."""
+`Decider` asks many questions over one stream. `evenkeel.aio` has the same for asyncio. `change`, `delete`
+and `from_kubernetes` make messages, and `Position` is where a feed is. `evenkeel.v1` has the messages."""
 
 import asyncio
 import threading
@@ -42,11 +43,15 @@ else:
 
 
 class Client(_Stub):
-    """Calls a server, such as "localhost:50051", several, which are IP addresses with ports that commas
-    separate, or all addresses of a name, such as "dns:///evenkeel.evenkeel:50051".
+    """Calls servers. It has a method for each call of the service, such as `Filter`, which takes the request
+    and, as `timeout`, how many seconds the call may take.
 
-    Without credentials nothing is encrypted. `token_file` has the token of the caller, which is read for
-    each call and sent only over TLS. `options` are those of a gRPC channel.
+    Args:
+        servers: A server, such as "localhost:50051", several, which are IP addresses with ports that commas
+            separate, or all addresses of a name, such as "dns:///evenkeel.evenkeel:50051".
+        credentials: Those of gRPC. Without them nothing is encrypted.
+        token_file: A file with the token of the caller, which is read for each call and sent only over TLS.
+        options: Those of a gRPC channel.
 
     Calls go to the servers in turn. A call that ends with UNAVAILABLE is sent again, up to three times,
     if it only reads. So are ReservePods and Place: where that reserves and has no request id it is given
@@ -100,8 +105,16 @@ async def _connect(client: Client) -> aio.Client:
 
 class Feed:
     """Keeps a snapshot of one server equal to what its caller knows, from the time when it is made until
-    it is closed: see `evenkeel.aio.Feed`, which says what the arguments mean. `list_state` and what hears
-    of errors are called in another thread."""
+    it is closed. It lists the state, replaces the snapshot by it, and then sends each change.
+
+    Args:
+        client: The client of that server. The feed has a connection of its own.
+        list_state: Returns the whole state, as changes that create each object. What is given to `send`
+            before it is called has to be in it. It is called in another thread, as is what hears of errors.
+        options: As of `evenkeel.aio.Feed`: `snapshot`, `default_constraints`, `kubernetes_version`,
+            `heartbeat`, `silence`, `on_refused` and `on_error`. Changes that the server refuses are logged
+            unless there is an `on_refused`.
+    """
 
     def __init__(self, client: Client, list_state: Callable[[], list[api.Change]], **options: Any) -> None:
         self._client = _start(_connect(client)).result()
@@ -141,7 +154,12 @@ class Feed:
 
 
 class Decider:
-    """Asks questions over one stream: see `evenkeel.aio.Decider`. Each method returns a future at once."""
+    """Asks questions over one stream, which costs a fraction of a call each. Each method returns a future
+    at once. A timeout is in seconds; without one a question waits.
+
+    Args:
+        client: The client of the servers to ask. The decider has connections of its own.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = _start(_connect(client)).result()
@@ -173,3 +191,7 @@ class Decider:
     def place(self, request: api.PlaceRequest, timeout: float | None = None) -> "Future[api.PlaceResponse]":
         """Asks where replicas should go. One that reserves gets a request id if it has none."""
         return _start(self._decider.place(request, timeout))
+
+
+def __dir__() -> list[str]:
+    return __all__

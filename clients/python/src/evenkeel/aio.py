@@ -1,7 +1,8 @@
-"""The client for asyncio."""
+"""The client for asyncio: `Client`, `Feed` and `Decider` of `evenkeel`, whose methods are awaited."""
 
 import asyncio
 import itertools
+import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,13 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 import grpc.aio
-from google.protobuf import any_pb2
 from google.rpc import status_pb2
 
 from evenkeel.channel import channel_arguments, identified
-from evenkeel.objects import batch_of, refused_in
+from evenkeel.objects import batch_of, identity, refused_in
 from evenkeel.v1 import spread_service_pb2 as api
 from evenkeel.v1 import spread_service_pb2_grpc as rpc
+
+__all__ = ["Client", "Decider", "Feed", "Position"]
+
+log = logging.getLogger("evenkeel")
 
 # How many batches are sent without an acknowledgement at most.
 SENT_AHEAD = 8
@@ -45,7 +49,14 @@ else:
 
 
 class Client(_Stub):
-    """Calls servers: see `evenkeel.Client`. Its methods are awaited."""
+    """Calls servers, as `evenkeel.Client` does. Its methods are awaited.
+
+    Args:
+        servers: A server, several, or all addresses of a name, as of `evenkeel.Client`.
+        credentials: Those of gRPC. Without them nothing is encrypted.
+        token_file: A file with the token of the caller, which is read for each call and sent only over TLS.
+        options: Those of a gRPC channel.
+    """
 
     def __init__(
         self,
@@ -74,10 +85,13 @@ class Client(_Stub):
 
 
 class Position(NamedTuple):
-    """A state of a snapshot: what to send as `min_revision` and `epoch` of a question."""
+    """A state of a snapshot: what to send as `min_revision` and `epoch` of a question, to ask of that state
+    or a later one."""
 
     revision: int
+    """Revision of the snapshot."""
     epoch: str
+    """Epoch of the revision."""
 
 
 class _Pause:
@@ -100,6 +114,20 @@ class _Refused(_Restart):
     """Changes are left out that the server refuses: no pause is needed."""
 
 
+def _words(error: Exception) -> str:
+    return error.details() or "" if isinstance(error, grpc.aio.AioRpcError) else str(error)
+
+
+def _log_refused(change: api.Change, error: Exception) -> None:
+    kind, namespace, name = identity(change)
+    log.error("the feed leaves out %s %s, which the server refuses: %s",
+              kind, f"{namespace}/{name}" if namespace else name, _words(error))
+
+
+def _log_error(error: Exception) -> None:
+    log.warning("the feed starts over: %s", _words(error) or repr(error))
+
+
 class Feed:
     """Keeps a snapshot of one server equal to what its caller knows.
 
@@ -108,10 +136,19 @@ class Feed:
     the last acknowledgement, the feed resumes with what was not acknowledged. Otherwise the server has
     lost the snapshot, and the feed lists and replaces again.
 
-    `list_state` returns the whole state, as changes that create each object. What is given to `send`
-    before it is called has to be in it. `heartbeat` is how long the feed is silent while nothing changes,
-    and `silence` how long an acknowledgement may take, in seconds. `on_refused` hears of each change that
-    the server refuses as not valid, which is left out, and `on_error` why the feed starts over.
+    Args:
+        client: The client of that server.
+        list_state: Returns the whole state, as changes that create each object. What is given to `send`
+            before it is called has to be in it.
+        snapshot: Name of the snapshot; empty means "default".
+        default_constraints: Sent with each list; without them they stay as they are.
+        kubernetes_version: Sent with each list; empty means that it stays as it is.
+        heartbeat: For how many seconds the feed is silent while nothing changes. A third of the snapshot's
+            maximum age or less is right.
+        silence: For how many seconds an acknowledgement may be missing.
+        on_refused: Hears of each change that the server refuses as not valid, which is left out. Without it
+            the logger "evenkeel" does.
+        on_error: Hears why the feed starts over. Without it the logger "evenkeel" does.
     """
 
     def __init__(
@@ -124,8 +161,8 @@ class Feed:
         kubernetes_version: str = "",
         heartbeat: float = 10,
         silence: float = 30,
-        on_refused: Callable[[api.Change, Exception], None] = lambda change, error: None,
-        on_error: Callable[[Exception], None] = lambda error: None,
+        on_refused: Callable[[api.Change, Exception], None] = _log_refused,
+        on_error: Callable[[Exception], None] = _log_error,
     ) -> None:
         self._client = client
         self._list_state = list_state
@@ -385,7 +422,10 @@ class Decider:
 
     Questions that are asked at once share the stream: `asyncio.gather(decider.filter(...), ...)`. One that
     is refused raises what its call would. When the stream ends with UNAVAILABLE, what was not answered is
-    asked again on another one, up to three times. Timeouts are in seconds.
+    asked again on another one, up to three times. Timeouts are in seconds; without one a question waits.
+
+    Args:
+        client: The client of the servers to ask.
     """
 
     def __init__(self, client: Client) -> None:
@@ -507,9 +547,11 @@ def _error(code: grpc.StatusCode, message: str, trailing: Sequence[tuple[str, An
     return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(*trailing), message)
 
 
-def _refusal(refused: api.QuestionError) -> grpc.aio.AioRpcError:
+def _refusal(refused: status_pb2.Status) -> grpc.aio.AioRpcError:
     """The error with which a call would have ended."""
-    details = [any_pb2.Any.FromString(detail) for detail in refused.details]
-    status = status_pb2.Status(code=refused.code, message=refused.message, details=details)
     code = next(code for code in grpc.StatusCode if code.value[0] == refused.code)
-    return _error(code, refused.message, [("grpc-status-details-bin", status.SerializeToString())])
+    return _error(code, refused.message, [("grpc-status-details-bin", refused.SerializeToString())])
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -19,21 +19,48 @@ BATCH_SIZE = 1000
 
 
 def change(item: Message) -> api.Change:
-    """The change that creates or updates an object, such as a Node or a Pod."""
+    """The change that creates or updates an object.
+
+    Args:
+        item: A message of `evenkeel.v1.kubernetes_pb2`, such as a Node or a Pod.
+
+    Raises:
+        ValueError: A snapshot has no such objects.
+    """
+    if item.DESCRIPTOR.name not in FIELDS:
+        raise ValueError(f"no object of a snapshot: {item.DESCRIPTOR.full_name}")
     arguments: dict[str, Any] = {FIELDS[item.DESCRIPTOR.name]: item}
     return api.Change(**arguments)
 
 
 def delete(kind: str, namespace: str, name: str, uid: str = "") -> api.Change:
-    """The change that deletes an object: with a uid, only an object that has it."""
+    """The change that deletes an object.
+
+    Args:
+        kind: Kind of the object, such as "Pod".
+        namespace: Its namespace; empty means "default", and nothing for what is in none.
+        name: Its name.
+        uid: If not empty, only an object that has it is deleted.
+    """
     return api.Change(delete=api.ObjectReference(kind=kind, namespace=namespace, name=name, uid=uid))
 
 
 def from_kubernetes(item: dict[str, Any]) -> Message:
-    """An object from the JSON of Kubernetes, such as a manifest or an item of `kubectl get -o json`,
-    which has its kind. Fields that no decision reads are left out."""
-    kind: Message = getattr(kubernetes, item["kind"])()
-    return ParseDict(item, kind, ignore_unknown_fields=True)
+    """An object as a message. Fields that no decision reads are left out.
+
+    Args:
+        item: The JSON of Kubernetes: a manifest or an item of `kubectl get -o json`, which has its kind.
+
+    Raises:
+        ValueError: It has no kind, or none that a snapshot has objects of.
+    """
+    kind = item.get("kind")
+    if not kind:
+        raise ValueError('the object has no "kind", such as "Pod": lists of an API server leave it out of items')
+    if kind not in FIELDS:
+        raise ValueError(f"no kind of a snapshot: {kind}; there are {', '.join(sorted(FIELDS))}")
+    message: Message = getattr(kubernetes, kind)()
+    return ParseDict(item, message, ignore_unknown_fields=True)
 
 
 def identity(one: api.Change) -> tuple[str, str, str]:

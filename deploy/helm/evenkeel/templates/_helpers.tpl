@@ -78,6 +78,30 @@ seccompProfile:
 {{- end }}
 
 {{- /* The settings that values stand for, and those of .Values.settings. */ -}}
+{{- /* The seconds of a duration such as "1m 30s", rounded up. */ -}}
+{{- define "evenkeel.seconds" -}}
+{{- $units := dict "ms" 0.001 "msec" 0.001 "s" 1 "sec" 1 "second" 1 "seconds" 1
+  "m" 60 "min" 60 "minute" 60 "minutes" 60 "h" 3600 "hr" 3600 "hour" 3600 "hours" 3600
+  "d" 86400 "day" 86400 "days" 86400 -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9]+ *[a-z]+" . -1 -}}
+{{- $count := regexFind "^[0-9]+" . | float64 -}}
+{{- $sum = addf $sum (mulf $count (get $units (regexFind "[a-z]+$" .) | float64)) -}}
+{{- end -}}
+{{- ceil $sum | int -}}
+{{- end }}
+
+{{- /* Less than this, and the kubelet kills a server that drains. The defaults are those of the server. */ -}}
+{{- define "evenkeel.checkGracePeriod" -}}
+{{- $pause := index .Values.settings "drain-pause" | default "2s" -}}
+{{- $timeout := index .Values.settings "drain-timeout" | default "30s" -}}
+{{- $drain := add (include "evenkeel.seconds" $pause | int) (include "evenkeel.seconds" $timeout | int) -}}
+{{- if le (int .Values.terminationGracePeriodSeconds) (int $drain) -}}
+{{- printf "terminationGracePeriodSeconds of %d must be more than drain-pause of %s and drain-timeout of %s together"
+  (int .Values.terminationGracePeriodSeconds) $pause $timeout | fail -}}
+{{- end -}}
+{{- end }}
+
 {{- define "evenkeel.settings" -}}
 {{- $settings := dict
   "listen" (printf "0.0.0.0:%d" (int .Values.ports.grpc))
