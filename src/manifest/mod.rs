@@ -6,8 +6,8 @@
 //! `naming` reads names of objects as people type them, and `finder` finds the requested object.
 //! `object`, `workload`, `fleet` and `defaults` decode objects by kind. `controller`,
 //! `pod_defaults` and `admission` complete a pod template as a cluster does. `pod_facts` reads the
-//! fields of pods that no decision reads. `saved` makes sure that a saved snapshot is read
-//! completely or not at all.
+//! fields of pods that no decision reads. `places` knows where custom resources have constraints.
+//! `saved` makes sure that a saved snapshot is read completely or not at all.
 
 mod admission;
 mod bounded;
@@ -24,6 +24,7 @@ mod naming;
 mod object;
 mod objects;
 mod parts;
+mod places;
 mod pod_defaults;
 mod pod_facts;
 mod positions;
@@ -34,6 +35,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod workload;
+mod yaml;
 
 pub(crate) use admission::{Admission, NotCounted};
 pub(crate) use bounded::{BoundedText, TextPiece};
@@ -50,9 +52,10 @@ pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
 pub(crate) use objects::{LoadedObjects, ObjectReader, read_objects};
 pub(crate) use parts::split;
+pub(crate) use places::{CONSTRAINTS, ConstraintPlace, CustomResources, Unsaid};
 pub(crate) use pod_facts::WaitingPod;
 pub(crate) use positions::Positions;
 pub(crate) use saved::SavedOrigin;
 pub(crate) use source::{InputSource, expand};
-pub(crate) use templates::{Template, TemplateObject};
+pub(crate) use templates::{ReadTemplate, Template, TemplateObject};
 pub(crate) use workload::WorkloadPod;
