@@ -140,7 +140,7 @@ pub(super) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Rows under headings, aligned and shortened to the width of the output. Each line starts with
+/// Rows under headings, aligned and wrapped to the width of the output. Each line starts with
 /// `indent`.
 pub(super) fn table<const N: usize>(
     indent: &str,
