@@ -3,7 +3,7 @@
 //!
 //! `source` lists the files and opens them, `document` splits a file into single objects, each an
 //! `item` until its kind is known, and `lean` leaves out the fields that no decision reads.
-//! `naming` reads names of objects as people type them, and `finder` finds the requested object.
+//! `naming` reads names of objects as people type them, `names` lists those in files, and `finder` finds the requested object.
 //! `object`, `workload`, `fleet` and `defaults` decode objects by kind. `controller`,
 //! `pod_defaults` and `admission` complete a pod template as a cluster does. `pod_facts` reads the
 //! fields of pods that no decision reads. `places` knows where custom resources have constraints.
@@ -20,6 +20,7 @@ mod fleet;
 mod item;
 mod lean;
 mod list_file;
+mod names;
 mod naming;
 mod object;
 mod objects;
@@ -48,6 +49,7 @@ pub(crate) use fleet::{PlacementPolicy, Preference};
 pub(crate) use item::full_name;
 pub(crate) use lean::LeanValue;
 pub(crate) use list_file::ListFile;
+pub(crate) use names::{NamedObject, for_each_name};
 pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
 pub(crate) use objects::{LoadedObjects, ObjectReader, read_objects};

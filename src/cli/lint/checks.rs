@@ -242,6 +242,8 @@ impl CheckedTemplate<'_> {
             Kind::EmptySelector => (LintRule::EmptySelector, ".labelSelector"),
             // maxSkew cannot be left out, and 1 is its least value, so it is no mistake.
             Kind::Soft if active.constraint.max_skew <= 1 => return None,
+            // It may become a hard one.
+            Kind::Soft if self.written_field(active, "whenUnsatisfiable").is_none() => return None,
             Kind::Soft => (LintRule::SoftMaxSkew, ".maxSkew"),
             _ => return None,
         };
@@ -262,6 +264,11 @@ impl CheckedTemplate<'_> {
         let open = |key: &str| !has(key) && self.may_get(key);
         let certain = all.iter().filter(|it| !open(&it.key)).cloned();
         Selector::All(certain.collect()).matches_labels(self.labels())
+    }
+
+    /// A field of a constraint as it is in the file.
+    fn written_field(&self, active: &Active, name: &str) -> Option<&Value> {
+        self.template.written_constraints()?[active.index].get(name)
     }
 
     /// Returns whether something else adds a selector to a constraint.

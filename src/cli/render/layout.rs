@@ -14,6 +14,9 @@ const LONGEST_LINE: usize = 100;
 /// The fewest columns of a name that is broken.
 const NARROWEST: usize = 8;
 
+/// A blank at which no line ends.
+pub(super) const NO_BREAK: &str = "\u{a0}";
+
 /// The number of blanks between two columns of a table.
 pub(super) const GAP: usize = 2;
 
@@ -103,19 +106,17 @@ fn options<'o>(width: usize) -> Options<'o> {
 /// Nothing is cut. Sentences are wrapped first, then the widest names are broken, but bars stay
 /// whole.
 pub(super) fn fitted<const N: usize>(rows: Vec<[String; N]>, columns: usize) -> Vec<[String; N]> {
-    let (mut widths, mut unbroken, mut least) = ([0; N], [0; N], [0; N]);
+    let (mut widths, mut floors) = ([0; N], [[0; N]; 3]);
     for row in &rows {
         for (column, cell) in row.iter().enumerate() {
             let width = display_width(cell);
-            let words = plain_text(cell).map(|text| text.split(' ').map(display_width).max());
-            let longest = words.map_or(width, Option::unwrap_or_default);
-            let least_of = |words: Option<&str>| words.map_or(width, |_| width.min(NARROWEST));
             widths[column] = width.max(widths[column]);
-            unbroken[column] = longest.max(unbroken[column]);
-            least[column] = least_of(plain_text(cell)).max(least[column]);
+            for (floor, least) in floors.iter_mut().zip(floors_of(cell, width)) {
+                floor[column] = least.max(floor[column]);
+            }
         }
     }
-    for floor in [unbroken, least] {
+    for floor in floors {
         while widths.iter().sum::<usize>() + GAP * N.saturating_sub(1) > columns {
             let wider = (0..N).filter(|column| widths[*column] > floor[*column]);
             let Some(widest) = wider.max_by_key(|column| widths[*column]) else {
@@ -127,6 +128,23 @@ pub(super) fn fitted<const N: usize>(rows: Vec<[String; N]>, columns: usize) -> 
     rows.into_iter()
         .flat_map(|row| in_lines(row, widths))
         .collect()
+}
+
+/// The least widths of a cell: so that no word is broken, so that words are broken only behind
+/// punctuation, and so that they are broken anywhere.
+fn floors_of(cell: &str, width: usize) -> [usize; 3] {
+    let Some(text) = plain_text(cell) else {
+        return [width; 3];
+    };
+    let longest = |parts: &mut dyn Iterator<Item = &str>| parts.map(display_width).max();
+    let word = longest(&mut text.split(' '));
+    let piece = longest(&mut text.split_inclusive([' ', '-', '.', '/', ',', '=', ':']));
+    [word, piece, Some(width.min(NARROWEST))].map(Option::unwrap_or_default)
+}
+
+/// `text` with blanks at which no line ends. [`super::text::table`] makes them usual blanks.
+pub(super) fn unbroken(text: &str) -> String {
+    text.replace(' ', NO_BREAK)
 }
 
 /// A row whose cells are wrapped to `widths`, as one row for each line.
