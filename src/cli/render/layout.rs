@@ -11,6 +11,9 @@ use textwrap::{Options, WordSplitter, WrapAlgorithm};
 /// The most columns of a paragraph, because longer lines are hard to read.
 const LONGEST_LINE: usize = 100;
 
+/// The columns of a sentence below which names are broken before it gets narrower.
+const SENTENCE: usize = 24;
+
 /// The fewest columns of a name that is broken.
 const NARROWEST: usize = 8;
 
@@ -103,43 +106,90 @@ fn options<'o>(width: usize) -> Options<'o> {
 }
 
 /// Wraps the cells of rows so that each row fits into `columns`, in as many lines as it needs.
-/// Nothing is cut. Sentences are wrapped first, then the widest names are broken, but bars stay
-/// whole.
+/// Nothing is cut. Names are broken only if wrapped sentences are not enough, and bars never.
 pub(super) fn fitted<const N: usize>(rows: Vec<[String; N]>, columns: usize) -> Vec<[String; N]> {
-    let (mut widths, mut floors) = ([0; N], [[0; N]; 3]);
+    let mut floors = [Floors::default(); N];
     for row in &rows {
-        for (column, cell) in row.iter().enumerate() {
-            let width = display_width(cell);
-            widths[column] = width.max(widths[column]);
-            for (floor, least) in floors.iter_mut().zip(floors_of(cell, width)) {
-                floor[column] = least.max(floor[column]);
-            }
+        for (cell, floors) in row.iter().zip(&mut floors) {
+            floors.widen(cell);
         }
     }
-    for floor in floors {
-        while widths.iter().sum::<usize>() + GAP * N.saturating_sub(1) > columns {
-            let wider = (0..N).filter(|column| widths[*column] > floor[*column]);
-            let Some(widest) = wider.max_by_key(|column| widths[*column]) else {
-                break;
-            };
-            widths[widest] -= 1;
+    let widths = floors.map(|it| it.whole);
+    let most = columns.saturating_sub(GAP * N.saturating_sub(1));
+    let readable = shrunk(widths, floors.map(|it| it.readable), most);
+    let words = shrunk(readable, floors.map(|it| it.words), most);
+    let widths = match words.iter().sum::<usize>() <= most {
+        true => words,
+        false => {
+            let pieces = shrunk(readable, floors.map(|it| it.pieces), most);
+            shrunk(pieces, floors.map(|it| it.least), most)
         }
-    }
+    };
     rows.into_iter()
         .flat_map(|row| in_lines(row, widths))
         .collect()
 }
 
-/// The least widths of a cell: so that no word is broken, so that words are broken only behind
-/// punctuation, and so that they are broken anywhere.
-fn floors_of(cell: &str, width: usize) -> [usize; 3] {
-    let Some(text) = plain_text(cell) else {
-        return [width; 3];
-    };
-    let longest = |parts: &mut dyn Iterator<Item = &str>| parts.map(display_width).max();
-    let word = longest(&mut text.split(' '));
-    let piece = longest(&mut text.split_inclusive([' ', '-', '.', '/', ',', '=', ':']));
-    [word, piece, Some(width.min(NARROWEST))].map(Option::unwrap_or_default)
+/// Takes columns from the widest until the sum is at most `most`, or all are as narrow as `floors`.
+fn shrunk<const N: usize>(mut widths: [usize; N], floors: [usize; N], most: usize) -> [usize; N] {
+    while widths.iter().sum::<usize>() > most {
+        let wider = (0..N).filter(|column| widths[*column] > floors[*column]);
+        let Some(widest) = wider.max_by_key(|column| widths[*column]) else {
+            break;
+        };
+        widths[widest] -= 1;
+    }
+    widths
+}
+
+/// The widths of a column in which its cells are more and more broken.
+#[derive(Debug, Clone, Copy, Default)]
+struct Floors {
+    /// Nothing is wrapped.
+    whole: usize,
+    /// Sentences are wrapped, and still easy to read.
+    readable: usize,
+    /// No word is broken.
+    words: usize,
+    /// Words are broken only behind punctuation.
+    pieces: usize,
+    /// Words are broken anywhere.
+    least: usize,
+}
+
+impl Floors {
+    /// Makes the column wide enough for a cell.
+    fn widen(&mut self, cell: &str) {
+        let whole = display_width(cell);
+        let text = plain_text(cell);
+        let longest = |ends: &[char]| {
+            let parts = text.map(|text| text.split_inclusive(ends));
+            let widths = parts.map(|parts| parts.map(|it| display_width(it.trim_end())).max());
+            widths.map_or(whole, Option::unwrap_or_default)
+        };
+        let words = longest(&[' ']);
+        let is_sentence = text.is_some_and(|text| text.contains(' '));
+        let readable = if is_sentence {
+            words.max(whole.min(SENTENCE))
+        } else {
+            whole
+        };
+        let least = if text.is_some() {
+            whole.min(NARROWEST)
+        } else {
+            whole
+        };
+        let pieces = longest(&[' ', '-', '.', '/', ',', '=', ':']);
+        for (floor, width) in [
+            (&mut self.whole, whole),
+            (&mut self.readable, readable),
+            (&mut self.words, words),
+            (&mut self.pieces, pieces.max(least)),
+            (&mut self.least, least),
+        ] {
+            *floor = width.max(*floor);
+        }
+    }
 }
 
 /// `text` with blanks at which no line ends. [`super::text::table`] makes them usual blanks.
