@@ -316,7 +316,7 @@ mod tests {
         let cases = [
             (40, vec!["ip-10-0-0-1.internal|one two three|x"]),
             (34, vec!["ip-10-0-0-1.internal|one two|x", "|three|"]),
-            (24, vec!["ip-10-0-0-|one|x", "1.internal|two|", "|three|"]),
+            (24, vec!["ip-10-0-|one two|x", "0-1.|three|", "internal||"]),
             (1, vec!["ip-10-0-|one two|x", "0-1.|three|", "internal||"]),
         ];
         for (columns, expected) in cases {
