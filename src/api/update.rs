@@ -118,5 +118,6 @@ pub fn counts(revision: i64, epoch: &str, applied: Applied) -> v1::UpdateSnapsho
         epoch: epoch.to_owned(),
         changed_count: i64::try_from(applied.changed).unwrap_or(i64::MAX),
         unchanged_count: i64::try_from(applied.unchanged).unwrap_or(i64::MAX),
+        skipped_count: i64::try_from(applied.skipped).unwrap_or(i64::MAX),
     }
 }

@@ -16,6 +16,14 @@ use super::output::{self, AnswerFormat};
 use crate::manifest::{self, LoadedObjects};
 use crate::matching::KubernetesVersion;
 
+/// The kinds of a cluster's dump, for `kubectl get`. The documents recommend the same.
+macro_rules! dumped_kinds {
+    () => {
+        "nodes,namespaces,pods,services,deployments,replicasets,statefulsets,rc,pvc,pv,sc,pdb"
+    };
+}
+pub(crate) use dumped_kinds;
+
 /// The server's address, and the timeout of calls to it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Server {

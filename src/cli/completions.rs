@@ -16,8 +16,8 @@ const ASKED: &str = "_EVENKEEL_COMPLETE";
 /// Flags of `evenkeel completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The script asks the program, which offers commands and flags, and with --context, --kubeconfig or
---from-cluster before them, the namespaces and objects of that cluster.
+The script asks the program, which offers commands and flags, and with --load, --context,
+--kubeconfig or --from-cluster, the namespaces and objects of those files or that cluster.
 
 Examples:
   evenkeel completions bash > ~/.local/share/bash-completion/completions/evenkeel

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::about_pods::Answer;
 use super::backend::{Client, UnaryRequest};
 use super::exit::Unreachable;
+use super::lint;
 use super::live_names;
 use super::loaded_question::LoadedQuestion;
 use super::output::{self, AnswerFormat};
@@ -135,6 +136,16 @@ pub(crate) struct QuestionArgs {
     pub(super) all: bool,
 }
 
+/// Warns of constraints in a file that nobody reads, and of their unknown fields.
+fn tell_written_wrongly(finder: &WorkloadFinder) {
+    for (template, source) in finder.templates() {
+        for said in lint::fields::written_wrongly(&template) {
+            let (object, field) = (&template.object.name, &said.field);
+            output::warn(&format!("{source}: {object}, {field}: {}", said.message));
+        }
+    }
+}
+
 impl QuestionArgs {
     /// Reads the overlay and the pods that `find` finds in the file, and connects to the source of
     /// the answer.
@@ -151,6 +162,7 @@ impl QuestionArgs {
                 let place = file.display().to_string();
                 // Faults of the file are reported before the source is opened.
                 let found = find(&finder, &place)?;
+                tell_written_wrongly(&finder);
                 let of_pod = |found: &WorkloadPod| stored::namespace_of(&found.pod).to_owned();
                 let mut namespaces: Vec<String> = found.iter().map(of_pod).collect();
                 namespaces.dedup();

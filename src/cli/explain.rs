@@ -1,7 +1,7 @@
 //! `evenkeel explain`: explains why a pod may run on some nodes only, and which changes would admit
 //! it to others.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::decide::{ANSWER, QuestionArgs};
@@ -99,10 +99,7 @@ impl ExplainCommand {
         let (question, format) = (self.question, self.output);
         if self.pending {
             let selector = self.selector.as_ref();
-            let format = format.answer_format();
-            let format =
-                format.context("--pending: a page is of one explanation; leave out -o html")?;
-            return pending::explain(&question, selector, format).await;
+            return pending::explain(&question, selector, format.answer_format()).await;
         }
         let asked = question.open_one().await?;
         // A page gets all domains, because it folds long tables.

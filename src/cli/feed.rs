@@ -84,7 +84,8 @@ async fn transfer(
         .map_err(|status| refused(status, done))?
     {
         let update = answer.update.unwrap_or_default();
-        counted += (update.changed_count + update.unchanged_count).unsigned_abs();
+        let applied = update.changed_count + update.unchanged_count;
+        counted += (applied + update.skipped_count).unsigned_abs();
         progress.set_position(counted.min(progress.length().unwrap_or(counted)));
         // In a replace, the last acknowledgement is that of the commit, which counts all changes.
         total = match target.replace {
@@ -92,6 +93,7 @@ async fn transfer(
             false => UpdateSnapshotResponse {
                 changed_count: total.changed_count + update.changed_count,
                 unchanged_count: total.unchanged_count + update.unchanged_count,
+                skipped_count: total.skipped_count + update.skipped_count,
                 ..update
             },
         };

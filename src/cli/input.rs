@@ -205,6 +205,12 @@ pub(crate) fn summary(
         number(answer.changed_count),
         number(answer.unchanged_count)
     );
+    if answer.skipped_count > 0 {
+        let count = number(answer.skipped_count);
+        text.push_str(&format!(
+            "  unknown  {count}: this server does not know their kinds\n"
+        ));
+    }
     if !skipped.is_empty() {
         text.push_str(&format!("  skipped  {}\n", visible::text(skipped)));
     }

@@ -1,10 +1,13 @@
 //! Completes names while they are typed: contexts of the kubeconfig, and namespaces and objects of
-//! the cluster that the earlier words select.
+//! the files or the cluster that the earlier words select.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use serde::Deserialize;
@@ -12,10 +15,11 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use crate::kubernetes::{ApiResource, ClusterClient, ObjectSelection, Reads, Target};
-use crate::manifest::ObjectName;
+use crate::manifest::{self, NamedObject, ObjectName};
+use crate::matching::names::DEFAULT_NAMESPACE;
 use crate::snapshot::ObjectKind;
 
-/// The longest time that completion waits for an API server.
+/// The longest time that completion waits for an API server, or for files.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The short names of the kinds that are offered.
@@ -51,8 +55,13 @@ pub(super) fn objects() -> ArgValueCompleter {
 /// Completes the name of a namespace.
 pub(super) fn namespaces() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
+        let words = TypedWords::read();
+        let files = words.files();
+        if !files.is_empty() {
+            return offered(typed, &namespaces_in(files));
+        }
         let namespaces = ApiResource::of(ObjectKind::Namespace);
-        offered(typed, &ask(&TypedWords::read(), namespaces, None))
+        offered(typed, &ask(&words, namespaces, None))
     })
 }
 
@@ -83,6 +92,12 @@ fn object_names(typed: &OsStr) -> Vec<String> {
     let Some((kind, rest)) = typed.split_once('/') else {
         return KINDS.iter().map(|kind| format!("{kind}/")).collect();
     };
+    let given = words.value("--namespace", "-n");
+    let files = words.files();
+    if !files.is_empty() {
+        let own = given.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        return names_in(files, kind, &own);
+    }
     let Some(resource) = ApiResource::of_kind(ObjectName::full_kind(kind)) else {
         return Vec::new();
     };
@@ -91,10 +106,56 @@ fn object_names(typed: &OsStr) -> Vec<String> {
         Some(namespace) => format!("{kind}/{namespace}/"),
         None => format!("{kind}/"),
     };
-    let given = words.value("--namespace", "-n");
     let namespace = namespace.map_or(given, |it| Some(it.to_owned()));
     let names = ask(&words, resource, Some(namespace));
     names.iter().map(|name| format!("{start}{name}")).collect()
+}
+
+/// Returns the objects of a kind in files: as `KIND/NAME` in the namespace `own`, else as
+/// `KIND/NAMESPACE/NAME`.
+fn names_in(files: Vec<PathBuf>, kind: &str, own: &str) -> Vec<String> {
+    let full_kind = ObjectName::full_kind(kind);
+    let objects = objects_in(files).into_iter();
+    let of_kind = objects.filter(|object| object.kind.eq_ignore_ascii_case(full_kind));
+    let names = of_kind.map(
+        |NamedObject {
+             namespace, name, ..
+         }| match namespace == own {
+            true => format!("{kind}/{name}"),
+            false => format!("{kind}/{namespace}/{name}"),
+        },
+    );
+    names.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+fn namespaces_in(files: Vec<PathBuf>) -> Vec<String> {
+    let objects = objects_in(files).into_iter();
+    let namespaces = objects.map(|object| match &*object.kind {
+        "Namespace" => object.name,
+        _ => object.namespace,
+    });
+    namespaces
+        .collect::<BTreeSet<String>>()
+        .into_iter()
+        .collect()
+}
+
+/// Returns the objects in files, as far as they can be read in time. The thread that reads ends
+/// with the process.
+fn objects_in(files: Vec<PathBuf>) -> Vec<NamedObject> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for file in files {
+            // A file that cannot be read has no names.
+            let _ = manifest::for_each_name(&file, |object| _ = send.send(object));
+        }
+    });
+    let end = Instant::now() + PATIENCE;
+    let next = || {
+        let left = end.saturating_duration_since(Instant::now());
+        receive.recv_timeout(left).ok()
+    };
+    std::iter::from_fn(next).collect()
 }
 
 /// Returns the names of a resource's objects, in all namespaces or in one, by default the
@@ -153,20 +214,34 @@ impl TypedWords {
         Self(words)
     }
 
+    /// The files of `--load`.
+    fn files(&self) -> Vec<PathBuf> {
+        let files = self.values("--load", "--load").into_iter();
+        files
+            .filter(|file| file != "-")
+            .map(PathBuf::from)
+            .collect()
+    }
+
     /// The last value of a flag.
     fn value(&self, long: &str, short: &str) -> Option<String> {
+        self.values(long, short).pop()
+    }
+
+    /// The values of a flag.
+    fn values(&self, long: &str, short: &str) -> Vec<String> {
         let words: Vec<&str> = self.0.iter().filter_map(|word| word.to_str()).collect();
-        let mut found = None;
+        let mut found = Vec::new();
         for (place, word) in words.iter().enumerate() {
             if *word == long || *word == short {
                 // The last word is still being typed, so it is no value.
-                found = words[..words.len() - 1].get(place + 1).copied();
+                found.extend(words[..words.len() - 1].get(place + 1).copied());
             } else if let Some(value) = word.strip_prefix(long).and_then(|it| it.strip_prefix('='))
             {
-                found = Some(value);
+                found.push(value);
             }
         }
-        found.map(str::to_owned)
+        found.into_iter().map(str::to_owned).collect()
     }
 
     fn target(&self) -> Target {

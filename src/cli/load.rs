@@ -5,22 +5,22 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::args;
+use super::args::{self, dumped_kinds};
 use super::exit::Exit;
 use super::input::{self, Input};
 
 /// Flags of `evenkeel load`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Examples:
-  kubectl get nodes,namespaces,pods,services,replicasets,statefulsets,replicationcontrollers,pvc,pv,sc \\
+  kubectl get ", dumped_kinds!(), " \\
     -A -o json | evenkeel load -
   evenkeel load cluster.yaml --default-constraints system
   evenkeel load manifests/ --merge --snapshot staging
 
 It reads Node, Namespace, Pod, Service, ReplicaSet, StatefulSet, ReplicationController,
 PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume and StorageClass.
-Other kinds are skipped and counted in the summary.")]
+Other kinds are skipped and counted in the summary."))]
 pub(crate) struct LoadCommand {
     /// Files of kubectl's JSON or YAML, directories of such files, or - for standard input
     #[arg(required = true, value_name = "FILE")]

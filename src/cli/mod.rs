@@ -74,9 +74,10 @@ use exit::{report, wait_for};
     long_about = "\
 Decides where pods may and should run so that they stay evenly spread, by the rules of
 kube-scheduler's PodTopologySpread. It asks a server over gRPC, or decides here from files.",
-    after_help = "\
+    after_help = concat!("\
 Start here:
-  kubectl get nodes,namespaces,pods,services,replicasets,statefulsets -A -o json > cluster.json
+  kubectl get ", args::dumped_kinds!(), " \\
+    -A -o json > cluster.json
   evenkeel filter -f pod.yaml --load cluster.json        decide here, no server needed
   evenkeel serve --load cluster.json                     or start a server
   evenkeel filter -f pod.yaml                            and ask it
@@ -90,7 +91,7 @@ Exit codes:
   3  the server could not be reached, or did not answer in time
 
 Colours: only on a terminal; NO_COLOR, CLICOLOR and CLICOLOR_FORCE are respected.
-Lines and tables are as wide as the terminal, or as COLUMNS says; elsewhere nothing is wrapped.",
+Lines and tables are as wide as the terminal, or as COLUMNS says; elsewhere nothing is wrapped."),
     max_term_width = 100
 )]
 pub struct Cli {

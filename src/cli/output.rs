@@ -179,6 +179,9 @@ pub(crate) fn fail(why: &dyn fmt::Display) {
 /// Writes text that is visible already to standard error.
 fn tell(colour: AnsiColor, label: &str, text: &str) {
     let style = colour.on_default().bold();
+    let label = format!("{label}:");
+    let text = render::fit_message(&format!("{label} {text}"));
+    let text = text.strip_prefix(&label).unwrap_or(&text);
     // If standard error is closed, there is no way to tell the user.
-    let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {text}");
+    let _ = write!(anstream::stderr(), "{style}{label}{style:#}{text}");
 }

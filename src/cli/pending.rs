@@ -32,14 +32,14 @@ pub(super) struct Alike {
 }
 
 /// Explains the pending pods of a namespace, or of all, that `selector` matches,
-/// and prints the answer.
+/// and prints the answer, as a page if there is no `format`.
 ///
 /// # Errors
 /// The same as for a single question.
 pub(super) async fn explain(
     question: &QuestionArgs,
     selector: Option<&LabelSelector>,
-    format: AnswerFormat,
+    format: Option<AnswerFormat>,
 ) -> Result<Exit> {
     let scope = QuestionScope::of(question.namespace.as_deref(), QuestionScope::All);
     question.state.is_about(scope);
@@ -48,7 +48,7 @@ pub(super) async fn explain(
         question,
         overlay: question.overlay()?,
         opened: question.state.open().await?,
-        for_person: format.is_table(),
+        for_person: format.is_some_and(AnswerFormat::is_table),
     };
     let (pods, controllers) = asking.pods(is_meant).await?;
     let groups = grouped(pods, &controllers);
@@ -70,9 +70,18 @@ pub(super) async fn explain(
         let feasible_count = workload.explanation.feasible_count;
         (Reverse(stuck), feasible_count, Reverse(pods))
     });
-    let title = question.state.title();
-    let table = |pending: &_| render::pending(&title, pending);
-    output::print(&format.render(&pending, table, |_| Vec::new())?)?;
+    match format {
+        Some(format) => {
+            let title = question.state.title();
+            let table = |pending: &_| render::pending(&title, pending);
+            output::print(&format.render(&pending, table, |_| Vec::new())?)?;
+        }
+        None => {
+            let origin = question.state.origin();
+            let page = |pending: &_| render::pending_html(&origin, pending);
+            output::print_bytes(output::shown(&pending, page).as_bytes())?;
+        }
+    }
     Ok(Exit::of(
         pending.stuck_count == 0 && pending.unschedulable_count == 0,
     ))

@@ -8,6 +8,7 @@ use super::error::ManifestError;
 use super::item::{DEFAULT_CONSTRAINTS_KIND, text};
 use super::lean::CompleteValue;
 use super::source::{InputSource, expand};
+use super::yaml;
 use crate::proto::v1::DefaultConstraints;
 
 /// Kubernetes' own default constraints.
@@ -63,7 +64,7 @@ pub(crate) fn default_constraints_in(
     place: &str,
 ) -> Result<DefaultConstraints, ManifestError> {
     let source = InputSource::File(place.into());
-    let document = serde_saphyr::from_str::<CompleteValue>(text);
+    let document = serde_saphyr::from_str_with_options::<CompleteValue>(text, yaml::options());
     decode(
         document.map_err(|error| source.not_yaml(&error))?.0,
         &source,

@@ -13,6 +13,7 @@ use super::item::{Item, ObjectOrigin};
 use super::lean::{CompleteValue, Lean, LeanValue, read_field};
 use super::parts::{ListType, ObjectText};
 use super::source::{InputSource, Syntax};
+use super::yaml;
 
 /// The function that receives each object.
 pub(super) type DocumentSink<'a> = &'a mut dyn FnMut(Item) -> Result<(), ManifestError>;
@@ -74,11 +75,8 @@ fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<CompleteValu
     }
     let read = |text: &str| match part.syntax {
         Syntax::Json => serde_json::from_str(text).map_err(|error| source.not_json(&error)),
-        Syntax::Yaml => {
-            let options = serde_saphyr::options! { budget: None };
-            serde_saphyr::from_str_with_options(text, options)
-                .map_err(|error| source.not_yaml(&error))
-        }
+        Syntax::Yaml => serde_saphyr::from_str_with_options(text, yaml::options())
+            .map_err(|error| source.not_yaml(&error)),
     };
     let first_read = match part.syntax {
         Syntax::Json => read(part.text),
@@ -133,10 +131,7 @@ fn yaml_documents<T: DeserializeOwned>(
     mut input: impl BufRead,
     sink: &mut dyn FnMut(u32, T) -> Result<(), ManifestError>,
 ) -> Result<(), ManifestError> {
-    // The parser's budget protects servers from hostile input. These are the user's own files,
-    // which may be of any size. Repeated keys are an error, as in kubectl.
-    let options = serde_saphyr::options! { budget: None };
-    let documents = serde_saphyr::read_with_options::<_, T>(&mut input, options);
+    let documents = serde_saphyr::read_with_options::<_, T>(&mut input, yaml::options());
     for (number, value) in (1..).zip(documents) {
         let value = value.map_err(|error| source.not_yaml(&error))?;
         sink(number, value)?;

@@ -13,8 +13,10 @@ use super::error::ManifestError;
 use super::item::{Item, text};
 use super::naming::ObjectName;
 use super::object;
+use super::places::CustomResources;
 use super::revision::ReplicaSets;
 use super::source::{InputSource, expand};
+use super::templates::{Template, templates_of};
 use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
 use crate::matching::names;
 use crate::proto::v1::{Change, LabelSelector};
@@ -84,6 +86,14 @@ impl WorkloadFinder {
     pub(crate) fn namespace(&self) -> &str {
         let found = self.found.first();
         found.map_or(names::DEFAULT_NAMESPACE, |(item, _)| parts(&item.value).1)
+    }
+
+    /// The templates of the found objects, each with its source.
+    pub(crate) fn templates(&self) -> impl Iterator<Item = (Template, &InputSource)> {
+        self.found.iter().flat_map(|(item, source)| {
+            let templates = templates_of(item.clone(), source, &CustomResources::default());
+            templates.map(move |template| (template, source))
+        })
     }
 
     /// Adds the objects that admission reads when a pod is created.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::admission::NotCounted;
 use super::error::ManifestError;
 use super::item::{Item, describe, text};
 use super::source::InputSource;
@@ -147,6 +148,38 @@ pub(super) fn placement(
     Ok((pod(&item, fields, terms, source)?, policy))
 }
 
+/// What a placement requires or prefers of properties of clusters, which are not known here.
+pub(super) fn not_counted(placement: &Value) -> Vec<NotCounted> {
+    let affinity = &placement["spec"]["policy"]["affinity"]["clusterAffinity"];
+    let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
+    let preferred = affinity["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
+    let any = |list: Option<&Vec<Value>>, pointer: &str| {
+        list.is_some_and(|list| list.iter().any(|term| term.pointer(pointer).is_some()))
+    };
+    let unknown = "properties of clusters are not known here";
+    let mut missing = Vec::new();
+    if any(
+        required["clusterSelectorTerms"].as_array(),
+        "/propertySelector",
+    ) {
+        missing.push(NotCounted {
+            field: "spec.policy.affinity.clusterAffinity (propertySelector)",
+            words: Some(format!(
+                "{unknown}: a cluster that is named may not meet the required propertySelector"
+            )),
+        });
+    }
+    if any(preferred, "/preference/propertySorter") {
+        missing.push(NotCounted {
+            field: "spec.policy.affinity.clusterAffinity (propertySorter)",
+            words: Some(format!(
+                "{unknown}: a preferred propertySorter excludes no cluster, but may rank them otherwise"
+            )),
+        });
+    }
+    missing
+}
+
 /// The required terms, of which a cluster must match at least one.
 fn required(
     affinity: &ClusterAffinity,
@@ -157,6 +190,10 @@ fn required(
     let terms = required.cluster_selector_terms.iter().enumerate();
     let terms = terms.map(|(i, term)| {
         let field = format!("affinity.clusterAffinity.{REQUIRED}.clusterSelectorTerms[{i}]");
+        if term.property_sorter.is_some() {
+            let why = "KubeFleet sorts clusters only by preferred terms";
+            return Err(fault(format!("{field}.propertySorter"), why));
+        }
         node_term(term, &field, fault)
     });
     terms.collect()
@@ -168,8 +205,15 @@ fn preferences(
 ) -> Result<Vec<Preference>, ManifestError> {
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     let preferred = &affinity.preferred_during_scheduling_ignored_during_execution;
-    let preferences = preferred.iter().enumerate().map(|(i, one)| {
+    // How a sorter ranks clusters is unknown here.
+    let preferred = preferred.iter().enumerate();
+    let ranked = preferred.filter(|(_, one)| one.preference.property_sorter.is_none());
+    let preferences = ranked.map(|(i, one)| {
         let field = format!("affinity.clusterAffinity.{PREFERRED}[{i}].preference");
+        if one.preference.property_selector.is_some() {
+            let why = "KubeFleet selects by properties only in required terms";
+            return Err(fault(format!("{field}.propertySelector"), why));
+        }
         Ok(Preference {
             weight: one.weight,
             term: node_term(&one.preference, &field, fault)?,
@@ -233,16 +277,6 @@ fn node_term(
     field: &str,
     fault: &impl Fn(String, &str) -> ManifestError,
 ) -> Result<Option<NodeSelectorTerm>, ManifestError> {
-    for (name, property) in [
-        ("propertySelector", &term.property_selector),
-        ("propertySorter", &term.property_sorter),
-    ] {
-        if property.is_some() {
-            let field = format!("{field}.{name}");
-            let why = "cluster properties are not known here; only labels can be selected by";
-            return Err(fault(field, why));
-        }
-    }
     let Some(selector) = &term.label_selector else {
         return Ok(None);
     };

@@ -3,11 +3,11 @@
 //!
 //! `source` lists the files and opens them, `document` splits a file into single objects, each an
 //! `item` until its kind is known, and `lean` leaves out the fields that no decision reads.
-//! `naming` reads names of objects as people type them, and `finder` finds the requested object.
+//! `naming` reads names of objects as people type them, `names` lists those in files, and `finder` finds the requested object.
 //! `object`, `workload`, `fleet` and `defaults` decode objects by kind. `controller`,
 //! `pod_defaults` and `admission` complete a pod template as a cluster does. `pod_facts` reads the
-//! fields of pods that no decision reads. `saved` makes sure that a saved snapshot is read
-//! completely or not at all.
+//! fields of pods that no decision reads. `places` knows where custom resources have constraints.
+//! `saved` makes sure that a saved snapshot is read completely or not at all.
 
 mod admission;
 mod bounded;
@@ -20,10 +20,12 @@ mod fleet;
 mod item;
 mod lean;
 mod list_file;
+mod names;
 mod naming;
 mod object;
 mod objects;
 mod parts;
+mod places;
 mod pod_defaults;
 mod pod_facts;
 mod positions;
@@ -34,6 +36,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod workload;
+mod yaml;
 
 pub(crate) use admission::{Admission, NotCounted};
 pub(crate) use bounded::{BoundedText, TextPiece};
@@ -47,13 +50,15 @@ pub(crate) use fleet::{PlacementPolicy, Preference};
 pub(crate) use item::full_name;
 pub(crate) use lean::LeanValue;
 pub(crate) use list_file::ListFile;
+pub(crate) use names::{NamedObject, for_each_name};
 pub(crate) use naming::ObjectName;
 pub(crate) use object::object_name;
 pub(crate) use objects::{LoadedObjects, ObjectReader, read_objects};
 pub(crate) use parts::split;
+pub(crate) use places::{CONSTRAINTS, ConstraintPlace, CustomResources, Unsaid};
 pub(crate) use pod_facts::WaitingPod;
 pub(crate) use positions::Positions;
 pub(crate) use saved::SavedOrigin;
 pub(crate) use source::{InputSource, expand};
-pub(crate) use templates::{Template, TemplateObject};
+pub(crate) use templates::{ReadTemplate, Template, TemplateObject};
 pub(crate) use workload::WorkloadPod;

@@ -6,13 +6,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use granit_parser::{Event, Marker, Parser, Span};
+use granit_parser::{Event, Marker, Span};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::error::{ManifestError, Position};
 use super::item::ObjectOrigin;
 use super::source::{InputSource, Syntax};
+use super::yaml;
 
 /// The text of one object of a file, or of a whole document that could not be split.
 #[derive(Debug, Clone)]
@@ -100,7 +101,7 @@ pub(crate) fn split<'t>(
         text,
         ..Walk::default()
     };
-    let mut parser = Parser::new_from_str(text);
+    let mut parser = yaml::events(text);
     while let Some(event) = parser.next_event() {
         match event {
             Ok((event, span)) => walk.take(event, span),

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::iter::successors;
 
-use granit_parser::{Event, Parser};
+use granit_parser::Event;
 
 use super::error::Position;
 use super::parts::{ObjectText, OpenCollection, next};
+use super::yaml;
 
 /// The positions of all fields of a part of a file.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl Positions {
 
     fn read(&mut self, text: &str, lines_before: usize) {
         let mut levels = Vec::new();
-        for event in Parser::new_from_str(text) {
+        for event in yaml::events(text) {
             let Ok((event, span)) = event else { return };
             let mut here = Position::of(&span.start);
             here.line += lines_before;

@@ -1,6 +1,6 @@
 //! All pods, workloads and placements of a file, with their places.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use serde_json::Value;
@@ -8,10 +8,11 @@ use serde_json::Value;
 use super::document::for_each_item_of;
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement};
-use super::item::{Item, describe, text};
+use super::item::{Item, ObjectOrigin, describe, text};
 use super::parts::ObjectText;
+use super::places::{CONSTRAINTS, CustomResources, TemplatePath, Unsaid};
 use super::source::InputSource;
-use super::workload::{TemplatePath, path_of_kind, pod_of, template_paths};
+use super::workload::{path_of_kind, pod_of, template_paths};
 use crate::proto::v1::Pod;
 
 /// An object with pod templates, or a placement.
@@ -25,6 +26,8 @@ pub(crate) struct TemplateObject {
     /// The places of the object's pod templates. A Pod and a placement have one place with an empty
     /// path.
     pub(crate) templates: Vec<TemplatePath>,
+    origin: ObjectOrigin,
+    source: InputSource,
 }
 
 /// A pod template of an object, or a placement.
@@ -32,8 +35,23 @@ pub(crate) struct Template {
     pub(crate) object: Rc<TemplateObject>,
     /// The place of the pod template in the object; empty for a Pod and a placement.
     pub(crate) place: TemplatePath,
-    /// The pod, with the policy of a placement; or the reason why it cannot be read.
-    pub(crate) pod: Result<(Pod, Option<PlacementPolicy>), ManifestError>,
+}
+
+/// The pod of a template, with some of its constraints.
+pub(crate) struct ReadTemplate {
+    pub(crate) pod: Pod,
+    /// The policy of a placement.
+    pub(crate) policy: Option<PlacementPolicy>,
+    /// The index in the file of each constraint of the pod.
+    pub(crate) kept: Vec<usize>,
+}
+
+/// The reason why a template cannot be read.
+pub(crate) struct UnreadTemplate {
+    /// The field that is wrong. Its constraint has an index in `kept`.
+    pub(crate) error: ManifestError,
+    /// The index in the file of each constraint that was read.
+    pub(crate) kept: Vec<usize>,
 }
 
 impl TemplateObject {
@@ -78,8 +96,18 @@ impl TemplateObject {
     pub(crate) fn spec_of(&self, template: &TemplatePath) -> String {
         match (self.is_placement(), &*template.field) {
             (true, _) => "spec.policy".to_owned(),
+            (false, path) if template.custom.is_some() => path.to_owned(),
             (false, "") => "spec".to_owned(),
             (false, path) => format!("{path}.spec"),
+        }
+    }
+
+    /// The field `spec` of a template, or where the constraints are, as a JSON pointer.
+    fn pointer_of(&self, template: &TemplatePath) -> String {
+        match (self.is_placement(), &template.custom) {
+            (true, _) => "/spec/policy".to_owned(),
+            (false, Some(_)) => template.pointer.clone(),
+            (false, None) => format!("{}/spec", template.pointer),
         }
     }
 }
@@ -87,29 +115,161 @@ impl TemplateObject {
 impl Template {
     /// The path in the object, as in the file, of a field whose path in the pod is `of_pod`.
     pub(crate) fn field(&self, of_pod: &str) -> String {
-        match (of_pod.strip_prefix("spec"), &*self.place.field) {
-            (Some(field), _) if field.is_empty() || field.starts_with(['.', '[']) => {
-                format!("{}{field}", self.object.spec_of(&self.place))
-            }
-            (_, "") => of_pod.to_owned(),
-            (_, path) => format!("{path}.{of_pod}"),
+        let place = &self.place;
+        if let Some(field) = rest_after(of_pod, "spec") {
+            return format!("{}{field}", self.object.spec_of(place));
+        }
+        if let (Some(custom), Some(field)) = (&place.custom, rest_after(of_pod, "metadata.labels"))
+        {
+            let labels = custom.labels().map_or("metadata.labels", |it| &it.field);
+            return format!("{labels}{field}");
+        }
+        match &*place.field {
+            path if !path.is_empty() && place.custom.is_none() => format!("{path}.{of_pod}"),
+            _ => of_pod.to_owned(),
         }
     }
 
     /// The constraints as they are in the file, of any JSON type.
     pub(crate) fn written_constraints(&self) -> Option<&Value> {
-        let pointer = match self.object.is_placement() {
-            true => "/spec/policy/topologySpreadConstraints".to_owned(),
-            false => format!("{}/spec/topologySpreadConstraints", self.place.pointer),
-        };
-        self.object.value.pointer(&pointer)
+        let spec = self.object.pointer_of(&self.place);
+        self.object.value.pointer(&spec)?.get(CONSTRAINTS)
     }
 
-    /// The metadata of the pod as in the file; null for a placement.
+    /// The metadata of the pod as in the file; null for a placement and for a custom resource.
     pub(crate) fn written_metadata(&self) -> &Value {
         let pointer = format!("{}/metadata", self.place.pointer);
-        self.object.value.pointer(&pointer).unwrap_or(&Value::Null)
+        let metadata = self.object.value.pointer(&pointer);
+        let metadata = metadata.filter(|_| self.place.custom.is_none());
+        metadata.unwrap_or(&Value::Null)
     }
+
+    /// What is read of the object for this template, in its parts.
+    pub(crate) fn read_parts(&self) -> Vec<&Value> {
+        let object = &self.object.value;
+        if self.object.is_built_in() || self.object.is_placement() {
+            return vec![object];
+        }
+        let metadata = &object["metadata"];
+        let own = [&metadata["name"], &metadata["namespace"]];
+        match &self.place.custom {
+            None => [object.pointer(&self.place.pointer)]
+                .into_iter()
+                .flatten()
+                .chain(own)
+                .collect(),
+            Some(custom) => {
+                let labels = custom.labels().and_then(|it| object.pointer(&it.pointer));
+                let read = [self.written_constraints(), labels];
+                read.into_iter().flatten().chain(own).collect()
+            }
+        }
+    }
+
+    /// Returns whether the selector of a constraint is made from a field of this name.
+    pub(crate) fn selects_by(&self, field: &str) -> bool {
+        let custom = self.place.custom.as_ref();
+        custom.is_some_and(|custom| custom.selects_by(field))
+    }
+
+    /// Returns whether the pods are those of a custom resource that is known by the table.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.place.custom.is_some()
+    }
+
+    /// What the object does not say of its pods, because something else may add it.
+    pub(crate) fn unsaid(&self) -> Unsaid {
+        match &self.place.custom {
+            Some(custom) => custom.unsaid(),
+            None => self.unsaid_by_patch(),
+        }
+    }
+
+    /// What an object leaves to its base if it is a patch, e.g. of Kustomize: it lacks what an API
+    /// server requires, or says how to merge it.
+    fn unsaid_by_patch(&self) -> Unsaid {
+        let object = &self.object;
+        let in_cluster = matches!(object.source, InputSource::Cluster(_));
+        if object.is_placement() || in_cluster {
+            return Unsaid::default();
+        }
+        let spec = object.value.pointer(&object.pointer_of(&self.place));
+        let containers = spec.and_then(|spec| spec["containers"].as_array());
+        let is_selecting = matches!(
+            object.kind(),
+            "CloneSet" | "DaemonSet" | "Deployment" | "ReplicaSet" | "Rollout" | "StatefulSet"
+        );
+        let lacks = containers.is_none_or(Vec::is_empty)
+            || is_selecting && object.value["spec"]["selector"].is_null();
+        // Examples of pods often leave their containers out.
+        let lacks = lacks && object.kind() != "Pod";
+        let labels = self.written_metadata()["labels"].as_object();
+        let is_patch =
+            has_directive(&object.value) || lacks && labels.is_none_or(|labels| labels.is_empty());
+        Unsaid {
+            labels: lacks || is_patch,
+            fields: is_patch,
+            scheduling: is_patch,
+        }
+    }
+
+    /// Reads the pod without the constraints whose indices are in `broken`. In a patch, and where a
+    /// chart fills in what is missing, a constraint that lacks fields is completed, and one without
+    /// a topology key is left out.
+    pub(crate) fn read(&self, broken: &BTreeSet<usize>) -> Result<ReadTemplate, UnreadTemplate> {
+        let object = &self.object;
+        let mut value = object.value.clone();
+        let mut kept = Vec::new();
+        let spec = value.pointer_mut(&object.pointer_of(&self.place));
+        let list = spec.and_then(|spec| spec.get_mut(CONSTRAINTS));
+        if let Some(Value::Array(list)) = list {
+            let fills = self.unsaid().fields;
+            let all = std::mem::take(list).into_iter().enumerate();
+            for (index, mut constraint) in all.filter(|(index, _)| !broken.contains(index)) {
+                if !fills || fill_in(&mut constraint) {
+                    kept.push(index);
+                    list.push(constraint);
+                }
+            }
+        }
+        let origin = object.origin;
+        match pod_of(Item { value, origin }, &self.place, &object.source) {
+            Ok((pod, policy)) => Ok(ReadTemplate { pod, policy, kept }),
+            Err(error) => Err(UnreadTemplate { error, kept }),
+        }
+    }
+}
+
+/// The rest of a path after the field `start`, from the dot or bracket on.
+fn rest_after<'p>(path: &'p str, start: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(start)?;
+    (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
+}
+
+/// Returns whether an object says how to merge it, as strategic patches do.
+fn has_directive(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(key, value)| {
+            key == "$patch" || key.starts_with("$setElementOrder/") || has_directive(value)
+        }),
+        Value::Array(items) => items.iter().any(has_directive),
+        _ => false,
+    }
+}
+
+/// Fills in the fields that a constraint lacks, so that it counts as a soft one. Returns false if
+/// it is no constraint.
+fn fill_in(constraint: &mut Value) -> bool {
+    let Value::Object(fields) = constraint else {
+        return true;
+    };
+    if fields.keys().any(|key| key.starts_with('$')) || !fields.contains_key("topologyKey") {
+        return false;
+    }
+    fields.entry("maxSkew").or_insert_with(|| 1.into());
+    let soft = || "ScheduleAnyway".into();
+    fields.entry("whenUnsatisfiable").or_insert_with(soft);
+    true
 }
 
 /// Returns whether a controller created an object, so that its owner has the template.
@@ -128,11 +288,12 @@ impl ObjectText<'_> {
     pub(crate) fn templates(
         &self,
         source: &InputSource,
+        custom: &CustomResources,
     ) -> (Vec<Template>, Result<(), ManifestError>) {
         let mut templates = Vec::new();
         let read = for_each_item_of(self, source, &mut |item| {
             if !is_made(&item.value) {
-                templates.extend(templates_of(item, source));
+                templates.extend(templates_of(item, source, custom));
             }
             Ok(())
         });
@@ -140,21 +301,29 @@ impl ObjectText<'_> {
     }
 }
 
-fn templates_of(item: Item, source: &InputSource) -> impl Iterator<Item = Template> {
-    let Item { value, origin } = item;
-    let templates = template_paths(&value);
+/// The templates of an object: those of a custom resource that is known by the table, else its pod
+/// templates.
+pub(super) fn templates_of(
+    item: Item,
+    source: &InputSource,
+    custom: &CustomResources,
+) -> impl Iterator<Item = Template> + use<> {
+    let Item { mut value, origin } = item;
+    let mut templates = custom.places(&mut value);
+    if templates.is_empty() {
+        templates = template_paths(&value);
+    }
     let object = Rc::new(TemplateObject {
         name: describe(&value),
         path: origin.path(),
         value,
         templates: templates.clone(),
+        origin,
+        source: source.clone(),
     });
-    templates.into_iter().map(move |place| {
-        let value = object.value.clone();
-        Template {
-            object: Rc::clone(&object),
-            pod: pod_of(Item { value, origin }, &place, source),
-            place,
-        }
-    })
+    let template = move |place| Template {
+        object: Rc::clone(&object),
+        place,
+    };
+    templates.into_iter().map(template)
 }

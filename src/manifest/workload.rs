@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::admission::{Admission, NotCounted};
 use super::controller::{self, NumberedPods};
 use super::error::ManifestError;
-use super::fleet::{PlacementPolicy, is_placement, placement};
+use super::fleet::{PlacementPolicy, is_placement, not_counted, placement};
 use super::item::{Item, describe, text};
+use super::places::TemplatePath;
 use super::pod_facts::other_scheduler;
 use super::source::InputSource;
 use crate::matching::names;
@@ -88,7 +89,9 @@ pub(super) fn workload_pod(
     let (numbered, selector) = (NumberedPods::of(&item.value), selector(&item.value));
     let place = the_template(&item, source)?;
     let (mut missing, mut scheduler) = (Vec::new(), None);
-    if !is_placement(text(&item.value, "kind")) {
+    if is_placement(text(&item.value, "kind")) {
+        missing = not_counted(&item.value);
+    } else {
         item.value = pod_value(item.value, &place);
         scheduler = other_scheduler(&item.value["spec"]);
         // A pod with a phase comes from a cluster, so admission has completed it already.
@@ -192,6 +195,9 @@ pub(super) fn pod_of(
 /// The pod at `place` of an object, as JSON: the object itself, or the pod that its template
 /// describes, with the additions of the object's controller.
 fn pod_value(object: Value, place: &TemplatePath) -> Value {
+    if let Some(custom) = &place.custom {
+        return custom.pod(&object, place);
+    }
     if place.pointer.is_empty() {
         return object;
     }
@@ -216,45 +222,6 @@ fn pod_value(object: Value, place: &TemplatePath) -> Value {
     }
     controller::complete(&mut pod, &object);
     pod
-}
-
-/// The place of a pod template in an object, or of the object itself if that is a pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TemplatePath {
-    /// The place as a JSON pointer; empty for a Pod, and for a placement.
-    pub(super) pointer: String,
-    /// The place as the path of a field, e.g. `spec.template`; empty for a Pod, and for a
-    /// placement.
-    pub(crate) field: String,
-}
-
-impl TemplatePath {
-    /// The path of a template that is no item of a list.
-    fn of(pointer: &str) -> Self {
-        Self {
-            pointer: pointer.to_owned(),
-            field: pointer.trim_start_matches('/').replace('/', "."),
-        }
-    }
-
-    fn with_key(&self, key: &str) -> Self {
-        let escaped = key.replace('~', "~0").replace('/', "~1");
-        let field = match &*self.field {
-            "" => key.to_owned(),
-            field => format!("{field}.{key}"),
-        };
-        Self {
-            pointer: format!("{}/{escaped}", self.pointer),
-            field,
-        }
-    }
-
-    fn with_index(&self, index: usize) -> Self {
-        Self {
-            pointer: format!("{}/{index}", self.pointer),
-            field: format!("{}[{index}]", self.field),
-        }
-    }
 }
 
 /// Returns the path of the pod template in an object of a known kind: empty for a Pod or a

@@ -165,7 +165,7 @@ async fn enumerated_strings_and_selectors() {
             selector: pairs(&[("k", "a b")]),
         }),
     };
-    let table: [(&str, Change, &[&str]); 13] = [
+    let table: [(&str, Change, &[&str]); 14] = [
         (
             "nominated to what cannot be a node",
             nominated.change(),
@@ -216,8 +216,13 @@ async fn enumerated_strings_and_selectors() {
             &["replicationController.spec.selector"],
         ),
         (
-            "delete of an unknown kind",
-            delete("Deployment", "", "x"),
+            "delete of a kind in other letters",
+            delete("pod", "", "x"),
+            &["delete.kind"],
+        ),
+        (
+            "delete of kinds",
+            delete("ReplicaSets", "", "x"),
             &["delete.kind"],
         ),
         (
@@ -233,11 +238,10 @@ async fn enumerated_strings_and_selectors() {
 }
 
 #[tokio::test]
-async fn changes_without_an_object_and_duplicates() {
+async fn duplicates() {
     let mut named_twice = pod("p0", &[]);
     named_twice.metadata.get_or_insert_default().namespace = "default".into();
     let table = [
-        ("nothing", Change { object: None }),
         ("the node again", node("new", &[("k", "v")]).change()),
         (
             "the node created and deleted",
@@ -264,7 +268,6 @@ async fn all_faults_of_a_batch_at_once() {
             tainted(node("UPPER", &[]), "", "", "?").change(),
             node("fine", &[]).change(),
             Pod::default().change(),
-            Change { object: None },
             delete("Pod", "", ""),
         ],
         ..UpdateSnapshotRequest::default()
@@ -275,8 +278,7 @@ async fn all_faults_of_a_batch_at_once() {
         "changes[0].node.spec.taints[0].key",
         "changes[0].node.spec.taints[0].effect",
         "changes[2].pod.metadata.name",
-        "changes[3]",
-        "changes[4].delete.name",
+        "changes[3].delete.name",
     ];
     let row = invalid("all", Call::Update(update), &fields);
     refused(&server().await, vec![row]).await;

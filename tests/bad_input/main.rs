@@ -6,6 +6,7 @@ mod changes;
 mod constraints;
 mod frames;
 mod limits;
+mod newer;
 mod numbers;
 mod pods;
 mod requests;

@@ -18,7 +18,8 @@ fn workload(kind: &str, labels: &str, replicas: u8, constraints: &str) -> String
     format!(
         "apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: web}}\nspec:\n  replicas: {replicas}\n  \
          template:\n    metadata: {{labels: {labels}}}\n    spec:\n      \
-         topologySpreadConstraints:\n{constraints}"
+         topologySpreadConstraints:\n{constraints}      containers: [{{name: c, image: i}}]\n  \
+         selector: {{matchLabels: {labels}}}\n"
     )
 }
 

@@ -306,12 +306,12 @@ fn policies_of_a_fleet() {
 fn what_is_not_supported_is_named() {
     let property = "{placementType: PickN, numberOfClusters: 1, affinity: {clusterAffinity: \
         {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: \
-        {propertySorter: {name: cpu, sortOrder: Descending}}}]}}}";
+        {propertySelector: {matchExpressions: [{name: cpu, operator: Ge, values: ['4']}]}}}]}}}";
     for (policy, named) in [
         (
             property,
             "spec.policy.affinity.clusterAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]\
-             .preference.propertySorter: cluster properties are not known here",
+             .preference.propertySelector: KubeFleet selects by properties only in required terms",
         ),
         (
             "{placementType: PickN}",

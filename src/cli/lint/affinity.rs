@@ -2,15 +2,16 @@
 
 use super::finding::Said;
 use super::rule::LintRule;
-use crate::manifest::Template;
+use crate::manifest::{ReadTemplate, Template};
 use crate::matching::{Path, PodAffinity, PodTerm, Selector, Violations};
 use crate::snapshot::Limits;
 
 /// Finds terms of affinity that no node can meet, and terms of anti-affinity that keep no pod away.
-pub(super) fn idle_terms(template: &Template) -> Vec<Said> {
-    let Ok((pod, None)) = &template.pod else {
+pub(super) fn idle_terms(template: &Template, read: &ReadTemplate) -> Vec<Said> {
+    if read.policy.is_some() {
         return Vec::new();
-    };
+    }
+    let pod = &read.pod;
     let metadata = pod.metadata.clone().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
     // Faults of the terms are ignored here: `checks` reports them.

@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::fields;
 use super::finding::Said;
-use super::given::{is_given, is_given_by};
+use super::given::{is_given, is_given_by, revision_label};
 use super::placeholders::{UNRENDERED, has_placeholder};
 use super::rule::LintRule;
 use crate::explain;
-use crate::manifest::{ManifestError, PlacementPolicy, Template};
-use crate::matching::{Path, Violation, Violations};
+use crate::manifest::{
+    CONSTRAINTS, ManifestError, PlacementPolicy, ReadTemplate, Template, Unsaid,
+};
+use crate::matching::{Path, Selector, Violation, Violations};
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{Hint, Pod, TopologySpreadConstraint};
 use crate::snapshot::Limits;
@@ -35,99 +39,105 @@ const DEPRECATED_KEYS: [(&str, &str); 4] = [
 /// A template with its compiled constraints.
 struct CheckedTemplate<'t> {
     template: &'t Template,
-    pod: &'t Pod,
-    policy: Option<&'t PlacementPolicy>,
-    constraints: Vec<Active>,
+    read: &'t ReadTemplate,
+    unsaid: Unsaid,
+    constraints: &'t [Active],
 }
 
 /// The findings about a template.
+#[derive(Default)]
 pub(super) struct TemplateFindings {
     /// The findings.
     pub(super) said: Vec<Said>,
-    /// The constraints that are valid.
+    /// The template with the constraints that are valid. `None` if something else is wrong, or no
+    /// constraint is left.
+    pub(super) valid: Option<ValidTemplate>,
+}
+
+/// A template with its valid constraints.
+pub(super) struct ValidTemplate {
+    pub(super) read: ReadTemplate,
+    /// The constraints, with their indices in the file.
     pub(super) constraints: Vec<Active>,
-    /// True if the whole template is valid.
-    pub(super) is_valid: bool,
 }
 
 /// Applies all rules to a template.
 pub(super) fn check(template: &Template, limits: &Limits) -> TemplateFindings {
-    if has_placeholder(&template.object.value) {
+    if has_placeholder(template) {
+        let unrendered = Said {
+            rule: LintRule::Unrendered,
+            field: String::new(),
+            message: UNRENDERED.to_owned(),
+        };
         return TemplateFindings {
-            said: vec![Said {
-                rule: LintRule::Unrendered,
-                field: String::new(),
-                message: UNRENDERED.to_owned(),
-            }],
-            constraints: Vec::new(),
-            is_valid: false,
+            said: vec![unrendered],
+            valid: None,
         };
     }
     let mut said = fields::odd(template);
-    let (read, faults) = read(template, limits, &said);
-    said.extend(faults);
-    let is_valid = said.iter().all(|said| said.rule != LintRule::Invalid);
-    let constraints = match read {
-        Some(checked) => {
-            said.extend(explained(&checked));
-            for (written, active) in checked.written() {
-                said.extend(unknown_match_label_keys(&checked, written, active));
-                said.extend(mixed_revisions(&checked, written, active));
-                said.extend(deprecated_key(&checked, active));
-                said.extend(daemon_set(&checked, active));
-            }
-            said.extend(single_replica(&checked));
-            said.extend(no_constraints(&checked));
-            said.extend(placement(&checked));
-            checked.constraints
+    let valid = read_valid(template, limits, &mut said);
+    if let Some(ValidTemplate { read, constraints }) = &valid {
+        let checked = CheckedTemplate {
+            template,
+            read,
+            unsaid: template.unsaid(),
+            constraints,
+        };
+        said.extend(explained(&checked));
+        for (written, active) in checked.written() {
+            said.extend(unknown_match_label_keys(&checked, written, active));
+            said.extend(mixed_revisions(&checked, written, active));
+            said.extend(deprecated_key(&checked, active));
+            said.extend(daemon_set(&checked, active));
         }
-        None => Vec::new(),
-    };
-    TemplateFindings {
-        said,
-        constraints,
-        is_valid,
+        said.extend(single_replica(&checked));
+        said.extend(no_constraints(&checked));
+        said.extend(placement(&checked));
+    }
+    TemplateFindings { said, valid }
+}
+
+/// Reads a template with its valid constraints, and adds the faults of the others to `said`. `None`
+/// if anything else is invalid, or no constraint is left.
+fn read_valid(template: &Template, limits: &Limits, said: &mut Vec<Said>) -> Option<ValidTemplate> {
+    let invalid = said.iter().filter(|said| said.rule == LintRule::Invalid);
+    let broken: Option<BTreeSet<usize>> = invalid.map(|said| constraint_of(&said.field)).collect();
+    let mut broken = broken?;
+    loop {
+        let faults = match template.read(&broken) {
+            Ok(read) if read.kept.is_empty() && !broken.is_empty() => return None,
+            Ok(read) => match compile(&read.pod, read.policy.is_some(), limits) {
+                Ok(mut constraints) => {
+                    for active in &mut constraints {
+                        active.index = read.kept[active.index];
+                    }
+                    return Some(ValidTemplate { read, constraints });
+                }
+                Err(faults) => {
+                    let of_field =
+                        |fault: &Violation| renumbered(violated(template, fault), &read.kept);
+                    faults.iter().map(of_field).collect()
+                }
+            },
+            Err(unread) => vec![renumbered(
+                unreadable(template, &unread.error),
+                &unread.kept,
+            )],
+        };
+        let places: Vec<Option<usize>> = faults.iter().map(|it| constraint_of(&it.field)).collect();
+        said.extend(faults);
+        for place in places {
+            broken.insert(place?);
+        }
     }
 }
 
-/// Returns the template with its valid constraints, if all else is valid, and the faults that are
-/// not in `said` already.
-fn read<'t>(
-    template: &'t Template,
-    limits: &Limits,
-    said: &[Said],
-) -> (Option<CheckedTemplate<'t>>, Vec<Said>) {
-    let is_said = said.iter().any(|said| said.rule == LintRule::Invalid);
-    let (pod, policy) = match &template.pod {
-        Ok(read) => read,
-        Err(_) if is_said => return (None, Vec::new()),
-        Err(error) => return (None, vec![unreadable(template, error)]),
-    };
-    let fault = |fault: &Violation| {
-        let field = template.field(fault.field.trim_start_matches('.'));
-        let name = field.rsplit('.').next().unwrap_or_default();
-        let message = format!("{name} {}", fault.description);
-        invalid(field, message)
-    };
-    let is_placement = policy.is_some();
-    let faults: Vec<Said> = match compile(pod, is_placement, limits) {
-        Ok(_) => Vec::new(),
-        Err(faults) => faults.iter().map(fault).collect(),
-    };
-    let invalid = said.iter().filter(|said| said.rule == LintRule::Invalid);
-    let broken = invalid
-        .chain(&faults)
-        .map(|said| constraint_of(&said.field));
-    let compiled = broken.collect::<Option<BTreeSet<usize>>>();
-    let compiled = compiled.and_then(|broken| compile_but(pod, is_placement, limits, &broken));
-    let checked = compiled.map(|constraints| CheckedTemplate {
-        template,
-        pod,
-        policy: policy.as_ref(),
-        constraints,
-    });
-    // If faults of fields were found before, these faults would repeat them.
-    (checked, if is_said { Vec::new() } else { faults })
+/// The finding of a fault of a pod.
+fn violated(template: &Template, fault: &Violation) -> Said {
+    let field = template.field(fault.field.trim_start_matches('.'));
+    let name = field.rsplit('.').next().unwrap_or_default();
+    let message = format!("{name} {}", fault.description);
+    invalid(field, message)
 }
 
 /// The index of the constraint that a field belongs to.
@@ -136,31 +146,27 @@ pub(super) fn constraint_of(field: &str) -> Option<usize> {
     rest.split_once(']')?.0.parse().ok()
 }
 
-/// Compiles the constraints of a pod that are not broken. `None` if none is left, or anything else
-/// is invalid.
-fn compile_but(
-    pod: &Pod,
-    is_placement: bool,
-    limits: &Limits,
-    broken: &BTreeSet<usize>,
-) -> Option<Vec<Active>> {
-    let mut left = pod.clone();
-    let constraints = &mut left
-        .spec
-        .get_or_insert_default()
-        .topology_spread_constraints;
-    let kept: Vec<usize> = (0..constraints.len())
-        .filter(|at| !broken.contains(at))
-        .collect();
-    if kept.is_empty() && !broken.is_empty() {
-        return None;
+/// A finding about a template without some of its constraints, with their indices in the file.
+pub(super) fn renumbered(mut said: Said, kept: &[usize]) -> Said {
+    if let Some(index) = constraint_of(&said.field)
+        && let Some(written) = kept.get(index)
+    {
+        let indexed = |index: usize| format!("{CONSTRAINTS}[{index}]");
+        said.field = said.field.replacen(&indexed(index), &indexed(*written), 1);
     }
-    *constraints = kept.iter().map(|at| constraints[*at].clone()).collect();
-    let mut compiled = compile(&left, is_placement, limits).ok()?;
-    for active in &mut compiled {
-        active.index = kept[active.index];
+    let mut words = said.message.split("constraint ");
+    let mut message = words.next().unwrap_or_default().to_owned();
+    for after in words {
+        let end = after
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(after.len());
+        let (number, rest) = after.split_at(end);
+        let written = number.parse().ok().and_then(|index: usize| kept.get(index));
+        let number = written.map_or_else(|| number.to_owned(), usize::to_string);
+        message.extend(["constraint ", &number, rest]);
     }
-    Some(compiled)
+    said.message = message;
+    said
 }
 
 /// The finding that a template cannot be read as a pod.
@@ -203,16 +209,18 @@ fn compile(pod: &Pod, is_placement: bool, limits: &Limits) -> Result<Vec<Active>
 impl CheckedTemplate<'_> {
     /// The constraints as written, with their compiled form.
     fn written(&self) -> impl Iterator<Item = (&TopologySpreadConstraint, &Active)> {
-        let spec = self.pod.spec.as_ref();
+        let spec = self.read.pod.spec.as_ref();
         let written = spec.map_or(&[][..], |spec| &spec.topology_spread_constraints);
-        self.constraints
-            .iter()
-            .filter_map(|active| Some((written.get(active.index)?, active)))
+        let kept = self.read.kept.iter().zip(written);
+        kept.filter_map(|(index, written)| {
+            let mut compiled = self.constraints.iter();
+            Some((written, compiled.find(|active| active.index == *index)?))
+        })
     }
 
     fn labels(&self) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
-        self.pod.metadata.as_ref().map_or(&NONE, |m| &m.labels)
+        self.read.pod.metadata.as_ref().map_or(&NONE, |m| &m.labels)
     }
 
     /// Returns the finding of a rule about a field of a constraint.
@@ -228,16 +236,47 @@ impl CheckedTemplate<'_> {
     /// Returns a hint about a constraint as a finding, if it shows a mistake.
     fn said(&self, active: &Active, hint: Hint) -> Option<Said> {
         let (rule, field) = match hint.kind() {
-            // The selector uses labels that a controller adds later, so it may match.
-            Kind::SelfMismatch if selects_given(active) => return None,
+            Kind::SelfMismatch if self.may_match(active) => return None,
             Kind::SelfMismatch => (LintRule::SelectorMismatch, ".labelSelector"),
+            Kind::EmptySelector if self.may_get_selector(active) => return None,
             Kind::EmptySelector => (LintRule::EmptySelector, ".labelSelector"),
             // maxSkew cannot be left out, and 1 is its least value, so it is no mistake.
             Kind::Soft if active.constraint.max_skew <= 1 => return None,
+            // It may become a hard one.
+            Kind::Soft if self.written_field(active, "whenUnsatisfiable").is_none() => return None,
             Kind::Soft => (LintRule::SoftMaxSkew, ".maxSkew"),
             _ => return None,
         };
         Some(self.about(rule, active, field, hint.message))
+    }
+
+    /// Returns whether the pod may have a label of this key, which something else adds.
+    fn may_get(&self, key: &str) -> bool {
+        self.unsaid.labels || is_given_by(self.template.object.kind(), key)
+    }
+
+    /// Returns whether a selector matches the pod once all labels are added.
+    fn may_match(&self, active: &Active) -> bool {
+        let Selector::All(all) = &active.selector else {
+            return false;
+        };
+        let has = |key: &str| self.labels().contains_key(key);
+        let open = |key: &str| !has(key) && self.may_get(key);
+        let certain = all.iter().filter(|it| !open(&it.key)).cloned();
+        Selector::All(certain.collect()).matches_labels(self.labels())
+    }
+
+    /// A field of a constraint as it is in the file.
+    fn written_field(&self, active: &Active, name: &str) -> Option<&Value> {
+        self.template.written_constraints()?[active.index].get(name)
+    }
+
+    /// Returns whether something else adds a selector to a constraint.
+    fn may_get_selector(&self, active: &Active) -> bool {
+        let list = self.template.written_constraints();
+        let written = list.and_then(|list| list[active.index].as_object());
+        let mut fields = written.into_iter().flatten();
+        self.unsaid.fields || fields.any(|(field, _)| self.template.selects_by(field))
     }
 
     /// The replicas of the object, if given.
@@ -253,7 +292,7 @@ impl CheckedTemplate<'_> {
 /// Returns the hints of Explain about the constraints that are true of any cluster.
 fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     let of = |active: &Active| -> Vec<Said> {
-        let hints = match checked.policy {
+        let hints = match checked.read.policy {
             // Under KubeFleet's rules only this hint applies: KubeFleet fills in a missing
             // selector, and `maxSkew` of soft constraints has an effect.
             Some(_) => explain::fleet::mismatch(active).into_iter().collect(),
@@ -265,19 +304,14 @@ fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
     checked.constraints.iter().flat_map(of).collect()
 }
 
-/// Returns whether a selector requires labels that controllers add to pods.
-fn selects_given(active: &Active) -> bool {
-    let wire = active.selector.to_wire();
-    wire.is_some_and(|wire| wire.match_labels.keys().any(|key| is_given(key)))
-}
-
-/// Returns whether a constraint of `pod` counts only pods of its own workload, because it uses
-/// labels that controllers add.
-pub(super) fn counts_alone(pod: &Pod, active: &Active) -> bool {
-    let spec = pod.spec.as_ref();
-    let written = spec.and_then(|spec| spec.topology_spread_constraints.get(active.index));
-    let keys = written.map_or(&[][..], |written| &written.match_label_keys);
-    keys.iter().any(|key| is_given(key)) || selects_given(active)
+/// Returns whether a constraint counts only pods of its own workload, because it uses labels that
+/// controllers add.
+pub(super) fn counts_alone(template: &Template, active: &Active) -> bool {
+    let written = template.written_constraints();
+    let keys = written.and_then(|list| list[active.index]["matchLabelKeys"].as_array());
+    let mut keys = keys.into_iter().flatten().filter_map(Value::as_str);
+    let selector = active.selector.to_wire().unwrap_or_default();
+    keys.any(is_given) || selector.match_labels.keys().any(|key| is_given(key))
 }
 
 /// Finds keys of `matchLabelKeys` that the pod lacks, which are ignored.
@@ -288,31 +322,37 @@ fn unknown_match_label_keys(
 ) -> Vec<Said> {
     let keys = written.match_label_keys.iter().enumerate();
     let kind = checked.template.object.kind();
-    let has = |key: &String| checked.labels().contains_key(key) || is_given_by(kind, key);
+    let has = |key: &String| checked.labels().contains_key(key) || checked.may_get(key);
     let unknown = keys.filter(|(_, key)| !has(key));
     let said = unknown.map(|(index, key)| {
-        let message = format!("the pod has no label {key}: this key is ignored");
+        let message = match revision_label(kind).filter(|_| is_given(key)) {
+            Some(own) => format!(
+                "no pod of a {kind} has the label {key}: this key is ignored; that of a {kind} is \
+                 {own}"
+            ),
+            None => format!("the pod has no label {key}: this key is ignored"),
+        };
         let field = format!(".matchLabelKeys[{index}]");
         checked.about(LintRule::UnknownMatchLabelKey, active, &field, message)
     });
     said.collect()
 }
 
-/// Finds constraints of a Deployment that count the pods of old revisions during a rollout.
+/// Finds constraints of a Deployment or a Rollout that count the pods of old revisions during a rollout.
 fn mixed_revisions(
     checked: &CheckedTemplate<'_>,
     written: &TopologySpreadConstraint,
     active: &Active,
 ) -> Option<Said> {
-    const HASH: &str = "pod-template-hash";
-    let separated = written.match_label_keys.iter().any(|key| key == HASH);
+    let label = revision_label(checked.template.object.kind())?;
+    let separated = written.match_label_keys.iter().any(|key| is_given(key));
     let hard = active.constraint.is_hard() && active.self_match > 0;
-    if !checked.is("Deployment") || !hard || separated {
+    if checked.is("ReplicaSet") || !hard || separated {
         return None;
     }
     let message = format!(
         "in a rollout the old pods are counted with the new ones, which end up uneven when the \
-         old are gone; matchLabelKeys: [{HASH}] counts each revision by itself"
+         old are gone; matchLabelKeys: [{label}] counts each revision by itself"
     );
     Some(checked.about(LintRule::MixedRevisions, active, "", message))
 }
@@ -335,7 +375,8 @@ fn daemon_set(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said> {
 
 /// Finds constraints of a workload with `replicas: 1`, which have no effect.
 fn single_replica(checked: &CheckedTemplate<'_>) -> Option<Said> {
-    let is_single = checked.replicas() == Some(1) && !checked.constraints.is_empty();
+    let is_custom = checked.template.is_custom();
+    let is_single = checked.replicas() == Some(1) && !checked.constraints.is_empty() && !is_custom;
     is_single.then(|| Said {
         rule: LintRule::SingleReplica,
         field: "spec.replicas".to_owned(),
@@ -346,10 +387,10 @@ fn single_replica(checked: &CheckedTemplate<'_>) -> Option<Said> {
 /// Finds a workload with several replicas and no constraints.
 fn no_constraints(checked: &CheckedTemplate<'_>) -> Option<Said> {
     let replicas = checked.replicas().filter(|replicas| *replicas >= 2)?;
-    let has_none = checked.constraints.is_empty() && checked.policy.is_none();
+    let has_none = checked.constraints.is_empty() && checked.read.policy.is_none();
     // If the object has several templates, it is unknown to which the replicas belong.
-    let is_only = checked.template.object.templates.len() <= 1;
-    (has_none && is_only).then(|| Said {
+    let is_only = checked.template.object.templates.len() <= 1 && !checked.template.is_custom();
+    (has_none && is_only && !checked.unsaid.fields).then(|| Said {
         rule: LintRule::NoConstraints,
         field: checked.template.field("spec"),
         message: format!(
@@ -364,7 +405,7 @@ fn placement(checked: &CheckedTemplate<'_>) -> Option<Said> {
     let constraints = checked.constraints.iter();
     let hard = constraints.filter(|active| active.constraint.is_hard());
     let hard = hard.count();
-    let (rule, message) = match checked.policy? {
+    let (rule, message) = match checked.read.policy.as_ref()? {
         PlacementPolicy::PickN { .. } if hard > 1 => (
             LintRule::GreedyPicking,
             format!(

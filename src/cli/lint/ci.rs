@@ -43,34 +43,48 @@ fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// Writes a failed test case for each finding, or one that passes if there are no findings.
-pub(crate) fn junit(findings: &[LintFinding], templates: usize) -> String {
+/// Writes a test case for each finding, or one that passes if there are no findings. The findings of
+/// at least the severity `fail_on` fail.
+pub(crate) fn junit(findings: &[LintFinding], templates: usize, fail_on: Severity) -> String {
     let cases: String = match findings {
         [] => {
             format!("    <testcase classname=\"evenkeel\" name=\"{templates} pod templates\"/>\n")
         }
-        findings => findings.iter().map(case).collect(),
+        findings => findings.iter().map(|it| case(it, fail_on)).collect(),
     };
-    let (tests, failures) = (findings.len().max(1), findings.len());
+    let failed = findings.iter().filter(|it| it.severity >= fail_on);
+    let (tests, failures) = (findings.len().max(1), failed.count());
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"evenkeel \
          lint\" tests=\"{tests}\" failures=\"{failures}\">\n{cases}  </testsuite>\n</testsuites>\n"
     )
 }
 
-fn case(finding: &LintFinding) -> String {
+fn case(finding: &LintFinding, fail_on: Severity) -> String {
     let place = match finding.line {
         0 => finding.file.clone(),
         line => format!("{}:{line}:{}", finding.file, finding.column),
     };
+    let told = match finding.severity >= fail_on {
+        true => format!(
+            "<failure type=\"{}\" message=\"{}\">{}</failure>",
+            xml(finding.severity.as_str()),
+            xml(&finding.message),
+            xml(&place),
+        ),
+        false => format!(
+            "<system-out>{}</system-out>",
+            xml(&format!(
+                "{}: {place}: {}",
+                finding.severity.as_str(),
+                finding.message
+            )),
+        ),
+    };
     format!(
-        "    <testcase classname=\"{}\" name=\"{}\">\n      <failure type=\"{}\" \
-         message=\"{}\">{}</failure>\n    </testcase>\n",
+        "    <testcase classname=\"{}\" name=\"{}\">\n      {told}\n    </testcase>\n",
         xml(&finding.file),
         xml(&format!("{}: {}", finding.rule.id(), said(finding))),
-        xml(finding.severity.as_str()),
-        xml(&finding.message),
-        xml(&place),
     )
 }
 

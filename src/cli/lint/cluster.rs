@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 
-use super::checks::constraint_of;
+use super::checks::{constraint_of, renumbered};
 use super::finding::Said;
 use super::rule::LintRule;
 use crate::cli::backend::Client;
 use crate::explain;
-use crate::manifest::Template;
+use crate::manifest::{ReadTemplate, Template};
 use crate::misspelt::topology_key_hint;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
@@ -21,10 +21,9 @@ pub(crate) async fn check(
     client: &Client,
     snapshot: &str,
     template: &Template,
+    read: &ReadTemplate,
 ) -> Result<Vec<Said>> {
-    let Ok((pod, policy)) = &template.pod else {
-        return Ok(Vec::new());
-    };
+    let ReadTemplate { pod, policy, kept } = read;
     let request = ExplainRequest {
         snapshot: snapshot.to_owned(),
         pod: Some(pod.clone()),
@@ -53,14 +52,21 @@ pub(crate) async fn check(
         .collect();
     said.extend(unknown);
     said.extend(unknown_keys_of_terms(client, snapshot, template, pod).await?);
-    if answer.feasible_count == 0 {
+    let unsaid = template.unsaid();
+    if unsaid.scheduling {
+        // Tolerations and affinity that are added may admit the pod.
+        said.retain(|said| said.rule != LintRule::UnusableDomain);
+    } else if answer.feasible_count == 0 {
         said.push(Said {
             rule: LintRule::FitsNowhere,
             field: template.field("spec"),
             message: answer.summary,
         });
     }
-    Ok(said)
+    Ok(said
+        .into_iter()
+        .map(|said| renumbered(said, kept))
+        .collect())
 }
 
 /// Finds a topology key that no node has.
@@ -167,9 +173,9 @@ fn constraints_of(pod: &Pod) -> &[TopologySpreadConstraint] {
 /// workload.
 pub(super) fn key_of(template: &Template, said: &Said) -> Option<String> {
     let is_of_nodes = matches!(said.rule, LintRule::MissingKey | LintRule::EmptyValue);
-    let (pod, _) = template.pod.as_ref().ok().filter(|_| is_of_nodes)?;
-    let constraint = constraints_of(pod).get(constraint_of(&said.field)?)?;
-    Some(constraint.topology_key.clone())
+    let written = template.written_constraints().filter(|_| is_of_nodes)?;
+    let key = written[constraint_of(&said.field)?]["topologyKey"].as_str()?;
+    Some(key.to_owned())
 }
 
 /// Returns a hint as a finding. `None` for hints that need only the manifest, and for hints that

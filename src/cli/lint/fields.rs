@@ -13,12 +13,9 @@ use serde_json::Value;
 
 use super::finding::Said;
 use super::rule::LintRule;
-use crate::manifest::{Template, TemplateObject};
+use crate::manifest::{CONSTRAINTS, Template, TemplateObject};
 use crate::misspelt::did_you_mean;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
-
-/// The name of the field with the constraints.
-const CONSTRAINTS: &str = "topologySpreadConstraints";
 
 /// The field with the owners of fields of an object. Its keys are names of fields, which are not
 /// constraints.
@@ -37,9 +34,24 @@ static MESSAGES: LazyLock<HashMap<String, DescriptorProto>> = LazyLock::new(|| {
     messages.collect()
 });
 
-/// Finds constraints of an object that are at a wrong place or have a misspelt name.
-pub(super) fn misplaced(object: &TemplateObject) -> Vec<Said> {
+/// Finds what is written wrongly in a template, without reading its pod: constraints at a wrong
+/// place, and fields that are unknown.
+pub(crate) fn written_wrongly(template: &Template) -> Vec<Said> {
+    let mut said = misplaced(template);
+    said.extend(odd(template));
+    said
+}
+
+/// Finds constraints of the object of a template that are at a wrong place or have a misspelt name.
+/// Of an object with several templates, the first finds them.
+pub(super) fn misplaced(template: &Template) -> Vec<Said> {
     let mut said = Vec::new();
+    let object = &template.object;
+    let is_first = object.templates.first() == Some(&template.place);
+    // A chart may have a value of any name.
+    if !is_first || template.is_custom() && template.unsaid().fields {
+        return said;
+    }
     let mut path = String::new();
     look_for_constraints(&object.value, &mut path, object, &mut said);
     said
@@ -124,85 +136,157 @@ fn judge(parent: &str, key: &str, object: &TemplateObject) -> Option<Said> {
 /// Finds fields of the constraints of a template that are unknown or have a wrong type.
 pub(super) fn odd(template: &Template) -> Vec<Said> {
     let path = template.field(&format!("spec.{CONSTRAINTS}"));
-    let mut said = Vec::new();
+    let mut check = FieldCheck {
+        template,
+        around: Vec::new(),
+        said: Vec::new(),
+    };
     match template.written_constraints() {
         None => {}
         Some(Value::Array(constraints)) => {
             for (index, constraint) in constraints.iter().enumerate() {
                 let path = format!("{path}[{index}]");
-                let message = ".evenkeel.v1.TopologySpreadConstraint";
-                check_message(constraint, message, path, &mut said);
+                check.message(constraint, ".evenkeel.v1.TopologySpreadConstraint", path);
             }
         }
-        Some(other) => said.push(wrong_type(path, "a list", other)),
+        Some(other) => check.said.push(wrong_type(path, "a list", other)),
     }
-    said
+    check.said
 }
 
-fn check_message(value: &Value, message: &str, path: String, said: &mut Vec<Said>) {
-    let Some(message) = MESSAGES.get(message) else {
-        return;
-    };
-    let Value::Object(fields) = value else {
-        said.push(wrong_type(path, "a map", value));
-        return;
-    };
-    for (name, value) in fields {
-        let path = format!("{path}.{name}");
-        match message.field.iter().find(|field| field.json_name() == name) {
-            Some(field) => check_field(value, field, message, path, said),
-            None => {
-                let known = message.field.iter().map(FieldDescriptorProto::json_name);
-                said.push(Said {
+/// A message whose fields are checked, and the name of the field that has it.
+struct Around {
+    message: &'static DescriptorProto,
+    field: String,
+}
+
+/// A check of the fields of constraints.
+struct FieldCheck<'t> {
+    template: &'t Template,
+    /// The messages around the one that is checked, the innermost last.
+    around: Vec<Around>,
+    said: Vec<Said>,
+}
+
+impl FieldCheck<'_> {
+    fn message(&mut self, value: &Value, message: &str, path: String) {
+        let Some(message) = MESSAGES.get(message) else {
+            return;
+        };
+        let Value::Object(fields) = value else {
+            self.said.push(wrong_type(path, "a map", value));
+            return;
+        };
+        for (name, value) in fields {
+            let path = format!("{path}.{name}");
+            match field_of(message, name) {
+                Some(field) => {
+                    self.around.push(Around {
+                        message,
+                        field: name.clone(),
+                    });
+                    self.field(value, field, message, path);
+                    self.around.pop();
+                }
+                None if self.is_of_others(name, message, value) => {}
+                None => self.said.push(Said {
                     rule: LintRule::UnknownField,
                     field: path,
-                    message: match did_you_mean(name, known) {
-                        Some(close) => format!("unknown field {name}: did you mean {close}?"),
-                        None => format!("unknown field {name}"),
-                    },
-                });
+                    message: format!("unknown field {name}{}", self.meant(name, value, message)),
+                }),
             }
+        }
+    }
+
+    /// Returns whether an unknown field may be right, because not only Kubernetes reads it.
+    fn is_of_others(&self, name: &str, message: &'static DescriptorProto, value: &Value) -> bool {
+        let is_filled_in = self.template.unsaid().fields;
+        let is_directive = is_filled_in && name.starts_with('$');
+        // A chart may have more fields of its own, but hardly ones like these.
+        let is_of_chart = is_filled_in
+            && self.template.is_custom()
+            && self.meant(name, value, message).is_empty();
+        is_directive || is_of_chart || self.template.selects_by(name)
+    }
+
+    /// The end of the sentence about an unknown field: where it belongs, or its right name.
+    fn meant(&self, name: &str, value: &Value, message: &'static DescriptorProto) -> String {
+        let below = message.field.iter().find(|field| {
+            let inner = MESSAGES.get(field.type_name());
+            inner.is_some_and(|inner| field_of(inner, name).is_some())
+        });
+        if let Some(below) = below {
+            let below_name = below.json_name();
+            return match below.label() {
+                Label::Repeated => format!(": it belongs into an item of {below_name}"),
+                _ => format!(": it belongs under {below_name}, so indent it further"),
+            };
+        }
+        let mut around = self.around.iter().rev();
+        if let Some(outer) = around.find(|outer| field_of(outer.message, name).is_some()) {
+            let beside = &outer.field;
+            return format!(": it belongs beside {beside}, not under it, so indent it less");
+        }
+        let known = message.field.iter().map(FieldDescriptorProto::json_name);
+        if let Some(close) = did_you_mean(name, known) {
+            return format!(": did you mean {close}?");
+        }
+        let maps = message.field.iter().filter(|field| is_map(field, message));
+        match maps.map(FieldDescriptorProto::json_name).next() {
+            Some(map) if value.is_string() => format!(": a label belongs under {map}"),
+            _ => String::new(),
+        }
+    }
+
+    fn field(
+        &mut self,
+        value: &Value,
+        field: &FieldDescriptorProto,
+        message: &DescriptorProto,
+        path: String,
+    ) {
+        let is_map = is_map(field, message);
+        let is_list = !is_map && field.label() == Label::Repeated;
+        match value {
+            Value::Object(pairs) if is_map => {
+                for (key, value) in pairs.iter().filter(|(_, value)| !value.is_string()) {
+                    let path = format!("{path}.{key}");
+                    self.said.push(wrong_type(path, "a string", value));
+                }
+            }
+            other if is_map => self.said.push(wrong_type(path, "a map", other)),
+            Value::Array(items) if is_list => {
+                for (index, item) in items.iter().enumerate() {
+                    self.single(item, field, format!("{path}[{index}]"));
+                }
+            }
+            other if is_list => self.said.push(wrong_type(path, "a list", other)),
+            value => self.single(value, field, path),
+        }
+    }
+
+    fn single(&mut self, value: &Value, field: &FieldDescriptorProto, path: String) {
+        let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
+        match field.r#type() {
+            Type::Message => self.message(value, field.type_name(), path),
+            Type::Int32 if !is_whole() => self.said.push(wrong_type(path, "an integer", value)),
+            Type::String if !value.is_string() => {
+                self.said.push(wrong_type(path, "a string", value));
+            }
+            _ => {}
         }
     }
 }
 
-fn check_field(
-    value: &Value,
-    field: &FieldDescriptorProto,
-    message: &DescriptorProto,
-    path: String,
-    said: &mut Vec<Said>,
-) {
-    let is_map = message.nested_type.iter().any(|nested| {
+fn field_of<'m>(message: &'m DescriptorProto, name: &str) -> Option<&'m FieldDescriptorProto> {
+    message.field.iter().find(|field| field.json_name() == name)
+}
+
+fn is_map(field: &FieldDescriptorProto, message: &DescriptorProto) -> bool {
+    message.nested_type.iter().any(|nested| {
         let is_entry = nested.options.as_ref().is_some_and(|o| o.map_entry());
         is_entry && field.type_name().ends_with(&format!(".{}", nested.name()))
-    });
-    let is_list = !is_map && field.label() == Label::Repeated;
-    match value {
-        Value::Object(pairs) if is_map => {
-            for (key, value) in pairs.iter().filter(|(_, value)| !value.is_string()) {
-                said.push(wrong_type(format!("{path}.{key}"), "a string", value));
-            }
-        }
-        other if is_map => said.push(wrong_type(path, "a map", other)),
-        Value::Array(items) if is_list => {
-            for (index, item) in items.iter().enumerate() {
-                check_single(item, field, format!("{path}[{index}]"), said);
-            }
-        }
-        other if is_list => said.push(wrong_type(path, "a list", other)),
-        value => check_single(value, field, path, said),
-    }
-}
-
-fn check_single(value: &Value, field: &FieldDescriptorProto, path: String, said: &mut Vec<Said>) {
-    let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
-    match field.r#type() {
-        Type::Message => check_message(value, field.type_name(), path, said),
-        Type::Int32 if !is_whole() => said.push(wrong_type(path, "an integer", value)),
-        Type::String if !value.is_string() => said.push(wrong_type(path, "a string", value)),
-        _ => {}
-    }
+    })
 }
 
 fn wrong_type(field: String, expected: &str, found: &Value) -> Said {

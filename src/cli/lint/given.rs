@@ -1,7 +1,13 @@
 //! Labels that controllers add to the pods of a template.
 
-/// The keys of labels that some controller adds.
-const ALL: [&str; 10] = [
+/// The label by which a Deployment tells its revisions apart.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// The label by which a Rollout of Argo tells its revisions apart.
+const ROLLOUT_HASH: &str = "rollouts-pod-template-hash";
+
+/// The keys of labels that controllers of Kubernetes and some others add.
+const ALL: [&str; 11] = [
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/controller-uid",
     "batch.kubernetes.io/job-completion-index",
@@ -10,7 +16,8 @@ const ALL: [&str; 10] = [
     "controller-uid",
     "job-name",
     "pod-template-generation",
-    "pod-template-hash",
+    ROLLOUT_HASH,
+    TEMPLATE_HASH,
     "statefulset.kubernetes.io/pod-name",
 ];
 
@@ -23,7 +30,7 @@ pub(super) fn is_given(key: &str) -> bool {
 /// add any of them.
 pub(super) fn is_given_by(kind: &str, key: &str) -> bool {
     match kind {
-        "Deployment" | "ReplicaSet" => key == "pod-template-hash",
+        "Deployment" | "ReplicaSet" | "Rollout" => revision_label(kind) == Some(key),
         "StatefulSet" => {
             let of_pod = [
                 "apps.kubernetes.io/pod-index",
@@ -37,6 +44,20 @@ pub(super) fn is_given_by(kind: &str, key: &str) -> bool {
             is_plain || key.starts_with("batch.kubernetes.io/") && is_given(key)
         }
         "Pod" | "ReplicationController" => false,
+        _ if kind.starts_with("VirtualMachine") => {
+            let prefix = key.split('/').next().unwrap_or_default();
+            prefix == "kubevirt.io" || prefix.ends_with(".kubevirt.io")
+        }
         _ => is_given(key),
+    }
+}
+
+/// The label by which the controller of this kind tells pods of different revisions apart, which run
+/// beside each other in a rollout.
+pub(super) fn revision_label(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Deployment" | "ReplicaSet" => Some(TEMPLATE_HASH),
+        "Rollout" => Some(ROLLOUT_HASH),
+        _ => None,
     }
 }

@@ -5,7 +5,7 @@ mod affinity;
 mod checks;
 mod ci;
 mod cluster;
-mod fields;
+pub(super) mod fields;
 pub(super) mod finding;
 mod given;
 mod named;
@@ -60,6 +60,13 @@ severe finding that fails, and turns rules off, on, or to another severity:
   no-constraints = \"error\"
   single-replica = \"off\"
 
+It can also say where custom resources have constraints, besides those that are known (docs/explaining.md):
+
+  [[resources]]
+  group = \"db.example.com\"
+  kinds = [\"Database\"]
+  at = \"spec.podTemplate\"
+
 The annotation evenkeel.dev/lint-ignore of a workload, or of its pod template, turns rules off for
 it: evenkeel.dev/lint-ignore: single-replica, mixed-revisions
 
@@ -73,8 +80,9 @@ pub(crate) struct LintCommand {
     ///
     /// Lint checks Pods, workloads with a pod template (Deployment, ReplicaSet,
     /// StatefulSet, DaemonSet, Job, CronJob, ReplicationController, and
-    /// whatever else has a template.spec.containers) and KubeFleet's
-    /// placements, also in lists. It skips other kinds.
+    /// whatever else has a template.spec.containers), KubeFleet's placements,
+    /// and custom resources and Helm values whose place of constraints is known,
+    /// also in lists. It skips other kinds.
     #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -127,7 +135,7 @@ enum LintFormat {
     Sarif,
     /// Annotations for a workflow of GitHub.
     Github,
-    /// JUnit's XML, a failed test case per finding.
+    /// JUnit's XML, a test case per finding, which fails from --fail-on on.
     Junit,
 }
 
@@ -177,11 +185,11 @@ impl LintCommand {
         let mut linted = Linted::default();
         for source in &sources {
             let text = source.read_to_string()?;
-            self.lint(source, &text, client.as_ref(), &mut linted)
+            self.lint(source, &text, &settings, client.as_ref(), &mut linted)
                 .await?;
         }
         for (source, text) in &texts {
-            self.lint(source, text, client.as_ref(), &mut linted)
+            self.lint(source, text, &settings, client.as_ref(), &mut linted)
                 .await?;
         }
         let place = match self.state.asks_cluster() {
@@ -200,17 +208,17 @@ impl LintCommand {
         // Equal findings by the manifest and by the cluster are reported once.
         linted.findings.sort();
         linted.findings.dedup();
-        output::print(&self.text(&linted)?)?;
+        let fail_on = settings.fail_on.unwrap_or(Severity::Warning);
+        output::print(&self.text(&linted, fail_on)?)?;
         let unrendered = LintRule::Unrendered;
         let is_told = linted.findings.iter().any(|it| it.rule == unrendered);
         if is_told && linted.unrendered > 0 && linted.templates == 0 {
             output::warn(
-                "nothing could be checked: all that was found has placeholders; render it first, \
-                 e.g. with helm template, and check what comes of that",
+                "nothing could be checked: all that was found has placeholders; fill them in first, \
+                 e.g. with helm template or envsubst, and check what comes of that",
             );
             return Ok(Exit::Refused);
         }
-        let fail_on = settings.fail_on.unwrap_or(Severity::Warning);
         let worst = linted.findings.iter().map(|f| f.severity).max();
         Ok(match worst {
             Some(worst) if worst >= fail_on => Exit::Negative,
@@ -236,13 +244,14 @@ impl LintCommand {
         &self,
         source: &InputSource,
         text: &str,
+        settings: &LintSettings,
         client: Option<&Client>,
         linted: &mut Linted,
     ) -> Result<()> {
         let (parts, read) = manifest::split(source, text);
         linted.unread(read.err().and_then(|error| unread(source, &error, text)));
         for part in &parts {
-            let (mut templates, read) = part.templates(source);
+            let (mut templates, read) = part.templates(source, &settings.resources);
             linted.unread(read.err().and_then(|error| unread(source, &error, text)));
             let positions = LazyCell::new(|| Positions::of(part));
             templates.retain(|template| self.named.is_meant(template, &mut linted.named));
@@ -265,14 +274,15 @@ impl LintCommand {
         linted: &mut Linted,
     ) -> Result<()> {
         let (ignored, mut said) = settings::ignored_by(template);
-        if template.object.templates.first() == Some(&template.place) {
-            said.extend(fields::misplaced(&template.object));
-        }
+        said.extend(fields::misplaced(template));
         let checked = checks::check(template, &self.state.local_limits());
         said.extend(checked.said);
-        said.extend(affinity::idle_terms(template));
-        if let Some(client) = client.filter(|_| checked.is_valid) {
-            said.extend(cluster::check(client, self.state.snapshot(), template).await?);
+        if let Some(valid) = &checked.valid {
+            said.extend(affinity::idle_terms(template, &valid.read));
+            if let Some(client) = client {
+                let snapshot = self.state.snapshot();
+                said.extend(cluster::check(client, snapshot, template, &valid.read).await?);
+            }
         }
         said.retain(|said| !ignored.contains(&said.rule));
         said.retain(|said| {
@@ -281,15 +291,17 @@ impl LintCommand {
         });
         let found = |said| LintFinding::of(said, template, source, positions);
         linted.findings.extend(said.into_iter().map(found));
-        let mut constraints = checked.constraints;
-        if ignored.contains(&LintRule::SharedSelector) {
-            constraints.clear();
+        if let Some(mut valid) = checked.valid {
+            if ignored.contains(&LintRule::SharedSelector) {
+                valid.constraints.clear();
+            }
+            let (read, constraints) = (&valid.read, &valid.constraints);
+            linted.workloads.add(template, read, constraints, found);
         }
-        linted.workloads.add(template, &constraints, found);
         Ok(())
     }
 
-    fn text(&self, linted: &Linted) -> Result<String> {
+    fn text(&self, linted: &Linted, fail_on: Severity) -> Result<String> {
         Ok(match self.output {
             LintFormat::Text => {
                 let place = match self.state.asks_cluster() && self.files.is_empty() {
@@ -307,7 +319,7 @@ impl LintCommand {
                 output::json(&value)?
             }
             LintFormat::Github => ci::github(&linted.findings),
-            LintFormat::Junit => ci::junit(&linted.findings, linted.templates),
+            LintFormat::Junit => ci::junit(&linted.findings, linted.templates, fail_on),
             LintFormat::Sarif => output::json(&sarif::log(&linted.findings))?,
         })
     }
@@ -323,7 +335,7 @@ fn unread(source: &InputSource, error: &ManifestError, text: &str) -> Option<Lin
     let (rule, message) = match error {
         ManifestError::NotAnObject { .. } => return None,
         _ if !text.contains("apiVersion") => return None,
-        _ if text.contains(placeholders::PLACEHOLDER) => {
+        _ if placeholders::in_text(text, at) => {
             (LintRule::Unrendered, placeholders::UNRENDERED.into())
         }
         ManifestError::Syntax {

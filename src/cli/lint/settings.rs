@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::finding::Said;
 use super::rule::{LintRule, Severity};
-use crate::manifest::Template;
+use crate::manifest::{ConstraintPlace, CustomResources, Template};
 
 /// The name of the file. It is searched in the current directory and its ancestors.
 const FILE_NAME: &str = ".evenkeel-lint.toml";
@@ -37,23 +37,28 @@ struct SettingsFile {
     fail_on: Option<Severity>,
     #[serde(default)]
     rules: BTreeMap<String, RuleLevel>,
+    /// More places of constraints in custom resources.
+    #[serde(default)]
+    resources: Vec<ConstraintPlace>,
 }
 
-/// The rules that are on, and the severity of their findings.
-#[derive(Debug, Default)]
+/// The rules that are on, the severity of their findings, and where constraints are looked for.
+#[derive(Debug)]
 pub(super) struct LintSettings {
     /// The least severe finding that fails; `None` if not set.
     pub(super) fail_on: Option<Severity>,
     /// The severity of a rule's findings; `None` if the rule is off. Missing rules have their
     /// defaults.
     levels: BTreeMap<LintRule, Option<Severity>>,
+    /// The places of constraints in custom resources.
+    pub(super) resources: CustomResources,
 }
 
 impl LintSettings {
     /// Reads the settings of a named file, else of the nearest settings file.
     pub(super) fn read(named: Option<&Path>) -> Result<Self> {
         match named.map(Path::to_owned).or_else(find) {
-            None => Ok(Self::default()),
+            None => Self::of(SettingsFile::default()),
             Some(path) => Self::of_file(&path).with_context(|| path.display().to_string()),
         }
     }
@@ -65,9 +70,19 @@ impl LintSettings {
             let line = text[..start].matches('\n').count() + 1;
             anyhow!("line {line}: {}", error.message().replace('\n', ", "))
         })?;
+        Self::of(file)
+    }
+
+    fn of(file: SettingsFile) -> Result<Self> {
+        for (index, row) in file.resources.iter().enumerate() {
+            if let Some(fault) = row.fault() {
+                anyhow::bail!("resources[{index}]: {fault}");
+            }
+        }
         let mut settings = Self {
             fail_on: file.fail_on,
             levels: BTreeMap::new(),
+            resources: CustomResources::with(file.resources),
         };
         for (name, level) in file.rules {
             let rule = LintRule::named(&name).context("rules")?;

@@ -6,7 +6,7 @@ use super::checks::counts_alone;
 use super::finding::{LintFinding, Said};
 use super::rule::LintRule;
 use crate::explain;
-use crate::manifest::Template;
+use crate::manifest::{ReadTemplate, Template};
 use crate::matching::{Selector, names, selector_text};
 use crate::spread::Active;
 
@@ -34,19 +34,20 @@ struct Selecting {
 }
 
 impl Workloads {
-    /// Adds a workload with its constraints. Single pods and placements are left out.
+    /// Adds a workload with its constraints. Single pods and placements are left out, and patches
+    /// and charts.
     pub(super) fn add(
         &mut self,
         template: &Template,
+        read: &ReadTemplate,
         constraints: &[Active],
         finding: impl Fn(Said) -> LintFinding,
     ) {
-        let Ok((pod, None)) = &template.pod else {
-            return;
-        };
-        if template.object.kind() == "Pod" {
+        let is_single = template.object.kind() == "Pod";
+        if is_single || read.policy.is_some() || template.unsaid().fields {
             return;
         }
+        let pod = &read.pod;
         let object = &template.object.name;
         let namespace = names::namespace_or_default(template.object.namespace());
         let namespace = self.namespaces.entry(namespace.to_owned()).or_default();
@@ -56,7 +57,7 @@ impl Workloads {
             .entry(labels.cloned().unwrap_or_default());
         of_labels.or_default().insert(object.clone());
         let counts_others =
-            |active: &&Active| !active.selector.is_empty() && !counts_alone(pod, active);
+            |active: &&Active| !active.selector.is_empty() && !counts_alone(template, active);
         for active in constraints.iter().filter(counts_others) {
             let field = format!(
                 "spec.topologySpreadConstraints[{}].labelSelector",

@@ -1,5 +1,6 @@
 //! Renders the numbers behind a constraint.
 
+use super::layout::unbroken;
 use super::text::{BAD, GOOD, HEADING, and_more, number, plural, styled, table};
 use crate::explain::quoted;
 use crate::matching::selector_text;
@@ -29,8 +30,14 @@ pub(super) fn hard(report: &ConstraintReport, feasible_count: i64) -> String {
             number(domain.eligible_nodes),
             match domain.feasible {
                 true if is_known && domain.feasible_nodes == 0 => styled(BAD, "no feasible node"),
-                true => styled(GOOD, &format!("skew {} <= {max_skew}", domain.skew)),
-                false => styled(BAD, &format!("skew {} > {max_skew}", domain.skew)),
+                true => styled(
+                    GOOD,
+                    &unbroken(&format!("skew {} <= {max_skew}", domain.skew)),
+                ),
+                false => styled(
+                    BAD,
+                    &unbroken(&format!("skew {} > {max_skew}", domain.skew)),
+                ),
             },
         ]
     });

@@ -4,7 +4,7 @@ use anstyle::AnsiColor;
 
 use super::bars::{Bar, BarScale};
 use super::constraint;
-use super::layout::paragraph;
+use super::layout::{paragraph, unbroken};
 use super::text::{BAD, GOOD, HEADING, Head, headline_style, not_checked, number, plural, styled};
 use crate::explain::{among, quoted};
 use crate::misspelt::topology_key_hint;
@@ -217,7 +217,7 @@ fn domains(
                 number(domain.eligible_nodes)
             ),
             scale.draw(bar, style),
-            styled(style, &said),
+            styled(style, &unbroken(&said)),
         ]
     });
     let headings = ["DOMAIN", "PODS", "AFTER", "USABLE", "", ""];

@@ -1,7 +1,7 @@
 //! Renders the answer of Filter.
 
 use super::constraint;
-use super::layout::paragraph;
+use super::layout::{paragraph, unbroken};
 use super::text::{BAD, GOOD, Head, headline_style, number, plural, styled};
 use crate::explain::but_for;
 use crate::proto::v1::{Code, FilterResponse, NodeVerdict};
@@ -82,7 +82,10 @@ fn by_constraint(verdict: &NodeVerdict, answer: &FilterResponse) -> String {
     let key = &constraint.topology_key;
     let why = match verdict.code() {
         Code::UnschedulableAndUnresolvable => format!("has no {key}"),
-        _ => format!("{key}: skew {} > {}", verdict.skew, constraint.max_skew),
+        _ => {
+            let skew = format!("skew {} > {}", verdict.skew, constraint.max_skew);
+            format!("{key}: {}", unbroken(&skew))
+        }
     };
     format!("{}; {why}", verdict.reason)
 }

@@ -67,34 +67,37 @@ pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
         Some(answer) => source_line(snapshot, answer.revision, answer.defaults()),
         None => format!("{}\n", visible::text(snapshot)),
     };
-    let (first, style) = match (pending.pod_count, pending.stuck_count) {
-        (0, _) => ("no pod is pending".to_owned(), GOOD),
-        (pods, 0) => {
-            let unchecked = unchecked(pending);
-            let first = format!(
-                "pending: {}; for each, some node satisfies what was checked{}",
-                plural(pods, "pod"),
-                but_for(&unchecked)
-            );
-            (first, if unchecked.is_empty() { GOOD } else { UNSURE })
-        }
-        (pods, stuck) => (
-            format!(
-                "pending: {}, {} of which {} nowhere",
-                plural(pods, "pod"),
-                number(stuck),
-                verb(stuck, "fits", "fit"),
-            ),
-            BAD,
-        ),
-    };
-    let (first, style) = match pending.unschedulable_count {
-        0 => (first, style),
-        count => (first + &said_by_cluster(count), BAD),
+    let (first, is_well) = verdict(pending);
+    let style = match (is_well, unchecked(pending).is_empty()) {
+        (false, _) => BAD,
+        (true, true) => GOOD,
+        (true, false) => UNSURE,
     };
     text.push_str(&paragraph(&first, "", |line| styled(style.bold(), line)));
     text.extend(pending.workloads.iter().map(one));
     text
+}
+
+/// The answer in a sentence, and whether all pods fit somewhere.
+pub(super) fn verdict(pending: &PendingPods) -> (String, bool) {
+    let first = match (pending.pod_count, pending.stuck_count) {
+        (0, _) => "no pod is pending".to_owned(),
+        (pods, 0) => format!(
+            "pending: {}; for each, some node satisfies what was checked{}",
+            plural(pods, "pod"),
+            but_for(&unchecked(pending))
+        ),
+        (pods, stuck) => format!(
+            "pending: {}, {} of which {} nowhere",
+            plural(pods, "pod"),
+            number(stuck),
+            verb(stuck, "fits", "fit"),
+        ),
+    };
+    match pending.unschedulable_count {
+        0 => (first, pending.stuck_count == 0),
+        count => (first + &said_by_cluster(count), false),
+    }
 }
 
 /// Returns the fields of any of the pods that were not checked.
@@ -113,7 +116,7 @@ fn said_by_cluster(count: usize) -> String {
 
 /// Returns the message of the cluster's scheduler about the pods, if it differs from the
 /// explanation, and a remark about a scheduler other than the default.
-fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
+pub(super) fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
     let (said, answer) = (&workload.scheduler_message, &workload.explanation);
     let mut reasons = answer.reasons.iter();
     let is_same = answer.feasible_count == 0
@@ -131,14 +134,8 @@ fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
     lines
 }
 
-/// A workload: the number of its waiting pods, and the explanation of the worst of them.
-fn one(workload: &PendingWorkload) -> String {
-    let name = name_of_workload(
-        &workload.namespace,
-        &workload.kind,
-        &workload.name,
-        &workload.labels,
-    );
+/// The number of the waiting pods of a workload, and of those that fit nowhere.
+pub(super) fn fit_text(workload: &PendingWorkload) -> String {
     let pods = plural(workload.pods.len(), "pod");
     let stuck = match workload.stuck_count {
         0 => String::new(),
@@ -151,7 +148,18 @@ fn one(workload: &PendingWorkload) -> String {
             verb(stuck, "fits", "fit")
         ),
     };
-    let mut text = format!("\n{}: {pods}{stuck}\n", styled(HEADING, &name));
+    pods + &stuck
+}
+
+/// A workload: the number of its waiting pods, and the explanation of the worst of them.
+fn one(workload: &PendingWorkload) -> String {
+    let name = name_of_workload(
+        &workload.namespace,
+        &workload.kind,
+        &workload.name,
+        &workload.labels,
+    );
+    let mut text = format!("\n{}: {}\n", styled(HEADING, &name), fit_text(workload));
     let summary = &workload.explanation.summary;
     text.push_str(&paragraph(summary, "  ", str::to_owned));
     for line in of_scheduler(workload) {

@@ -6,7 +6,7 @@ use anstyle::Style;
 
 use super::bars::{Bar, BarScale};
 use super::coverage;
-use super::layout::paragraph;
+use super::layout::{paragraph, unbroken};
 use super::text::{BAD, GOOD, HEADING, and_more, number, plural, source_line, styled, table};
 use crate::explain::quoted;
 use crate::matching::selector_text;
@@ -185,7 +185,7 @@ fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
                 over(topology),
                 match topology.excess {
                     0 => skew(topology),
-                    _ => styled(BAD, &skew(topology)),
+                    _ => styled(BAD, &unbroken(&skew(topology))),
                 },
                 most.unwrap_or_default(),
                 fewest,

@@ -5,7 +5,7 @@ use std::io::Write;
 use anstyle::{AnsiColor, Style};
 use tabwriter::TabWriter;
 
-use super::layout::{GAP, columns, fitted, paragraph};
+use super::layout::{GAP, NO_BREAK, columns, fitted, paragraph};
 pub(super) use crate::explain::{number, plural};
 use crate::proto::v1::DefaultsKind;
 use crate::visible;
@@ -140,7 +140,7 @@ pub(super) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Rows under headings, aligned and shortened to the width of the output. Each line starts with
+/// Rows under headings, aligned and wrapped to the width of the output. Each line starts with
 /// `indent`.
 pub(super) fn table<const N: usize>(
     indent: &str,
@@ -159,6 +159,7 @@ pub(super) fn table<const N: usize>(
     }
     let bytes = aligned.into_inner().expect("a buffer takes everything");
     let text = String::from_utf8(bytes).expect("only UTF-8 was written");
+    let text = text.replace(NO_BREAK, " ");
     text.lines()
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect()

@@ -39,6 +39,8 @@ pub struct Batch {
     pub(in crate::snapshot) nominates: bool,
     /// True if the requests of some pods depend on the version.
     differs_by_version: bool,
+    /// The number of changes of unknown kinds, which were skipped.
+    pub(in crate::snapshot) skipped: usize,
 }
 
 /// A change that was checked.
@@ -104,7 +106,8 @@ impl Batch {
         Self::check_all(changes, limits, path)
     }
 
-    /// Reads and checks the changes of a request, whose field is at `path`.
+    /// Reads and checks the changes of a request, whose field is at `path`. Changes of unknown kinds
+    /// are skipped and counted.
     ///
     /// # Errors
     /// The first change that cannot be decoded, or every fault of every change.
@@ -148,6 +151,7 @@ impl Batch {
                         batch.add(CheckedChange::Other(Box::new((*object, compiled))));
                     }
                 }
+                Received::Unknown => batch.skipped += 1,
                 Received::Nothing => faults.add(path, "must hold an object or a delete"),
             }
         }
@@ -218,7 +222,10 @@ impl Batch {
         if !self.differs_by_version {
             return Cow::Borrowed(self);
         }
-        let mut chosen = Self::default();
+        let mut chosen = Self {
+            skipped: self.skipped,
+            ..Self::default()
+        };
         chosen.changes.reserve(self.len());
         for change in &self.changes {
             chosen.add(match change {

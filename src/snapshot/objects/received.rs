@@ -3,6 +3,7 @@
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
 
+use super::kind::ObjectKind;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::proto::wire::WireFields;
@@ -22,6 +23,9 @@ pub enum Received {
     Other(Box<Object>),
     /// An empty change.
     Nothing,
+    /// An encoded change of a kind that is not known here, e.g. of a newer client. It may be empty,
+    /// because JSON that is read with the messages of this version loses what they do not have.
+    Unknown,
 }
 
 impl Received {
@@ -46,11 +50,32 @@ impl Received {
             }
             Some((DELETE_FIELD, start)) => {
                 let reference = v1::ObjectReference::decode(&bytes[start..])?;
-                Ok(Self::Other(Box::new(Object::Delete(reference))))
+                Ok(
+                    match is_misspelt(&reference.kind) || is_known(&reference.kind) {
+                        true => Self::Other(Box::new(Object::Delete(reference))),
+                        false => Self::Unknown,
+                    },
+                )
             }
-            _ => Ok(Self::of(v1::Change::decode(bytes)?)),
+            _ => match Self::of(v1::Change::decode(bytes)?) {
+                Self::Nothing => Ok(Self::Unknown),
+                received => Ok(received),
+            },
         }
     }
+}
+
+fn is_known(kind: &str) -> bool {
+    ObjectKind::parse(kind).is_some()
+}
+
+/// Returns whether a text is no kind, or a known kind in other letters or in the plural. Then it is
+/// no kind of a newer client.
+fn is_misspelt(text: &str) -> bool {
+    let is_kind = text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.chars().all(|c| c.is_ascii_alphanumeric());
+    let single = text.strip_suffix('s').unwrap_or(text);
+    !is_kind || ObjectKind::all().any(|kind| kind.as_str().eq_ignore_ascii_case(single))
 }
 
 /// The number of the only field in a message, and the start of its content.

@@ -73,7 +73,7 @@ impl State {
         }
         let before = measure(&locked);
 
-        let mut applied = Applied::default();
+        let mut applied = Applied::before(batch);
         let mut shifts = Shifts::default();
         let shared = self.prepare_shared((batch, revision), defaults, &mut locked, &mut applied);
         let nodes = &shared.nodes;

@@ -179,7 +179,7 @@ impl State {
         let noted = namespaces.iter_mut().map(noted).collect();
         let before = measure(&namespaces);
 
-        let mut applied = Applied::default();
+        let mut applied = Applied::before(batch);
         self.sync_views(&mut namespaces);
         let changes_nodes = shared.has_other_nodes_after(batch);
         let changes_others = shared.apply(batch, |_, changed| applied.note(changed));

@@ -84,6 +84,8 @@ pub struct Applied {
     pub changed: usize,
     /// Changes that made no difference.
     pub unchanged: usize,
+    /// Changes of unknown kinds, which were skipped.
+    pub skipped: usize,
 }
 
 /// The number of objects of each kind in a state.
@@ -137,6 +139,15 @@ impl Applied {
     pub(in crate::snapshot) fn add(&mut self, other: Self) {
         self.changed += other.changed;
         self.unchanged += other.unchanged;
+        self.skipped += other.skipped;
+    }
+
+    /// The numbers before any change of `batch` is applied.
+    pub(in crate::snapshot) fn before(batch: &Batch) -> Self {
+        Self {
+            skipped: batch.skipped,
+            ..Self::default()
+        }
     }
 
     /// Records that this many of the changes make no difference after all.

@@ -24,14 +24,7 @@ pub(crate) fn explain_html(
 ) -> String {
     let content = html! {
         (header(head, answer))
-        (hints(answer))
-        @for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
-            (one(report, insight))
-        }
-        @if answer.constraints.is_empty() {
-            section { h2 { "No spread constraint" } }
-        }
-        (nodes(answer))
+        (body(answer))
     };
     let page = Page {
         title: format!("Why: {}", head.pod),
@@ -41,6 +34,20 @@ pub(crate) fn explain_html(
         defaults: answer.defaults(),
     };
     page.write(&content)
+}
+
+/// An explanation below its header.
+pub(super) fn body(answer: &ExplainResponse) -> Markup {
+    html! {
+        (hints(answer))
+        @for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
+            (one(report, insight))
+        }
+        @if answer.constraints.is_empty() {
+            section { h2 { "No spread constraint" } }
+        }
+        (nodes(answer))
+    }
 }
 
 fn header(head: &Head, answer: &ExplainResponse) -> Markup {
@@ -74,8 +81,8 @@ fn hints(answer: &ExplainResponse) -> Markup {
     let hints = &answer.hints;
     html! {
         @if !hints.is_empty() {
-            section aria-labelledby="hints" {
-                h2 #hints { "Hints" }
+            section {
+                h2 { "Hints" }
                 ul.hints {
                     @for hint in hints {
                         li {

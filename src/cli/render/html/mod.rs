@@ -3,6 +3,7 @@
 
 mod explain;
 mod page;
+mod pending;
 mod rebalance;
 mod report;
 mod spread;
@@ -10,6 +11,7 @@ mod spread;
 mod tests;
 
 pub(crate) use explain::explain_html;
+pub(crate) use pending::pending_html;
 pub(crate) use rebalance::rebalance_html;
 pub(crate) use report::report_html;
 pub(crate) use spread::spread_html;

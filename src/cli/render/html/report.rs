@@ -90,19 +90,44 @@ fn told<'r>(
     listed(&html! { (heading) }, heading, &head, rows)
 }
 
-/// Returns the load of each domain: the requested share of resources or, if nodes report no
-/// resources, the number of pods.
+/// Returns the resource whose requested share is drawn: of those that all domains have, the one with
+/// the highest share. `None` if there is none, so that pods are drawn.
+fn scarcest(loads: &[DomainLoad]) -> Option<&str> {
+    let of = |load: &DomainLoad, resource: &str| {
+        let mut shares = load.shares.iter();
+        shares
+            .find(|share| share.resource == resource)
+            .map(|share| share.percent)
+    };
+    let first = loads.first()?.shares.iter().map(|share| &*share.resource);
+    let highest = first.filter_map(|resource| {
+        let shares: Option<Vec<i64>> = loads.iter().map(|load| of(load, resource)).collect();
+        Some((shares?.into_iter().max()?, resource))
+    });
+    highest.max().map(|(_, resource)| resource)
+}
+
+/// Returns the load of each domain: the requested share of one resource, drawn in percent, or, if
+/// nodes report none, the number of pods.
 fn load(report: &ClusterReport) -> Markup {
-    let bar = |it: &DomainLoad| match it.shares.iter().map(|share| share.percent).max() {
-        Some(percent) => Bar {
-            count: percent,
-            limit: Some(100),
-            ..Bar::default()
-        },
-        None => Bar {
-            count: it.pods,
-            ..Bar::default()
-        },
+    let drawn = scarcest(&report.load);
+    let bar = |it: &DomainLoad| {
+        let mut shares = it.shares.iter();
+        match shares.find(|share| Some(&*share.resource) == drawn) {
+            Some(share) => Bar {
+                count: share.percent,
+                limit: Some(100),
+                ..Bar::default()
+            },
+            None => Bar {
+                count: it.pods,
+                ..Bar::default()
+            },
+        }
+    };
+    let unit = match drawn {
+        Some(resource) => format!("{resource} requested, in % of what nodes have"),
+        None => "pods".to_owned(),
     };
     let longest = longest_bar(report.load.iter().map(bar));
     let rows = report.load.iter().map(|it| {
@@ -131,7 +156,7 @@ fn load(report: &ClusterReport) -> Markup {
         Column::Text("Domain"),
         Column::Number("Pods"),
         Column::Text("Requested"),
-        Column::Bars(html! {}),
+        Column::Bars(html! { span.key.pods { (unit) } }),
     ];
     let heading = html! { "Load by " code { (report.by) } };
     html! {
