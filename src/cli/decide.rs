@@ -14,6 +14,7 @@ use super::backend::{Client, UnaryRequest};
 use super::exit::Unreachable;
 use super::live_names;
 use super::loaded_question::LoadedQuestion;
+use super::matched;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source::{self, QuestionScope};
@@ -182,6 +183,11 @@ impl QuestionArgs {
             let snapshot = self.state.snapshot();
             let taken = asked.take_out(pod, snapshot, self.min_revision).await;
             taken.map_err(|error| self.explain(error))?;
+        }
+        for workload in asked.workloads() {
+            let snapshot = self.state.snapshot();
+            let told = matched::elsewhere(&asked.client, snapshot, workload).await?;
+            told.iter().for_each(|told| output::warn(told));
         }
         let words = asked.not_counted().filter_map(|it| it.words.as_ref());
         for words in words.collect::<BTreeSet<_>>() {

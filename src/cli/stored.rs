@@ -1,5 +1,7 @@
 //! Reads the content of a snapshot: exports and checks it, and finds pods in it by name.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 
 use super::backend::Client;
@@ -8,6 +10,7 @@ use crate::api::ExportSum;
 use crate::explain::{among, plural};
 use crate::manifest::{ObjectName, WorkloadPod};
 use crate::matching::names;
+use crate::misspelt::nearest;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
@@ -106,12 +109,14 @@ pub(crate) async fn workload(
 ) -> Result<WorkloadPod> {
     let kind = name.kind.as_deref().unwrap_or_default();
     let (mut found, mut is_there) = (Vec::new(), false);
+    let mut known = BTreeSet::new();
     let take = |object: &Object| {
         is_there |= is_called(object, kind, name);
-        match object {
-            Object::Pod(pod) if is_of(pod, kind, name) => found.push(pod.clone()),
-            _ => {}
+        let Object::Pod(pod) = object else { return };
+        if is_of(pod, kind, name) {
+            found.push(pod.clone());
         }
+        known.extend(name_among(pod, kind));
     };
     objects(client, snapshot, take).await?;
     let first = found.first().with_context(|| {
@@ -124,7 +129,8 @@ pub(crate) async fn workload(
             ),
             false => format!(
                 "{unknown}snapshot {snapshot:?} has no {name}, nor a pod that it made: give a \
-                 file with -f"
+                 file with -f{}",
+                nearest(&name.to_string(), known.iter().map(String::as_str))
             ),
         }
     })?;
@@ -158,6 +164,15 @@ pub(crate) async fn workload(
     workload.name += &format!(", a pod like {}", name_of(first));
     make_new(&mut workload.pod);
     Ok(workload)
+}
+
+/// The name of a pod, or of its workload, if that is of `kind`.
+fn name_among(pod: &Pod, kind: &str) -> Option<String> {
+    let name = match kind {
+        "Pod" => name_of(pod).to_owned(),
+        _ => Some(WorkloadId::of(pod)).filter(|it| it.kind == kind)?.name,
+    };
+    Some(format!("{kind}/{}/{name}", namespace_of(pod)))
 }
 
 /// Returns whether an object has this name.

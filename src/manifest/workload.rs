@@ -29,6 +29,8 @@ pub(crate) struct WorkloadPod {
     pub(crate) scheduler: Option<String>,
     /// A reference to the object itself.
     pub(crate) object: ObjectReference,
+    /// True if the object names no namespace, so that it is supposed to be in `default`.
+    pub(crate) is_without_namespace: bool,
     /// The additions of admission to the pod that are unknown and not counted.
     pub(crate) missing: Vec<NotCounted>,
     /// The objects that default constraints read and that a file creates with a workload: the
@@ -74,6 +76,7 @@ pub(super) fn workload_pod(
 ) -> Result<WorkloadPod, ManifestError> {
     let name = describe(&item.value);
     let object = reference(&item.value);
+    let is_without_namespace = text(&item.value["metadata"], "namespace").is_empty();
     let replicas = Some(replicas(&item.value));
     let place = the_template(&item, source)?;
     let (mut missing, mut scheduler) = (Vec::new(), None);
@@ -92,6 +95,7 @@ pub(super) fn workload_pod(
         replicas,
         policy,
         object,
+        is_without_namespace,
         missing,
         scheduler,
         ..WorkloadPod::default()

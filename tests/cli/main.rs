@@ -15,6 +15,7 @@ mod lint_named;
 mod lint_settings;
 mod lint_written;
 mod made_pods;
+mod matched;
 mod named;
 mod new_workloads;
 mod odds;

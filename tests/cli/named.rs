@@ -69,7 +69,7 @@ fn pending_pods_are_explained_by_workload_worst_first() {
         for line in [
             "pending: 3 pods, 2 of which fit nowhere",
             "Deployment/shop/web: 2 pods, fit nowhere",
-            "  the numbers: explain pod/shop/web-new-2",
+            "  explained: pod/shop/web-new-2",
             "StatefulSet/default/db: 1 pod",
         ] {
             assert!(

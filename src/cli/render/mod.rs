@@ -33,7 +33,7 @@ pub(crate) use html::{explain_html, rebalance_html, report_html, spread_html};
 pub(crate) use layout::{fit, look_up_width};
 pub(crate) use lint::lint;
 pub(crate) use log::{LogRow, audited, log_troubles, logs};
-pub(crate) use pending::{PendingPods, PendingWorkload, pending};
+pub(crate) use pending::{PendingPods, PendingWorkload, PodNotJudged, pending};
 pub(crate) use place::{place, place_together};
 pub(crate) use rebalance::rebalance;
 pub(crate) use replay::{Different, Replayed, replayed};
