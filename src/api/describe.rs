@@ -22,6 +22,9 @@ use crate::spread::describe::{
 /// accept by default.
 const PAGE_BYTES: usize = 3 << 20;
 
+/// The most workloads with an idle constraint that an answer lists.
+const LISTED_IDLE: usize = 10;
+
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidDescription {
@@ -209,6 +212,7 @@ impl ValidDescription {
             let coverage = page.response.coverage.get_or_insert_default();
             raise(&mut coverage.pending_pods, count(judged.pending));
             note_standing(standing, coverage);
+            note_one_domain(namespace, &judged, coverage);
         }
         let unranked = self.by != By::Constraints && !judged.is_ranked();
         raise(&mut page.response.unranked_count, unranked);
@@ -327,6 +331,29 @@ fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage
             raise(&mut coverage.in_one_zone_count, concentration.in_one_zone);
             raise(&mut coverage.on_one_node_count, concentration.on_one_node);
         }
+    }
+}
+
+/// Counts a workload with a hard constraint that refuses no node, because it counts one domain only.
+fn note_one_domain(
+    namespace: &str,
+    judged: &JudgedWorkload,
+    coverage: &mut v1::ConstraintCoverage,
+) {
+    let mut balances = judged.balances.iter();
+    let Some(idle) = balances.find(|balance| balance.is_idle()) else {
+        return;
+    };
+    raise(&mut coverage.one_domain_count, 1);
+    if coverage.one_domain.len() < LISTED_IDLE {
+        let only = idle.domains.first();
+        coverage.one_domain.push(v1::OneDomain {
+            namespace: namespace.to_owned(),
+            kind: judged.workload.kind.clone(),
+            name: judged.workload.name.clone(),
+            topology_key: idle.topology_key.clone(),
+            value: only.map(|share| share.value.clone()).unwrap_or_default(),
+        });
     }
 }
 

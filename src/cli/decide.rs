@@ -276,6 +276,21 @@ impl QuestionArgs {
         }
     }
 
+    /// Returns how many pods of the workload wait for a node: the replicas that it wants besides its
+    /// pods on nodes.
+    pub(crate) async fn waiting(&self, asked: &LoadedQuestion) -> Result<i32> {
+        let workload = &asked.workload;
+        let Some(wanted) = workload.replicas.filter(|wanted| *wanted > 1) else {
+            return Ok(1);
+        };
+        let snapshot = self.state.snapshot();
+        let there = stored::pods_there(&asked.client, snapshot, &workload.object).await?;
+        let there = there.iter().flat_map(|it| &it.workloads);
+        let placed: i64 = there.map(|it| it.pod_count - it.pending_count).sum();
+        let waiting = i64::from(wanted).saturating_sub(placed).max(1);
+        Ok(i32::try_from(waiting).unwrap_or(i32::MAX))
+    }
+
     /// Sends a request to the source of the question. Adds the fields that are not checked to the
     /// answer.
     pub(crate) async fn ask<M>(&self, asked: &LoadedQuestion, request: M) -> Result<M::Answer>

@@ -19,7 +19,7 @@ use super::what_if::Overlay;
 use crate::manifest::WaitingPod;
 use crate::matching::Selector;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{FilterRequest, LabelSelector, Pod, View};
+use crate::proto::v1::{ExplainRequest, FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
 /// The number of groups of alike pods from which on a progress bar is shown.
@@ -148,7 +148,11 @@ impl Asking<'_> {
         let worst = alike.iter().min_by_key(|pods| pods.feasible_count);
         let worst = &worst.expect("a group has a pod").pod;
         let (question, changes) = (self.question, &self.overlay.changes);
-        let request = question.explain_request(worst, changes, self.for_person);
+        let waiting: usize = alike.iter().map(|pods| pods.names.len()).sum();
+        let request = ExplainRequest {
+            waiting: i32::try_from(waiting).unwrap_or(i32::MAX),
+            ..question.explain_request(worst, changes, self.for_person)
+        };
         let client = &self.opened.client;
         let explanation = question.call(client, &self.overlay, request);
         let mut explanation = explanation.await?;

@@ -64,10 +64,10 @@ impl WorkloadPod {
 /// The pod of an object that has one pod template, or is a placement.
 ///
 /// A pod template becomes the pod that the cluster creates from it (`docs/semantics.md`,
-/// "Templates"), with the objects that `admission` has. The pod of a ReplicaSet, StatefulSet or
-/// ReplicationController gets an owner, so that the selector of default constraints is deduced as
-/// for real pods. The pod of a Deployment or a CronJob gets no owner, because a ReplicaSet or Job
-/// in between owns the real pods. An object of another kind is a workload if it has one pod
+/// "Templates"), with the objects that `admission` has. The pod gets its owner, so that the selector of
+/// default constraints is deduced as for real pods. The pod of a Deployment is owned by the Deployment
+/// itself, from which nothing is deduced, until its ReplicaSet is known. The pod of a CronJob gets no
+/// owner, because a Job in between owns the real pods. An object of another kind is a workload if it has one pod
 /// template.
 pub(super) fn workload_pod(
     mut item: Item,
@@ -186,7 +186,9 @@ fn pod_value(object: Value, place: &TemplatePath) -> Value {
         },
         "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
     });
-    if let "ReplicaSet" | "StatefulSet" | "ReplicationController" = kind {
+    if let "ReplicaSet" | "StatefulSet" | "ReplicationController" | "DaemonSet" | "Deployment" =
+        kind
+    {
         pod["metadata"]["ownerReferences"] = json!([{
             "apiVersion": text(&object, "apiVersion"),
             "kind": kind,

@@ -289,6 +289,11 @@ impl NodeRefusal {
         })
     }
 
+    /// Returns whether the node refuses the pod for lack of room.
+    pub fn is_of_room(&self) -> bool {
+        matches!(self.reason, Reason::TooManyPods | Reason::Insufficient(_))
+    }
+
     /// All reasons, in kube-scheduler's order.
     pub fn reasons(&self) -> impl Iterator<Item = &Reason> {
         std::iter::once(&self.reason).chain(&self.more)

@@ -1,5 +1,6 @@
 //! The command line, through the real binary.
 
+mod advice;
 #[allow(dead_code, reason = "each test program uses its part")]
 mod credentials;
 mod endless;

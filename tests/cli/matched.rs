@@ -61,7 +61,7 @@ fn a_misspelt_restriction_is_refused_with_the_nearest_names() {
         ("spread -A -l app=wbe", selector),
         (
             "spread -n shop -l app=wbe",
-            "no pod in namespace shop matches app=wbe; the nearest are app=db, app=web",
+            "no pod in namespace shop matches app=wbe; the nearest are app=web, app=db",
         ),
         ("spread -n shp sts/web", workload),
         ("scale-down -n shp sts/web --by 1", workload),

@@ -33,7 +33,8 @@ pub(crate) async fn check(
             None => Dialect::Unspecified.into(),
         },
         view: View::Domains.into(),
-        max_domains: Some(1),
+        // Two domains are enough to see that there is not one only.
+        max_domains: Some(2),
         ..Default::default()
     };
     let answer = client.call(request).await?;
@@ -53,7 +54,8 @@ pub(crate) async fn check(
         .collect();
     said.extend(unknown);
     said.extend(unknown_keys_of_terms(client, snapshot, template, pod).await?);
-    if answer.feasible_count == 0 {
+    let preempts = |hint: &Hint| hint.kind() == Kind::Preemption;
+    if answer.feasible_count == 0 && !answer.hints.iter().any(preempts) {
         said.push(Said {
             rule: LintRule::FitsNowhere,
             field: template.field("spec"),
@@ -181,6 +183,8 @@ fn said(template: &Template, hint: &Hint) -> Option<Said> {
         Kind::MinDomains => LintRule::MinDomains,
         Kind::MissingKey => LintRule::MissingKey,
         Kind::EmptyValue => LintRule::EmptyValue,
+        // The rule about DaemonSets says it of them.
+        Kind::OneDomain if template.object.kind() != "DaemonSet" => LintRule::OneDomain,
         _ => return None,
     };
     let field = format!("spec.topologySpreadConstraints[{}]", hint.constraint_index);

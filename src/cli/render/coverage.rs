@@ -1,7 +1,11 @@
 //! Renders the numbers of workloads with constraints of their own, with default constraints, or
 //! with none.
 
+use std::collections::BTreeMap;
+
+use super::spread::name_of_workload;
 use super::text::{number, plural};
+use crate::explain::{among, quoted};
 use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};
 
 /// Returns a line with the number of workloads that violate constraints.
@@ -69,6 +73,19 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     if coverage.pending_pods > 0 {
         let pods = plural(coverage.pending_pods, "pod");
         lines.push(format!("pending: {pods}, counted in no domain yet"));
+    }
+    if coverage.one_domain_count > 0 {
+        let named = coverage.one_domain.iter().map(|it| {
+            let labels = BTreeMap::new();
+            let name = name_of_workload(&it.namespace, &it.kind, &it.name, &labels);
+            format!("{name} ({}={})", it.topology_key, quoted(&it.value))
+        });
+        lines.push(format!(
+            "one domain only, so that a hard constraint refuses no node: {}: {}; minDomains: 2, another \
+             topology key or nodeAffinityPolicy: Ignore would change that",
+            plural(coverage.one_domain_count, "workload"),
+            among(&named.collect::<Vec<_>>()),
+        ));
     }
     let together = told(&[
         (coverage.in_one_zone_count, "all in one zone"),

@@ -1,7 +1,7 @@
 //! The pods of a namespace in groups with the same properties, and counts for many selectors. No
 //! views are kept, because such questions do not come again soon.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::read_view::ReadView;
@@ -125,6 +125,20 @@ impl<'a> PodGroups<'a> {
         // Names of claims contain the pod's name, and are not needed for a group.
         pod.spec.get_or_insert_default().volumes.clear();
         pod
+    }
+
+    /// Returns whether a selector matches the pods of a group.
+    pub fn selects(&self, selector: &Selector, group: &PodGroup) -> bool {
+        let labels = self.read_view.namespace.label_sets().texts(group.labels);
+        let labels: BTreeMap<&str, &str> = labels.collect();
+        selector.matches::<str>(|key| labels.get(key).copied())
+    }
+
+    /// Returns whether the pods of a group use storage that decisions depend on.
+    pub fn use_storage(&self, group: &PodGroup) -> bool {
+        let templates = &self.read_view.namespace.templates;
+        let asks = templates.read(group.template);
+        asks.is_some_and(|asks| asks.storage.is_some())
     }
 
     /// Returns whether the pods of a group may run only where they are.

@@ -70,6 +70,15 @@ impl WorkloadId {
     }
 }
 
+impl std::fmt::Display for WorkloadId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.kind.is_empty() {
+            return write!(f, "{}/{}", self.kind, self.name);
+        }
+        f.write_str("no controller")
+    }
+}
+
 /// Returns whether the pod's direct controller has this kind and name. Of a deployment's pods this
 /// is a replica set.
 pub fn is_controlled_by(pod: &v1::Pod, kind: &str, name: &str) -> bool {
