@@ -1,9 +1,6 @@
 //! Renders the numbers of workloads with constraints of their own, with default constraints, or
 //! with none.
 
-use std::collections::BTreeMap;
-
-use super::spread::name_of_workload;
 use super::text::{number, plural};
 use crate::explain::{among, quoted};
 use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};
@@ -76,8 +73,9 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     }
     if coverage.one_domain_count > 0 {
         let named = coverage.one_domain.iter().map(|it| {
-            let labels = BTreeMap::new();
-            let name = name_of_workload(&it.namespace, &it.kind, &it.name, &labels);
+            let parts = [&*it.kind, &*it.namespace, &*it.name];
+            let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+            let name = parts.join("/");
             format!("{name} ({}={})", it.topology_key, quoted(&it.value))
         });
         lines.push(format!(

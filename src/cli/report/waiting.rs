@@ -12,7 +12,7 @@ use crate::proto::v1::{FilterRequest, FilterResponse, View};
 
 /// The waiting pods that no node can take, and those that cannot be judged.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct WaitingPods {
     /// The workloads with pods that no node can take, most such pods first.
     pub(super) stuck: Vec<Stuck>,
     pub(super) not_judged: Vec<PodNotJudged>,
@@ -27,7 +27,7 @@ pub(super) async fn stuck(
     snapshot: &str,
     namespace: Option<&str>,
     mut look: impl FnMut(&Object),
-) -> Result<Waiting> {
+) -> Result<WaitingPods> {
     let is_meant = meant(namespace, None)?;
     let mut pods = Vec::new();
     let take = |object: &Object| {
@@ -38,7 +38,7 @@ pub(super) async fn stuck(
         }
     };
     opened.for_each(snapshot, take).await?;
-    let mut waiting = Waiting::default();
+    let mut waiting = WaitingPods::default();
     for ((namespace, id), alike) in grouped(pods) {
         let (mut pods, mut reason) = (0, String::new());
         for one in alike {

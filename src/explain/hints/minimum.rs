@@ -65,7 +65,8 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
             plural(after, "node")
         ));
     }
-    if let Some(lack) = Lacking::in_domains(case, hard, lowest).filter(|_| advice.is_empty()) {
+    if let Some(lack) = LackingDomain::in_domains(case, hard, lowest).filter(|_| advice.is_empty())
+    {
         advice.push(lack.said(case));
         remedies.push(lack.remedy(case));
         found.hint.shortage = Some(lack.to_wire());
@@ -123,7 +124,7 @@ fn honored(case: &Case<'_>, hard: &Hard<'_>) -> Option<Honored> {
 
 /// What the node lacks that is nearest to taking the pod, of all nodes in domains that hold the
 /// minimum.
-struct Lacking<'c> {
+struct LackingDomain<'c> {
     domain: &'c str,
     node: &'c str,
     shortages: Vec<Shortage>,
@@ -131,7 +132,7 @@ struct Lacking<'c> {
     placed: usize,
 }
 
-impl<'c> Lacking<'c> {
+impl<'c> LackingDomain<'c> {
     /// `None` if no node in these domains lacks only room.
     fn in_domains(case: &'c Case<'_>, hard: &Hard<'_>, values: &[&str]) -> Option<Self> {
         let there = case.shortages().filter(|(node, shortages)| {
