@@ -39,3 +39,18 @@ pub(crate) fn hint<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> 
     let close = did_you_mean(name, known);
     close.map_or_else(String::new, |close| format!(", did you mean {close}?"))
 }
+
+/// The end of a message that nothing is called `name`: the known names that are nearest to it.
+pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    /// The most names that a line lists.
+    const LISTED: usize = 3;
+    let distance = |known: &str| strsim::damerau_levenshtein(name, known);
+    let known = known.into_iter().map(|known| (distance(known), known));
+    let known: std::collections::BTreeSet<(usize, &str)> = known.collect();
+    let names: Vec<&str> = known.into_iter().take(LISTED).map(|(_, it)| it).collect();
+    match &*names {
+        [] => String::new(),
+        [one] => format!("; there is {one}"),
+        _ => format!("; the nearest are {}", names.join(", ")),
+    }
+}

@@ -135,6 +135,7 @@ impl SyntheticCluster {
             key: TAINT_KEY.to_owned(),
             value: "batch".to_owned(),
             effect: "NoSchedule".to_owned(),
+            ..v1::Taint::default()
         });
         v1::Node {
             metadata: Some(v1::ObjectMeta {

@@ -31,6 +31,9 @@ const UNITS_PER_CANDIDATE: usize = 40;
 /// The cost of listing a node or a domain, in units.
 const UNITS_PER_NAME: usize = 8;
 
+/// The most waiting pods that an explanation looks at.
+const MOST_WAITING: i32 = 1_000;
+
 /// A valid request about one pod.
 #[derive(Debug)]
 pub struct ValidDecision {
@@ -63,6 +66,7 @@ impl ValidDecision {
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
+        request::check_not_negative(wire.waiting.into(), Path::root("waiting"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let overlay = request::overlay(wire.overlay, limits, &mut faults);
         let Some(question) = question else {
@@ -74,6 +78,7 @@ impl ValidDecision {
             max_domains,
             top: usize::try_from(wire.top).ok().filter(|top| *top > 0),
             candidates: wire.candidates,
+            waiting: usize::try_from(wire.waiting.clamp(1, MOST_WAITING)).unwrap_or(1),
         };
         Ok(faults.finish(Self {
             asked,

@@ -24,6 +24,9 @@ use crate::spread::describe::{
 /// accept by default.
 const PAGE_BYTES: usize = 3 << 20;
 
+/// The most workloads with an idle constraint that an answer lists.
+const LISTED_IDLE: usize = 10;
+
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidDescription {
@@ -45,7 +48,8 @@ enum DescribeSubject {
     /// All workloads, of one namespace or of all.
     All(Option<String>),
     Workload(String, NamedWorkload),
-    Selector(String, Selector),
+    /// The pods that match, of one namespace or of all.
+    Selector(Option<String>, Selector),
 }
 
 /// The worst workloads so far that fit on a page, and the number of all.
@@ -92,10 +96,11 @@ impl ValidDescription {
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let page_size = request::page_size(wire.page_size, &mut faults);
-        let namespace = names::namespace_or_default(&wire.namespace).to_owned();
+        let namespace = (!wire.namespace.is_empty()).then(|| wire.namespace.clone());
         let subject = match wire.subject {
-            None => DescribeSubject::All((!wire.namespace.is_empty()).then_some(namespace)),
+            None => DescribeSubject::All(namespace),
             Some(Wire::Workload(workload)) => {
+                let namespace = names::namespace_or_default(&wire.namespace).to_owned();
                 DescribeSubject::Workload(namespace, request::workload(workload, &mut faults))
             }
             Some(Wire::Selector(selector)) => {
@@ -142,7 +147,7 @@ impl ValidDescription {
             DescribeSubject::All(namespace) => self.all(at, namespace.as_deref()),
             DescribeSubject::Workload(namespace, named) => self.workload(at, namespace, named),
             DescribeSubject::Selector(namespace, selector) => {
-                self.selected(at, namespace, selector)
+                self.selected(at, namespace.as_deref(), selector)
             }
         }
     }
@@ -230,6 +235,7 @@ impl ValidDescription {
             let coverage = page.response.coverage.get_or_insert_default();
             raise(&mut coverage.pending_pods, count(judged.pending));
             note_standing(standing, coverage);
+            note_one_domain(namespace, &judged, coverage);
         }
         let unranked = self.by != By::Constraints && !judged.is_ranked();
         raise(&mut page.response.unranked_count, unranked);
@@ -285,34 +291,61 @@ impl ValidDescription {
         })
     }
 
+    /// The spread of the pods that a selector matches, by namespace. Of all namespaces, those with
+    /// such pods are answered about.
     fn selected(
         &self,
         at: Looking<'_>,
-        namespace: &str,
+        namespace: Option<&str>,
         selector: &Selector,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
-        let key: Arc<str> = match &self.by {
-            By::Constraints => ZONE.into(),
-            By::Key(key) => Arc::clone(key),
+        let mut response = v1::DescribeSpreadResponse::default();
+        let mut look = |name: &str, pod_groups: PodGroups<'_>| {
+            let judge = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
+                response.defaults = defaults_kind(read_view.defaults);
+                let (pods, topologies) = self.judge_selected(survey, selector, read_view)?;
+                if pods > 0 || namespace.is_some() {
+                    response.workloads.push(v1::WorkloadSpread {
+                        namespace: name.to_owned(),
+                        pod_count: count(pods),
+                        topologies,
+                        ..Default::default()
+                    });
+                }
+                Ok(())
+            };
+            response.revision = self.look_at(name, &pod_groups, judge)?.0;
+            Ok(())
         };
-        let mut defaults = 0;
-        let (revision, (pods, balance)) = self.survey(at, namespace, |survey, read_view| {
-            defaults = defaults_kind(read_view.defaults);
-            check_key(&key, read_view)?;
-            Ok(survey.judge_selected(selector, &key))
-        })?;
-        Ok(v1::DescribeSpreadResponse {
-            revision,
-            workload_count: 1,
-            workloads: vec![v1::WorkloadSpread {
-                namespace: namespace.to_owned(),
-                pod_count: count(pods),
-                topologies: vec![topology_spread(balance)],
-                ..Default::default()
-            }],
-            defaults,
-            ..Default::default()
-        })
+        let seen = match namespace {
+            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods)),
+            None => at.snapshot.survey_all(at.is_given_up, look),
+        };
+        let seen = seen.map_err(Error::of_aside)?;
+        seen.map_err(Error::NoTopologyKey)?;
+        response.workload_count = count(response.workloads.len());
+        Ok(response)
+    }
+
+    /// The number of pods that a selector matches, and their spread over the requested key. Zones,
+    /// which the caller did not ask for, are left out if no node has one.
+    fn judge_selected(
+        &self,
+        survey: &Survey<'_, '_>,
+        selector: &Selector,
+        read_view: &ReadView<'_>,
+    ) -> Result<(usize, Vec<v1::TopologySpread>), UnknownKey> {
+        let (key, is_asked): (Arc<str>, _) = match &self.by {
+            By::Constraints => (ZONE.into(), false),
+            By::Key(key) => (Arc::clone(key), true),
+        };
+        let known = check_key(&key, read_view);
+        let (pods, balance) = survey.judge_selected(selector, &key);
+        match known {
+            Ok(()) => Ok((pods, vec![topology_spread(balance)])),
+            Err(unknown) if is_asked => Err(unknown),
+            Err(_) => Ok((pods, Vec::new())),
+        }
     }
 }
 
@@ -329,6 +362,29 @@ fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage
             raise(&mut coverage.in_one_zone_count, concentration.in_one_zone);
             raise(&mut coverage.on_one_node_count, concentration.on_one_node);
         }
+    }
+}
+
+/// Counts a workload with a hard constraint that refuses no node, because it counts one domain only.
+fn note_one_domain(
+    namespace: &str,
+    judged: &JudgedWorkload,
+    coverage: &mut v1::ConstraintCoverage,
+) {
+    let mut balances = judged.balances.iter();
+    let Some(idle) = balances.find(|balance| balance.is_idle()) else {
+        return;
+    };
+    raise(&mut coverage.one_domain_count, 1);
+    if coverage.one_domain.len() < LISTED_IDLE {
+        let only = idle.domains.first();
+        coverage.one_domain.push(v1::OneDomain {
+            namespace: namespace.to_owned(),
+            kind: judged.workload.kind.clone(),
+            name: judged.workload.name.clone(),
+            topology_key: idle.topology_key.clone(),
+            value: only.map(|share| share.value.clone()).unwrap_or_default(),
+        });
     }
 }
 

@@ -90,6 +90,8 @@ pub struct DecisionTerms {
     pub top: Option<usize>,
     /// The nodes to decide about; `None` means all.
     pub candidates: Option<v1::NodeNames>,
+    /// The number of pods like this one that wait, itself included. Only explanations read it.
+    pub waiting: usize,
 }
 
 impl DecisionTerms {

@@ -123,7 +123,8 @@ impl Dialect for Question {
         let filter = Filter::of(self, &constraints, terms.checks, read_view);
         let candidates = terms.candidates(read_view);
         let known = &candidates.known;
-        let case = Case::of(self, &constraints, terms.checks, &filter, known, read_view);
+        let mut case = Case::of(self, &constraints, terms.checks, &filter, known, read_view);
+        case.waiting = terms.waiting;
 
         let mut all = reports(&filter.reports(terms.max_domains));
         all.extend(reports(

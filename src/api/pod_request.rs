@@ -42,6 +42,9 @@ pub struct DecisionFields {
     /// The epoch of that revision.
     #[prost(string, tag = "11")]
     pub epoch: String,
+    /// The number of pods that wait; 0 in requests without the field.
+    #[prost(int32, tag = "12")]
+    pub waiting: i32,
 }
 
 /// A request about one pod.
@@ -54,12 +57,12 @@ pub trait PodRequest: Message + Default + Into<LoggedRequest> {
 }
 
 macro_rules! about_one_pod {
-    ($($request:ident: $has_top:literal, $top:expr;)*) => {$(
+    ($($request:ident: $has_top:literal, $top:expr, $waiting:expr;)*) => {$(
         impl PodRequest for v1::$request {
             const HAS_TOP: bool = $has_top;
 
             fn parts(self) -> (Option<v1::Pod>, DecisionFields) {
-                let top = $top(&self);
+                let (top, waiting) = ($top(&self), $waiting(&self));
                 let fields = DecisionFields {
                     snapshot: self.snapshot,
                     candidates: self.candidates,
@@ -71,6 +74,7 @@ macro_rules! about_one_pod {
                     max_domains: self.max_domains,
                     top,
                     epoch: self.epoch,
+                    waiting,
                 };
                 (self.pod, fields)
             }
@@ -79,9 +83,9 @@ macro_rules! about_one_pod {
 }
 
 about_one_pod! {
-    FilterRequest: false, |_: &Self| 0;
-    ScoreRequest: true, |request: &Self| request.top;
-    ExplainRequest: false, |_: &Self| 0;
+    FilterRequest: false, |_: &Self| 0, |_: &Self| 0;
+    ScoreRequest: true, |request: &Self| request.top, |_: &Self| 0;
+    ExplainRequest: false, |_: &Self| 0, |request: &Self| request.waiting;
 }
 
 /// The key of an encoded request among the kept questions.

@@ -15,6 +15,7 @@ use super::exit::Unreachable;
 use super::lint;
 use super::live_names;
 use super::loaded_question::LoadedQuestion;
+use super::matched;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source::{self, QuestionScope};
@@ -194,6 +195,11 @@ impl QuestionArgs {
             taken_out: false,
         };
         self.take_out(&mut asked).await?;
+        for workload in asked.workloads() {
+            let snapshot = self.state.snapshot();
+            let told = matched::elsewhere(&asked.client, snapshot, workload).await?;
+            told.iter().for_each(|told| output::warn(told));
+        }
         let words = asked.not_counted().filter_map(|it| it.words.as_ref());
         for words in words.collect::<BTreeSet<_>>() {
             output::warn(words);
@@ -318,6 +324,18 @@ impl QuestionArgs {
             max_domains: self.max_domains(for_person),
             ..Default::default()
         }
+    }
+
+    /// Returns how many pods of the workload wait for a node: the replicas that it wants besides its
+    /// pods on nodes.
+    pub(crate) async fn waiting(&self, asked: &LoadedQuestion) -> Result<i32> {
+        let workload = &asked.workload;
+        let Some(wanted) = workload.replicas.filter(|wanted| *wanted > 1) else {
+            return Ok(1);
+        };
+        let there = self.pods_there(asked, workload).await?;
+        let placed = i32::try_from(there.on_nodes.len()).unwrap_or(i32::MAX);
+        Ok(wanted.saturating_sub(placed).max(1))
     }
 
     /// Sends a request to the source of the question. Adds the fields that are not checked to the

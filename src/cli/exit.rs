@@ -141,6 +141,20 @@ impl RefusedCall {
         info.is_some_and(|info| info.reason == api::WORKLOAD_NOT_FOUND)
     }
 
+    /// The faults of a pod, if a call was refused for these alone: the pod cannot be judged.
+    pub(crate) fn faults_of_pod(error: &anyhow::Error) -> Option<String> {
+        let details = error
+            .downcast_ref::<Self>()?
+            .status
+            .get_details_bad_request();
+        let faults = details?.field_violations.into_iter().map(|violation| {
+            let field = violation.field.strip_prefix("pod.")?.to_owned();
+            Some(format!("{field}: {}", violation.description))
+        });
+        let faults: Vec<String> = faults.collect::<Option<_>>()?;
+        (!faults.is_empty()).then(|| visible::text(&faults.join("; ")).into_owned())
+    }
+
     /// Splits `changes[3].node.metadata.name` into the object's name and `metadata.name`. In a
     /// feed, the field begins with `update.`. Other fields have no object.
     fn locate<'f>(&self, field: &'f str) -> (String, &'f str) {

@@ -107,6 +107,7 @@ impl ExplainCommand {
         let (pod, overlay) = (&asked.workload.pod, &asked.overlay.changes);
         let request = ExplainRequest {
             dialect: asked.workload.dialect().into(),
+            waiting: question.waiting(&asked).await?,
             ..question.explain_request(pod, overlay, for_person)
         };
         let answer = question.ask(&asked, request).await?;

@@ -30,6 +30,7 @@ mod load;
 mod loaded_question;
 mod log;
 mod man;
+mod matched;
 mod output;
 mod pending;
 mod place;

@@ -9,8 +9,9 @@ use prost::Message;
 
 use super::decide::{QuestionArgs, other_scheduler};
 use super::exit::Exit;
+use super::matched::PodScope;
 use super::output::{self, AnswerFormat};
-use super::render::{self, PendingPods, PendingWorkload};
+use super::render::{self, PendingPods, PendingWorkload, PodNotJudged};
 use super::selector;
 use super::source::{Opened, QuestionScope};
 use super::stored::{self, Controllers};
@@ -18,7 +19,7 @@ use super::what_if::Overlay;
 use crate::manifest::WaitingPod;
 use crate::matching::Selector;
 use crate::proto::v1::change::Object;
-use crate::proto::v1::{FilterRequest, LabelSelector, Pod, View};
+use crate::proto::v1::{ExplainRequest, FilterRequest, LabelSelector, Pod, View};
 use crate::spread::describe::WorkloadId;
 
 /// The number of groups of alike pods from which on a progress bar is shown.
@@ -52,13 +53,27 @@ pub(super) async fn explain(
     };
     let (pods, controllers) = asking.pods(is_meant).await?;
     let groups = grouped(pods, &controllers);
+    if groups.is_empty() {
+        let namespace = question.namespace.as_deref();
+        let scope = PodScope {
+            namespace,
+            selector,
+        };
+        let matched = scope.ensure_matched(&asking.opened.client, question.state.snapshot());
+        matched.await?;
+    }
     let count = groups.values().map(Vec::len).sum::<usize>() as u64;
     let template = "explaining {bar:30} {human_pos}/{human_len} pods {eta}";
     let progress = output::bar(count, BAR_FROM_PODS, template);
     let mut pending = PendingPods::default();
-    for ((namespace, id), alike) in groups {
-        let workload = asking.explain(namespace, id, alike, &progress).await?;
-        pending.pod_count += workload.pods.len();
+    for ((namespace, id), mut alike) in groups {
+        pending.pod_count += alike.iter().map(|pods| pods.names.len()).sum::<usize>();
+        let not_judged = asking.judge(&namespace, &mut alike, &progress).await?;
+        pending.not_judged.extend(not_judged);
+        if alike.is_empty() {
+            continue;
+        }
+        let workload = asking.explain(namespace, id, alike).await?;
         pending.stuck_count += workload.stuck_count;
         pending.unschedulable_count += workload.unschedulable_count;
         pending.workloads.push(workload);
@@ -83,7 +98,9 @@ pub(super) async fn explain(
         }
     }
     Ok(Exit::of(
-        pending.stuck_count == 0 && pending.unschedulable_count == 0,
+        pending.stuck_count == 0
+            && pending.unschedulable_count == 0
+            && pending.not_judged.is_empty(),
     ))
 }
 
@@ -108,24 +125,44 @@ impl Asking<'_> {
         Ok((pods, controllers))
     }
 
+    /// Counts the feasible nodes of pods. Takes out those that cannot be judged, and returns these.
+    async fn judge(
+        &self,
+        namespace: &str,
+        alike: &mut Vec<Alike>,
+        progress: &ProgressBar,
+    ) -> Result<Vec<PodNotJudged>> {
+        let mut not_judged = Vec::new();
+        for mut pods in std::mem::take(alike) {
+            progress.inc(1);
+            match self.feasible_count(&pods.pod).await {
+                Ok(count) => {
+                    pods.feasible_count = count;
+                    alike.push(pods);
+                }
+                Err(error) => not_judged.extend(PodNotJudged::all(namespace, pods.names, error)?),
+            }
+        }
+        Ok(not_judged)
+    }
+
     /// Explains the pod of a workload that has the fewest feasible nodes.
     async fn explain(
         &self,
         namespace: String,
         id: WorkloadId,
-        mut alike: Vec<Alike>,
-        progress: &ProgressBar,
+        alike: Vec<Alike>,
     ) -> Result<PendingWorkload> {
-        for pods in &mut alike {
-            pods.feasible_count = self.feasible_count(&pods.pod).await?;
-            progress.inc(1);
-        }
         let stuck = alike.iter().filter(|pods| pods.feasible_count == 0);
         let stuck_count = stuck.map(|pods| pods.names.len()).sum();
         let worst = alike.iter().min_by_key(|pods| pods.feasible_count);
         let worst = &worst.expect("a group has a pod").pod;
         let (question, changes) = (self.question, &self.overlay.changes);
-        let request = question.explain_request(worst, changes, self.for_person);
+        let waiting: usize = alike.iter().map(|pods| pods.names.len()).sum();
+        let request = ExplainRequest {
+            waiting: i32::try_from(waiting).unwrap_or(i32::MAX),
+            ..question.explain_request(worst, changes, self.for_person)
+        };
         let client = &self.opened.client;
         let explanation = question.call(client, &self.overlay, request);
         let mut explanation = explanation.await?;

@@ -11,6 +11,7 @@ use super::args;
 use super::backend::Client;
 use super::exit::Exit;
 use super::live_names;
+use super::matched::{PodScope, with_nearest};
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector;
@@ -35,7 +36,7 @@ Examples:
   evenkeel rebalance                                  all workloads that violate a hard constraint
   evenkeel rebalance -n shop deploy/web --load cluster.json
   evenkeel rebalance --soft --max-moves 20 -o html > plan.html
-  evenkeel rebalance --by topology.kubernetes.io/zone workloads without constraints, too
+  evenkeel rebalance --by topology.kubernetes.io/zone workloads without constraints of their own, too
   evenkeel rebalance -n shop --from-cluster --apply   makes the moves, after a question
 
 With --apply each pod is evicted by the Eviction API, which keeps its budget; once its successor is
@@ -76,7 +77,7 @@ pub(crate) struct RebalanceCommand {
     #[arg(long)]
     soft: bool,
 
-    /// Label key of nodes over which workloads without constraints are made even
+    /// Label key of nodes over which workloads without constraints of their own are made even
     #[arg(long, value_name = "KEY")]
     by: Option<String>,
 
@@ -205,9 +206,9 @@ impl RebalanceCommand {
             .unwrap_or(names::DEFAULT_NAMESPACE);
         let named = self.object.clone().map(|named| named.or_in(namespace));
         let (opened, selector) = self.state.open_about(named).await?;
-        let objects = args::pods_or(&self.pods, opened.objects)?;
+        let objects = args::pods_or(&self.pods, opened.objects.clone())?;
         let request = self.request(objects.as_deref(), selector);
-        let answer = opened.client.call(request).await?;
+        let answer = self.ask(&opened.client, request).await?;
         self.print(&answer)?;
         let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());
         Ok(Exit::of(is_even))
@@ -283,12 +284,42 @@ impl RebalanceCommand {
             let made = i32::try_from(made).unwrap_or(i32::MAX);
             request.max_moves = request.max_moves.saturating_sub(made).max(1);
         }
-        let answer = opened.client.call(request.clone()).await?;
+        let answer = self.ask(&opened.client, request.clone()).await?;
         Ok(MovePlan {
             answer,
             client: opened.client,
             request,
         })
+    }
+
+    /// Asks for a plan. A plan of nothing has to be about something.
+    async fn ask(&self, client: &Client, request: RebalanceRequest) -> Result<RebalanceResponse> {
+        let snapshot = self.state.snapshot();
+        let namespace = self.namespace.as_deref();
+        let scope = |selector| PodScope {
+            namespace,
+            selector,
+        };
+        if self.stay.is_some() {
+            let staying = scope(self.stay.as_ref());
+            staying.ensure_matched(client, snapshot).await?;
+        }
+        let of = request.namespace.clone();
+        let answer = client.call(request).await;
+        let Some(named) = &self.object else {
+            let answer: RebalanceResponse = answer?;
+            if answer.workloads.is_empty() {
+                let meant = scope(self.selector.as_ref());
+                meant.ensure_matched(client, snapshot).await?;
+            }
+            return Ok(answer);
+        };
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                Err(with_nearest(error, client, snapshot, &named.clone().or_in(&of)).await)
+            }
+        }
     }
 
     /// Returns whether no more moves may be made after this number.

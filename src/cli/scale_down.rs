@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::args;
 use super::exit::Exit;
+use super::matched::with_nearest;
 use super::output::AnswerFormat;
 use super::render;
 use super::selector;
@@ -117,7 +118,13 @@ impl ScaleDownCommand {
             },
             ..Default::default()
         };
-        let answer = opened.client.call(request).await?;
+        let answer = match opened.client.call(request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let snapshot = self.state.snapshot();
+                return Err(with_nearest(error, &opened.client, snapshot, &named).await);
+            }
+        };
         let names = |answer: &RankRemovalsResponse| {
             answer
                 .removals

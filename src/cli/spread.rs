@@ -7,8 +7,9 @@ use clap::{Args, ValueEnum};
 
 use super::args;
 use super::backend::{Client, all_pages};
-use super::exit::{Exit, RefusedCall};
+use super::exit::Exit;
 use super::live_names;
+use super::matched::{PodScope, with_nearest};
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector;
@@ -62,14 +63,12 @@ pub(crate) struct SpreadCommand {
     )]
     object: Option<ObjectName>,
 
-    /// Namespace; by default all, or `default` with a workload or --selector
+    /// Namespace; by default all, or `default` with a workload
     #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
     namespace: Option<String>,
 
     /// All namespaces: the default where no workload is named
-    #[arg(
-        short = 'A', long, conflicts_with_all = ["namespace", "object", "workload", "selector"]
-    )]
+    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "object", "workload"])]
     all_namespaces: bool,
 
     /// The same as KIND/NAME
@@ -144,6 +143,14 @@ impl SpreadCommand {
         let named = named.map(|named| named.or_in(namespace));
         let (opened, selector) = self.state.open_about(named).await?;
         let answer = self.ask(&opened.client, selector).await?;
+        if answer.workloads.iter().all(|it| it.pod_count == 0) {
+            let scope = PodScope {
+                namespace: self.namespace.as_deref().filter(|_| self.named().is_none()),
+                selector: self.selector.as_ref(),
+            };
+            let matched = scope.ensure_matched(&opened.client, self.state.snapshot());
+            matched.await?;
+        }
         let text = self.text(&answer)?;
         match self.output {
             SpreadFormat::Html => output::print_bytes(text.as_bytes())?,
@@ -184,17 +191,15 @@ impl SpreadCommand {
         client: &Client,
         selector: Option<LabelSelector>,
     ) -> Result<DescribeSpreadResponse> {
-        ask_all(client, self.request(selector))
-            .await
-            .map_err(|error| {
-                let named = self
-                    .named()
-                    .filter(|_| RefusedCall::is_without_pods(&error));
-                match named.and_then(ObjectName::of_unknown_kind) {
-                    Some(unknown) => error.context(unknown),
-                    None => error,
-                }
-            })
+        let request = self.request(selector);
+        let namespace = request.namespace.clone();
+        match (ask_all(client, request).await, self.named()) {
+            (Err(error), Some(named)) => {
+                let named = named.clone().or_in(&namespace);
+                Err(with_nearest(error, client, self.state.snapshot(), &named).await)
+            }
+            (answer, _) => answer,
+        }
     }
 
     /// The text of an answer in the chosen format.
@@ -232,7 +237,7 @@ impl SpreadCommand {
     fn scope(&self) -> QuestionScope {
         let named = self.named();
         let of_name = named.and_then(|named| named.namespace.as_deref());
-        let other = match named.is_some() || self.selector.is_some() {
+        let other = match named.is_some() {
             true => QuestionScope::Own,
             false => QuestionScope::All,
         };
@@ -250,8 +255,7 @@ impl SpreadCommand {
             })
         });
         let namespace = named.and_then(|named| named.namespace.as_ref());
-        let of_some = named.is_some() || self.selector.is_some();
-        let own = self.state.own_namespace().filter(|_| of_some);
+        let own = self.state.own_namespace().filter(|_| named.is_some());
         let namespace = namespace.or(self.namespace.as_ref()).or(own);
         let selector = self.selector.clone().map(Subject::Selector);
         DescribeSpreadRequest {

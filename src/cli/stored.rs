@@ -1,6 +1,6 @@
 //! Reads the content of a snapshot: exports and checks it, and finds pods in it by name.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -12,6 +12,7 @@ use crate::api::ExportSum;
 use crate::explain::{among, plural};
 use crate::manifest::{NumberedPods, ObjectName, WorkloadPod};
 use crate::matching::{Path, Violations, names};
+use crate::misspelt::nearest;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
@@ -165,7 +166,11 @@ pub(crate) async fn workload(
     let kind = name.kind.as_deref().unwrap_or_default();
     let (mut pods, mut claims) = (Vec::new(), Vec::new());
     let (mut itself, mut controllers) = (None, Controllers::default());
+    let mut known = BTreeSet::new();
     let take = |object: &Object| {
+        if let Object::Pod(pod) = object {
+            known.extend(name_among(pod, kind));
+        }
         let id = ObjectId::of(object);
         if name.namespace.as_deref() != Some(id.namespace) {
             return;
@@ -192,7 +197,8 @@ pub(crate) async fn workload(
             ),
             false => format!(
                 "{unknown}snapshot {snapshot:?} has no {name}, nor a pod that it made: give a \
-                 file with -f"
+                 file with -f{}",
+                nearest(&name.to_string(), known.iter().map(String::as_str))
             ),
         }
     })?;
@@ -236,6 +242,19 @@ pub(crate) async fn workload(
     }
     make_new(&mut workload.pod);
     Ok(workload)
+}
+
+/// The name of a pod, or of its workload, if that is of `kind`.
+fn name_among(pod: &Pod, kind: &str) -> Option<String> {
+    let name = match kind {
+        "Pod" => name_of(pod).to_owned(),
+        _ => {
+            Some(WorkloadId::of(pod, None))
+                .filter(|it| it.kind == kind)?
+                .name
+        }
+    };
+    Some(format!("{kind}/{}/{name}", namespace_of(pod)))
 }
 
 /// The claim templates of a StatefulSet by its pod, after which the volumes of the pod are then

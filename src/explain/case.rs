@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::diagnosis::title;
 use super::words::{among, joined};
-use crate::matching::{Constraint, Selector, Shortage};
-use crate::snapshot::{HeldTerm, NodeRef, ReadView, Slot};
+use crate::matching::{Constraint, Selector, Shortage, Taint};
+use crate::snapshot::{HeldTerm, NodeRef, PodGroups, ReadView, Slot};
+use crate::spread::place::Placer;
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
-    NominatedOn, Question, Reason, Report, Scores, SkewRule,
+    NominatedOn, Picker, PlaceOptions, Question, Reason, Report, Scores, SkewRule,
 };
 
 /// The cost of reading a node and its labels, in units.
@@ -33,6 +34,10 @@ pub struct Case<'a> {
     pub nodes: Vec<JudgedNode<'a>>,
     /// The hard constraints, in order.
     pub hard: Vec<Hard<'a>>,
+    /// The number of pods like this one that wait, itself included.
+    pub waiting: usize,
+    /// The pods of the namespace, grouped; `None` if no constraint counts any.
+    pub pods: Option<PodGroups<'a>>,
 }
 
 /// A node and the verdict on it.
@@ -92,6 +97,8 @@ impl<'a> Case<'a> {
             checked: Checked::of(&question.checks, read_view),
             read_view: *read_view,
             hard: hard.collect(),
+            waiting: 1,
+            pods: (!constraints.all.is_empty()).then(|| read_view.pod_groups()),
         };
         case.nodes = slots.iter().filter_map(|slot| case.judge(*slot)).collect();
         case
@@ -105,7 +112,7 @@ impl<'a> Case<'a> {
         }
         let mut refusal = self.filter.judge(slot).err();
         // There may be a reason for each resource of the pod, so they are not kept for each node.
-        let by_room = refusal.as_mut().filter(|refusal| refusal.is_by_room());
+        let by_room = refusal.as_mut().filter(|refusal| refusal.is_of_room());
         let more = by_room.map_or_else(Vec::new, |refusal| std::mem::take(&mut refusal.more));
         let check = match (self.checks, &refusal) {
             (NodeChecks::SpreadOnly, _) => {
@@ -201,7 +208,7 @@ impl<'a> Case<'a> {
     pub fn shortages(&self) -> impl Iterator<Item = (&JudgedNode<'a>, Vec<Shortage>)> {
         let lacks_room = |node: &&JudgedNode<'_>| {
             let refusal = node.refusal.as_ref();
-            refusal.is_some_and(NodeRefusal::is_by_room)
+            refusal.is_some_and(NodeRefusal::is_of_room)
                 && self.read_view.affords(self.checked.units_per_node())
         };
         let nodes = self.nodes.iter().filter(lacks_room);
@@ -221,6 +228,49 @@ impl<'a> Case<'a> {
                 && self
                     .checked
                     .passes_uncordoned(node.slot, self.nominated_on(node))
+                && self.admits_beside_checks(node)
+        })
+    }
+
+    /// The workload of the pod: the kind and name of its controller; `None` without one.
+    pub fn owner(&self) -> Option<(&'a str, &'a str)> {
+        let (kind, name) = (&*self.question.owner_kind, &*self.question.owner_name);
+        (!kind.is_empty()).then_some((kind, name))
+    }
+
+    /// The taints of a node that the pod does not tolerate.
+    pub fn untolerated(&self, node: &JudgedNode<'a>) -> impl Iterator<Item = &'a Taint> {
+        let tolerations = &self.question.subject.tolerations;
+        tolerations.untolerated(node.node.taints())
+    }
+
+    /// Returns how many of the waiting pods find a node by other constraints, if one after the other
+    /// is placed. The node `emptied` is taken to have room for all.
+    pub fn placed(&self, constraints: &Constraints, emptied: Option<&str>) -> usize {
+        let options = PlaceOptions {
+            replicas: self.waiting,
+            emptied: emptied.map(str::to_owned),
+            ..PlaceOptions::default()
+        };
+        let (question, checks) = (self.question, self.checks);
+        let mut placer = Placer::under(question, constraints, checks, &options, &self.read_view);
+        let placed = placer.run(false, &|| !self.read_view.goes_on());
+        placed.map_or(0, |outcome| outcome.picks.len())
+    }
+
+    /// The nodes where the pod would find room if pods of a lower priority went, as kube-scheduler
+    /// makes them go.
+    pub fn freed_by_preemption(&self) -> impl Iterator<Item = &JudgedNode<'a>> {
+        let incoming = &self.question.incoming;
+        let preempts = !incoming.never_preempts && !incoming.has_unknown_priority;
+        let priority = incoming.priority;
+        let nodes = self.nodes.iter().filter(move |_| preempts);
+        nodes.filter(move |node| {
+            let refusal = node.refusal.as_ref();
+            let is_of_room = |it: &NodeRefusal| it.is_of_room() || it.reason == Reason::HostPorts;
+            refusal.is_some_and(|it| it.is_resolvable && is_of_room(it))
+                && self.read_view.affords(self.checked.units_per_node())
+                && self.checked.fits_without_lower(node.slot, priority)
                 && self.admits_beside_checks(node)
         })
     }
@@ -346,8 +396,13 @@ pub fn all_nodes<'a>(read_view: &ReadView<'a>) -> impl Iterator<Item = (Slot, No
     slots.filter_map(|slot| Some((*slot, nodes.get(*slot)?)))
 }
 
-/// The values of a topology key among these nodes, listed for a sentence.
+/// The domains of these nodes, listed for a sentence: the topology key and its values.
 pub fn values<'n>(nodes: impl IntoIterator<Item = &'n JudgedNode<'n>>, key: &str) -> String {
+    format!("{key}={}", value_list(nodes, key))
+}
+
+/// The values of a topology key among these nodes, listed for a sentence that names the key.
+pub fn value_list<'n>(nodes: impl IntoIterator<Item = &'n JudgedNode<'n>>, key: &str) -> String {
     let nodes = nodes.into_iter();
     let values = nodes.filter_map(|judged| judged.node.label_text(key));
     let values: BTreeSet<&str> = values.collect();

@@ -18,6 +18,13 @@ impl From<v1::Hint> for Diagnosis {
     }
 }
 
+impl Diagnosis {
+    /// Returns whether the remedy is to make room.
+    pub fn is_of_room(&self) -> bool {
+        self.hint.shortage.is_some()
+    }
+}
+
 /// Returns the name of a constraint in a sentence: its index and key.
 pub fn title(active: &Active) -> String {
     let kind = match active.from_defaults {

@@ -55,7 +55,10 @@ fn limits(case: &Case<'_>, hard: &Hard<'_>, insight: &mut v1::ConstraintInsight)
     insight.minimum = minimum.into();
     insight.minimum_domain_count = count(lowest.len());
     insight.minimum_domains = first(&lowest);
-    insight.limit = hard.rule.limit();
+    insight.limit = match hard.active().counts_own_node {
+        true => 0,
+        false => hard.rule.limit(),
+    };
     insight.admitted_node_count = count(admitted.count());
 }
 
@@ -86,7 +89,7 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
     });
     let mut found: BTreeMap<Cause, (Vec<&str>, i64)> = BTreeMap::new();
     for (slot, node) in all_nodes(&case.read_view) {
-        if let Some(cause) = cause(active, node) {
+        if let Some(cause) = left_out_by(active, node) {
             let (names, pods) = found.entry(cause).or_default();
             names.push(node.name());
             *pods += i64::from(counted.matching_pods(counted.domain_of(slot)));
@@ -102,7 +105,7 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
 }
 
 /// The cause why a constraint does not count pods on a node; `None` if it does.
-fn cause(active: &Active, node: NodeRef<'_>) -> Option<Cause> {
+pub fn left_out_by(active: &Active, node: NodeRef<'_>) -> Option<Cause> {
     let eligibility = &active.partition.eligibility;
     if node.label_text(&active.constraint.topology_key).is_none() {
         // With Kubernetes' own default constraints, Score treats a missing key as the value "".

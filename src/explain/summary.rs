@@ -1,10 +1,13 @@
 //! The summary of a decision in one sentence.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, values};
 use super::diagnosis::Diagnosis;
-use super::words::{among, but_for, number, plural, sentence, so_many, verb};
+use super::taints::{TaintedNode, since};
+use super::words::{among, but_for, joined, number, plural, sentence, so_many, verb};
+use crate::proto::v1::hint::Kind;
 use crate::spread::Reason;
 
 /// The numbers of nodes that are refused for the same cause.
@@ -13,6 +16,21 @@ struct RefusedNodes {
     nodes: usize,
     /// The number of nodes that are refused only because of the pods nominated to them.
     by_nominated: usize,
+    /// The first time since when one of them is what the cause says, if known.
+    since: Option<i64>,
+}
+
+/// The most reasons of a node that a cause has.
+const MOST_REASONS: usize = 8;
+
+/// The cause that nodes are refused for.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Cause {
+    /// The first reasons, of which there is one except for lack of room.
+    reasons: Vec<Reason>,
+    constraint_index: Option<usize>,
+    /// What tainted nodes are.
+    tainted: Option<String>,
 }
 
 /// The sentence: the verdict, the causes, and the change that would help.
@@ -36,9 +54,20 @@ pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
             places(case)
         )),
     };
-    let remedy = findings.iter().find_map(|finding| finding.remedy.clone());
+    let remedy = remedy(findings);
     let remedy = remedy.or_else(|| uncordon(case)).filter(|_| feasible == 0);
     sentence(&verdict, &causes(case), remedy.as_ref()) + &best(case)
+}
+
+/// The first remedy; if that is to make room, the smallest maxSkew is told beside it.
+fn remedy(findings: &[Diagnosis]) -> Option<String> {
+    let mut with_remedy = findings.iter().filter(|finding| finding.remedy.is_some());
+    let first = with_remedy.next()?;
+    let is_other = |finding: &&Diagnosis| finding.hint.kind() == Kind::MaxSkew;
+    let other = with_remedy.find(is_other).filter(|_| first.is_of_room());
+    let remedies = [Some(first), other].into_iter().flatten();
+    let remedies = remedies.filter_map(|finding| finding.remedy.clone());
+    Some(remedies.collect::<Vec<_>>().join("; or "))
 }
 
 /// Names the cordoned nodes that would take the pod.
@@ -77,29 +106,37 @@ fn places(case: &Case<'_>) -> String {
     case.hard.first().map_or_else(String::new, places)
 }
 
-/// Returns the causes that keep the pod off nodes, each with its number of nodes.
+/// Returns the causes that keep the pod off nodes, each with its number of nodes. A node is in one
+/// cause.
 fn causes(case: &Case<'_>) -> Vec<String> {
-    let mut refused: BTreeMap<(Reason, Option<usize>), RefusedNodes> = BTreeMap::new();
-    let refusals = case.nodes.iter();
-    for refusal in refusals.filter_map(|node| case.whole_refusal(node)) {
-        for reason in refusal.reasons() {
-            let cause = (reason.clone(), refusal.constraint_index);
-            let refused = refused.entry(cause).or_default();
-            refused.nodes += 1;
-            refused.by_nominated += usize::from(refusal.nominated_pods > 0);
-        }
+    let mut refused: BTreeMap<Cause, RefusedNodes> = BTreeMap::new();
+    for node in &case.nodes {
+        let Some(refusal) = case.whole_refusal(node) else {
+            continue;
+        };
+        let is_tainted = refusal.reason == Reason::UntoleratedTaint;
+        let tainted = is_tainted.then(|| TaintedNode::of(case, node)).flatten();
+        let since = tainted.as_ref().and_then(|it| it.since);
+        let cause = Cause {
+            reasons: refusal.reasons().take(MOST_REASONS).cloned().collect(),
+            constraint_index: refusal.constraint_index,
+            tainted: tainted.map(|it| it.what),
+        };
+        let refused = refused.entry(cause).or_default();
+        refused.nodes += 1;
+        refused.by_nominated += usize::from(refusal.nominated_pods > 0);
+        refused.since = refused.since.into_iter().chain(since).min();
     }
     let mut causes: Vec<_> = refused.into_iter().collect();
-    causes.sort_by_key(|((reason, index), refused)| {
+    causes.sort_by_key(|(cause, refused)| {
         (
-            std::cmp::Reverse(*reason == Reason::Skew),
-            std::cmp::Reverse(refused.nodes),
-            *index,
+            Reverse(cause.reasons.first() == Some(&Reason::Skew)),
+            Reverse(refused.nodes),
+            cause.constraint_index,
         )
     });
-    let said = |((reason, index), refused): &((Reason, Option<usize>), RefusedNodes)| {
-        let hard = index.and_then(|index| case.hard_at(index));
-        cause(case, reason, hard, refused.nodes) + &because_of_nominated(*refused)
+    let said = |(cause, refused): &(Cause, RefusedNodes)| {
+        cause.text(case, *refused) + &because_of_nominated(*refused)
     };
     causes.iter().map(said).collect()
 }
@@ -113,11 +150,38 @@ fn because_of_nominated(refused: RefusedNodes) -> String {
     }
 }
 
+impl Cause {
+    fn text(&self, case: &Case<'_>, refused: RefusedNodes) -> String {
+        let (nodes, reasons) = (refused.nodes, &*self.reasons);
+        if let Some(what) = &self.tainted {
+            let what = format!("{what}{}", since(refused.since));
+            return format!("{} {what}", so_many(nodes, "node", "is", "are"));
+        }
+        let hard = self.constraint_index.and_then(|index| case.hard_at(index));
+        let [first, ..] = reasons else {
+            return String::new();
+        };
+        let lacks = reasons.iter().filter_map(|reason| reason.resource());
+        let lacks: Vec<String> = lacks.map(str::to_owned).collect();
+        match (first, reasons.len()) {
+            (_, 1) => cause(case, first, hard, nodes),
+            (Reason::TooManyPods, _) => {
+                let full = cause(case, first, hard, nodes);
+                format!("{full} and too little {}", joined(&lacks))
+            }
+            _ => {
+                let have = so_many(nodes, "node", "has", "have");
+                format!("{have} too little {}", joined(&lacks))
+            }
+        }
+    }
+}
+
 fn cause(case: &Case<'_>, reason: &Reason, hard: Option<&Hard<'_>>, nodes: usize) -> String {
     let they = |one, many| so_many(nodes, "node", one, many);
     match (&reason.check(), hard) {
         (Reason::Unschedulable, _) => they("is", "are") + " cordoned",
-        (Reason::UntoleratedTaint, _) => they("has", "have") + " a taint that it does not tolerate",
+        (Reason::UntoleratedTaint, _) => they("is", "are") + " tainted",
         (Reason::NodeAffinity, _) => they("does not", "do not") + " match its node affinity",
         (Reason::Gated(gates), _) => format!("it waits for scheduling gates ({gates})"),
         (Reason::NodeName, _) => they("is not", "are not") + " the one that it names",

@@ -57,10 +57,10 @@ pub fn joined(parts: &[String]) -> String {
     }
 }
 
-/// The value of a topology key as it is, or `(no value)` if it is empty.
+/// The value of a topology key as it is, or `""` if it is empty.
 pub fn quoted(value: &str) -> String {
     match value {
-        "" => "(no value)".to_owned(),
+        "" => "\"\"".to_owned(),
         value => value.to_owned(),
     }
 }

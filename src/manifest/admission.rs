@@ -190,6 +190,10 @@ impl Admission {
             return;
         };
         let named = spec.get("priorityClassName").and_then(Value::as_str);
+        let class = named.and_then(|name| self.priority_classes.get(name));
+        let policy = class
+            .and_then(|class| class.get("preemptionPolicy"))
+            .cloned();
         let priority = match named.filter(|name| !name.is_empty()) {
             Some(name) => {
                 let system = SYSTEM_CLASSES.iter().find(|(class, _)| *class == name);
@@ -203,6 +207,9 @@ impl Admission {
                 lowest.and_then(|class| class.get("value").cloned())
             }
         };
+        if let Some(policy) = policy {
+            spec.entry("preemptionPolicy").or_insert(policy);
+        }
         if let Some(priority) = priority {
             spec.entry("priority").or_insert(priority);
         }

@@ -19,6 +19,7 @@ use super::source::{InputSource, expand};
 use super::templates::{Template, templates_of};
 use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
 use crate::matching::names;
+use crate::misspelt;
 use crate::proto::v1::{Change, LabelSelector};
 
 /// A function that takes from a finder the pods that a command decides about. The text is the place
@@ -275,7 +276,11 @@ impl WorkloadFinder {
                 "no Pod or workload with a pod template in it".to_owned()
             }
             Some(name) if count == 0 => {
-                format!("no {name} in it; there is {}", listed(&self.choices))
+                let known = self.choices.iter().map(String::as_str);
+                format!(
+                    "no {name} in it{}",
+                    misspelt::nearest(&name.to_string(), known)
+                )
             }
             Some(name) => format!(
                 "{count} objects called {name} in it; say which with --name KIND/NAMESPACE/NAME: {}",

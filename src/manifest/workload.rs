@@ -30,6 +30,8 @@ pub(crate) struct WorkloadPod {
     pub(crate) scheduler: Option<String>,
     /// A reference to the object itself.
     pub(crate) object: ObjectReference,
+    /// True if the object names no namespace, so that it is supposed to be in `default`.
+    pub(crate) is_without_namespace: bool,
     /// The additions of admission to the pod that are unknown and not counted.
     pub(crate) missing: Vec<NotCounted>,
     /// The objects that default constraints read and that a file creates with a workload: the
@@ -73,10 +75,10 @@ impl WorkloadPod {
 /// The pod of an object that has one pod template, or is a placement.
 ///
 /// A pod template becomes the pod that the cluster creates from it (`docs/semantics.md`,
-/// "Templates"), with the objects that `admission` has. The pod of a ReplicaSet, StatefulSet or
-/// ReplicationController gets an owner, so that the selector of default constraints is deduced as
-/// for real pods. The pod of a Deployment or a CronJob gets no owner, because a ReplicaSet or Job
-/// in between owns the real pods. An object of another kind is a workload if it has one pod
+/// "Templates"), with the objects that `admission` has. The pod gets its owner, so that the selector of
+/// default constraints is deduced as for real pods. The pod of a Deployment is owned by the Deployment
+/// itself, from which nothing is deduced, until its ReplicaSet is known. The pod of a CronJob gets no
+/// owner, because a Job in between owns the real pods. An object of another kind is a workload if it has one pod
 /// template.
 pub(super) fn workload_pod(
     mut item: Item,
@@ -85,6 +87,7 @@ pub(super) fn workload_pod(
 ) -> Result<WorkloadPod, ManifestError> {
     let name = describe(&item.value);
     let object = reference(&item.value);
+    let is_without_namespace = text(&item.value["metadata"], "namespace").is_empty();
     let replicas = Some(replicas(&item.value));
     let (numbered, selector) = (NumberedPods::of(&item.value), selector(&item.value));
     let place = the_template(&item, source)?;
@@ -106,6 +109,7 @@ pub(super) fn workload_pod(
         replicas,
         policy,
         object,
+        is_without_namespace,
         missing,
         scheduler,
         numbered,
@@ -212,7 +216,9 @@ fn pod_value(object: Value, place: &TemplatePath) -> Value {
         },
         "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
     });
-    if let "ReplicaSet" | "StatefulSet" | "ReplicationController" = kind {
+    if let "ReplicaSet" | "StatefulSet" | "ReplicationController" | "DaemonSet" | "Deployment" =
+        kind
+    {
         pod["metadata"]["ownerReferences"] = json!([{
             "apiVersion": text(&object, "apiVersion"),
             "kind": kind,

@@ -122,6 +122,15 @@ impl Amounts<i64> {
 }
 
 impl Amounts<i128> {
+    /// Adds sums multiplied by `times`, which may be negative.
+    pub(super) fn merge(&mut self, sums: &Self, times: i128) {
+        for (sum, amount) in self.common.iter_mut().zip(sums.common) {
+            *sum += amount * times;
+        }
+        let named = sums.named.iter();
+        add_to_each(&mut self.named, named.map(|(name, it)| (name, it * times)));
+    }
+
     /// Adds `amounts` multiplied by `times`, which may be negative.
     pub(super) fn add(&mut self, amounts: &Amounts<i64>, times: i128) {
         for (sum, amount) in self.common.iter_mut().zip(amounts.common) {

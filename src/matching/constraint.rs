@@ -1,10 +1,11 @@
 //! Topology spread constraints of a pod, or the default ones
 //! (`docs/semantics.md`, "Constraints of a pod" and "Validation").
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::names;
+use super::pod_affinity::is_merged;
 use super::selector::Selector;
 use super::violations::{Path, Violations};
 use crate::proto::v1;
@@ -210,18 +211,29 @@ fn compile_selector(
     let list = path.field("matchLabelKeys");
     match &wire.label_selector {
         None if !keys.is_empty() => faults.add(list, "can only be set with a labelSelector"),
-        Some(selector) if !keys.is_empty() => {
-            let used = used_keys(selector, pod_labels);
-            for (path, _) in list.each(keys).filter(|(_, key)| used.contains(&***key)) {
-                faults.add(path, "is used by the labelSelector already");
+        Some(selector) => {
+            for (path, key) in list.each(keys) {
+                if merged_uses(key, selector, pod_labels.contains_key(key)) > 1 {
+                    faults.add(path, "is used by the labelSelector already");
+                }
             }
         }
-        _ => {}
+        None => {}
     }
     let own = path.field("labelSelector");
     let present = keys.iter().filter_map(|key| pod_labels.get_key_value(key));
     Selector::compile(wire.label_selector.as_ref(), own, faults)
         .and_labels(present.map(|(key, value)| (&**key, &**value)))
+}
+
+/// Returns how often the selector of an admitted pod uses a key of `matchLabelKeys`. If the pod has
+/// the label, the API server merges `key In [value]` into the selector when the pod is created
+/// (KEP-3243). The label may have changed since.
+fn merged_uses(key: &str, selector: &v1::LabelSelector, has_label: bool) -> usize {
+    let of_key = selector.match_expressions.iter().filter(|e| e.key == key);
+    usize::from(selector.match_labels.contains_key(key))
+        + of_key.count()
+        + usize::from(has_label && !is_merged(key, selector))
 }
 
 fn check_match_label_keys(
@@ -233,19 +245,4 @@ fn check_match_label_keys(
     for (path, key) in list.each(&wire.match_label_keys) {
         names::check_label_key(key, path, faults);
     }
-}
-
-/// The keys that a selector uses, except in a `key In [value]` that the API
-/// server itself writes for `matchLabelKeys` (KEP-3243).
-fn used_keys<'s>(
-    selector: &'s v1::LabelSelector,
-    pod_labels: &BTreeMap<String, String>,
-) -> HashSet<&'s str> {
-    let merged = |e: &v1::LabelSelectorRequirement| {
-        e.operator == "In" && e.values.len() == 1 && e.values.first() == pod_labels.get(&e.key)
-    };
-    let expressions = selector.match_expressions.iter();
-    let used = expressions.filter(|e| !merged(e)).map(|e| &*e.key);
-    used.chain(selector.match_labels.keys().map(|key| &**key))
-        .collect()
 }

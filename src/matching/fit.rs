@@ -127,6 +127,15 @@ impl Requested {
         self.change(requests, -1);
     }
 
+    /// Adds the sum of other pods, or takes it away (`times` is 1 or -1).
+    pub fn merge(&mut self, other: &Self, times: i32) {
+        let pods = i64::from(self.pods) + i64::from(other.pods) * i64::from(times);
+        self.pods = u32::try_from(pods).unwrap_or(0);
+        self.amounts.merge(&other.amounts, times.into());
+        let ports = other.ports.iter().map(|(port, pods)| (port, pods * times));
+        add_to_each(&mut self.ports, ports);
+    }
+
     fn change(&mut self, requests: Option<&Requests>, pods: i32) {
         let Some(requests) = requests else { return };
         self.amounts.add(&requests.amounts, pods.into());

@@ -265,7 +265,7 @@ impl PodTerm {
 
 /// Returns whether a key of `matchLabelKeys` is already merged into a selector. The selector then
 /// has an `In` with one value for the key.
-fn is_merged(key: &str, selector: &v1::LabelSelector) -> bool {
+pub(super) fn is_merged(key: &str, selector: &v1::LabelSelector) -> bool {
     let mut of_key = selector.match_expressions.iter().filter(|e| e.key == key);
     of_key.any(|e| e.operator == "In" && e.values.len() == 1)
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::keyed::Keyed;
 use super::names;
 use super::sets::set_of;
+use super::times;
 use super::violations::{Path, Violations};
 use crate::account::heap::{OnHeap, on_heap};
 use crate::proto::v1;
@@ -29,6 +30,8 @@ pub struct Taint {
     pub value: Box<str>,
     /// The effect on pods that do not tolerate the taint.
     pub effect: Effect,
+    /// The time at which it was added, in seconds since 1970, if known.
+    pub time_added: Option<i64>,
 }
 
 on_heap!(Taint: key, value);
@@ -136,6 +139,7 @@ impl Taint {
                 faults.add(path.field("effect"), EFFECTS);
                 continue;
             };
+            times::check(taint.time_added.as_ref(), path.field("timeAdded"), faults);
             if !seen.insert((&*taint.key, effect)) {
                 faults.add(path, "repeats the key and effect of another taint");
             }
@@ -143,6 +147,7 @@ impl Taint {
                 key: taint.key.as_str().into(),
                 value: taint.value.as_str().into(),
                 effect,
+                time_added: taint.time_added.as_ref().map(|time| time.seconds),
             });
         }
         taints.into()
@@ -195,9 +200,13 @@ impl Tolerations {
 
     /// Returns whether a pod with these tolerations may run on a node with `taints`.
     pub fn tolerate_all(&self, taints: &[Taint]) -> bool {
-        taints
-            .iter()
-            .all(|taint| !taint.repels() || self.tolerate(&taint.key, &taint.value, taint.effect))
+        self.untolerated(taints).next().is_none()
+    }
+
+    /// The taints that keep a pod with these tolerations off.
+    pub fn untolerated<'t>(&self, taints: &'t [Taint]) -> impl Iterator<Item = &'t Taint> {
+        let repelling = taints.iter().filter(|taint| taint.repels());
+        repelling.filter(|it| !self.tolerate(&it.key, &it.value, it.effect))
     }
 
     /// Returns whether any toleration covers a taint of this key, value and effect.

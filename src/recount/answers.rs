@@ -72,6 +72,9 @@ pub struct ConstraintRecount {
     pub size: i64,
     /// Weight of a count in Score; 0 in Filter.
     pub weight: f64,
+    /// True if it refuses no node that has the key: each pod of a DaemonSet counts the node to which
+    /// it is tied.
+    pub counts_own_node: bool,
 }
 
 /// The count of a constraint in one domain.

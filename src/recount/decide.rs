@@ -291,7 +291,12 @@ fn report(
     let size = domains.len() as i64;
     let few = size < i64::from(constraint.spec.min_domains.unwrap_or(1));
     let smallest = domains.values().map(|d| d.matching_pods).min();
+    let spec = &constraint.spec;
     ConstraintRecount {
+        counts_own_node: is_of_each_node(pod)
+            && spec.when_unsatisfiable == "DoNotSchedule"
+            && spec.node_affinity_policy.as_deref() != Some("Ignore")
+            && spec.min_domains.unwrap_or(1) <= 1,
         constraint: constraint.clone(),
         self_match: i64::from(own),
         minimum: if few { 0 } else { smallest.unwrap_or(0) },
@@ -326,6 +331,28 @@ impl Cluster {
     }
 }
 
+/// Returns whether a pod stands for those of a DaemonSet, each of which is tied to a node: no term of
+/// it names one.
+fn is_of_each_node(pod: &Pod) -> bool {
+    let owners = pod.metadata.iter().flat_map(|m| &m.owner_references);
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    let is_daemon_set = controllers
+        .next()
+        .is_some_and(|it| (&*it.api_version, &*it.kind) == ("apps/v1", "DaemonSet"));
+    let spec = pod.spec.clone().unwrap_or_default();
+    let affinity = spec.affinity.and_then(|it| it.node_affinity);
+    let required = affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution);
+    let terms = required
+        .map(|it| it.node_selector_terms)
+        .unwrap_or_default();
+    let names = |term: &crate::proto::v1::NodeSelectorTerm| {
+        let mut fields = term.match_fields.iter();
+        fields.any(|field| field.key == "metadata.name" && field.operator == "In")
+    };
+    let is_tied = !terms.is_empty() && terms.iter().all(names);
+    is_daemon_set && spec.node_name.is_empty() && !is_tied
+}
+
 fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> {
     let constraint_index = report.constraint.index;
     let Some(value) = value(node, &report.constraint) else {
@@ -334,6 +361,9 @@ fn spread_refusal(report: &ConstraintRecount, node: &Node) -> Option<Rejection> 
             ..Rejection::unresolvable(MISSING_LABEL)
         });
     };
+    if report.counts_own_node {
+        return None;
+    }
     let matching_pods = report.domains.get(&value).map_or(0, |d| d.matching_pods);
     let skew = matching_pods + report.self_match - report.minimum;
     (skew > i64::from(report.constraint.spec.max_skew)).then(|| Rejection {

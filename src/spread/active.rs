@@ -52,6 +52,9 @@ pub struct Active {
     pub from_defaults: bool,
     /// The nodes that the constraint counts in, by domain.
     pub partition: partition::Key,
+    /// True if each pod of the question counts only the node that it is tied to, so that the
+    /// constraint refuses none. Such are the pods of a DaemonSet.
+    pub counts_own_node: bool,
     /// All nodes by value of the topology key, if every node is a domain in `partition`.
     pub keyed: Option<partition::Key>,
     /// The constraint as evaluated, encoded for the wire at first use. Copies do not share the
@@ -107,6 +110,8 @@ pub struct Subject {
     pub affinity: NodeAffinity,
     /// The taints that the pod tolerates.
     pub tolerations: Tolerations,
+    /// True if the pod stands for those that a DaemonSet makes, one for each node and tied to it.
+    pub is_of_each_node: bool,
 }
 
 on_heap!(Subject: labels, affinity, tolerations);
@@ -183,8 +188,13 @@ impl Constraints {
                     ..label_partition(&constraint, required, subject)
                 }
             };
+            let counts_own_node = subject.is_of_each_node
+                && constraint.is_hard()
+                && constraint.node_affinity_policy == Policy::Honor
+                && constraint.min_domains.unwrap_or(1) <= 1;
             Active {
                 from_defaults,
+                counts_own_node,
                 keyed: (partition.topology == DomainKey::Node)
                     .then(|| partition::Key::everywhere(topology_of(&constraint))),
                 ..Active::of(
@@ -270,6 +280,7 @@ impl Active {
             index,
             self_match: i64::from(selector.matches_labels(labels)),
             from_defaults: false,
+            counts_own_node: false,
             keyed: None,
             partition,
             constraint,

@@ -303,6 +303,17 @@ impl<'a> Checked<'a> {
         }
     }
 
+    /// Returns whether an existing node would have room and free ports for the pod without the pods
+    /// of a lower priority.
+    pub fn fits_without_lower(&self, slot: Slot, priority: i32) -> bool {
+        let node = self.read_view.nodes.get(slot);
+        let has = node.and_then(NodeRef::allocatable);
+        self.requests.is_some_and(|requests| {
+            let others = self.read_view.requested_from(slot, priority);
+            others.has_free(&requests.ports) && others.leaves_room(has, requests)
+        })
+    }
+
     /// Returns the resources that an existing node has too little of, as if nominated pods were on
     /// it. Empty if room is not checked.
     pub fn shortages(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Vec<Shortage> {

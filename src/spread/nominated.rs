@@ -16,7 +16,9 @@ pub struct Incoming {
     /// Uid of the pod; empty while the pod does not exist, or when unknown.
     pub uid: String,
     /// Priority of the pod.
-    priority: i32,
+    pub priority: i32,
+    /// True if the pod evicts no pods of a lower priority.
+    pub never_preempts: bool,
     /// True if the pod names a priority class and its priority is not known.
     pub has_unknown_priority: bool,
 }
@@ -45,6 +47,7 @@ impl Incoming {
             name: metadata.name.clone(),
             uid: metadata.uid.clone(),
             priority: priority_of(spec),
+            never_preempts: spec.preemption_policy == "Never",
             has_unknown_priority: spec.priority.is_none() && !spec.priority_class_name.is_empty(),
         }
     }

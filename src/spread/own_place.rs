@@ -66,6 +66,16 @@ impl OwnPlace {
     }
 }
 
+/// Returns whether a pod stands for those of a DaemonSet, of which each is tied to a node of its own:
+/// its controller is a DaemonSet, and it names no node.
+pub fn is_of_each_node(metadata: &v1::ObjectMeta, spec: &v1::PodSpec) -> bool {
+    let mut owners = metadata.owner_references.iter();
+    let controller = owners.find(|owner| owner.controller == Some(true));
+    controller.is_some_and(|it| (&*it.api_version, &*it.kind) == ("apps/v1", "DaemonSet"))
+        && spec.node_name.is_empty()
+        && named_by_affinity(spec).is_none()
+}
+
 /// The nodes that required affinity names, if each of its terms names nodes. If the requirements of
 /// a term name different nodes, the term names none, because a node has only one name.
 fn named_by_affinity(spec: &v1::PodSpec) -> Option<BTreeSet<String>> {

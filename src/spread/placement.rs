@@ -16,6 +16,8 @@ pub struct PlaceOptions {
     pub bonuses: HashMap<String, i64>,
     /// The number of pods that fit, by node. Other nodes have no limit. Kubernetes dialect only.
     pub capacities: HashMap<String, u32>,
+    /// A node that is taken to have room for all pods.
+    pub emptied: Option<String>,
     /// The holders that the caller knows, by cluster. Fleet dialect only.
     pub holders: HashMap<String, Holding>,
     /// True if pods are planned together when placing them one by one leaves some unplaced.

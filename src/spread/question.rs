@@ -2,8 +2,9 @@
 
 use super::active::{Constraints, InForce, KeptDefaults, Subject};
 use super::checks::Checks;
+use super::describe::WorkloadId;
 use super::nominated::Incoming;
-use super::own_place::OwnPlace;
+use super::own_place::{self, OwnPlace};
 use super::unchecked;
 use super::volumes::{self, Volumes};
 use crate::account::heap::{OnHeap, on_heap};
@@ -36,6 +37,10 @@ pub struct Question {
     pub subject: Subject,
     /// The pod's controller.
     pub controller: Option<Controller>,
+    /// The kind of the workload that the pod belongs to; empty if it has no controller.
+    pub owner_kind: Box<str>,
+    /// The name of the workload.
+    pub owner_name: Box<str>,
     /// The pod's own constraints.
     pub constraints: Constraints,
     /// The checks of nodes other than spread.
@@ -52,7 +57,7 @@ pub struct Question {
     pub(super) defaults: KeptDefaults,
 }
 
-on_heap!(Question: namespace, incoming, subject, controller, checks, affinity, storage, unchecked, unscored);
+on_heap!(Question: namespace, incoming, subject, controller, owner_kind, owner_name, checks, affinity, storage, unchecked, unscored);
 
 impl Question {
     /// Checks and compiles the pod of a request, whose field is at `path`.
@@ -90,8 +95,10 @@ impl Question {
             labels: metadata.labels.clone(),
             affinity,
             tolerations,
+            is_of_each_node: own_place::is_of_each_node(metadata, spec),
         };
         let constraints = Constraints::own(constraints, &subject);
+        let workload = WorkloadId::of(wire, None);
         let requests = Requests::compile(spec, limits, at, &mut faults);
         let pods = PodAffinity::compile(metadata, spec, limits, at, &mut faults);
         let storage = PodStorage::compile(metadata, spec, at, &mut faults);
@@ -102,6 +109,8 @@ impl Question {
             incoming: Incoming::of(metadata, spec),
             subject,
             controller: Controller::of(&metadata.owner_references),
+            owner_kind: workload.kind.into(),
+            owner_name: workload.name.into(),
             constraints,
             checks,
             affinity: pods,

@@ -48,7 +48,10 @@ impl SkewRule {
     /// The rule of a constraint that measures from `minimum`.
     pub fn of(active: &Active, minimum: i64) -> Self {
         Self {
-            max_skew: active.constraint.max_skew.into(),
+            max_skew: match active.counts_own_node {
+                true => u32::MAX.into(),
+                false => active.constraint.max_skew.into(),
+            },
             self_match: active.self_match,
             minimum,
         }

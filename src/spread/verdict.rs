@@ -289,8 +289,8 @@ impl NodeRefusal {
         })
     }
 
-    /// Returns whether the node is refused for lack of room.
-    pub fn is_by_room(&self) -> bool {
+    /// Returns whether the node refuses the pod for lack of room.
+    pub fn is_of_room(&self) -> bool {
         matches!(self.reason, Reason::TooManyPods | Reason::Insufficient(_))
     }
 

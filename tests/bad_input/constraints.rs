@@ -131,10 +131,10 @@ const SELECTOR: &[ConstraintRow] = &[
         &["matchLabelKeys[0]"],
     ),
     (
-        "matchLabelKeys of an expression with another value than the pod's",
+        "matchLabelKeys that are merged into a selector with the key",
         |c| {
-            selects(c, "tier", "In", &["other"]);
-            c.match_label_keys = vec!["tier".into()];
+            selects(c, "app", "In", &["web"]);
+            c.match_label_keys = vec!["app".into()];
         },
         &["matchLabelKeys[0]"],
     ),
@@ -229,15 +229,50 @@ async fn constraints_with_the_same_key_and_action() {
     refused(&server().await, decisions("same", &pod, &fields).into()).await;
 }
 
-/// The requirements that the API server itself writes for matchLabelKeys are no fault.
+/// The API server admits these, and kube-scheduler binds them: it merges the keys of labels that the
+/// pod has at its creation, and the labels may change later.
 #[tokio::test]
-async fn match_label_keys_merged_by_the_api_server() {
-    let mut merged = hard(1, ZONE, &[("app", "web")]);
-    selector(&mut merged).match_expressions = vec![requirement("hash", "In", &["new"])];
-    merged.match_label_keys = vec!["hash".into()];
-    let pod = spread(pod("", &[("app", "web"), ("hash", "new")]), vec![merged]);
-    for (name, call, _) in decisions("merged", &pod, &[""]) {
-        send(&server().await, call).await.expect(&name);
+async fn match_label_keys_that_the_api_server_admits() {
+    type Shape = (
+        &'static str,
+        &'static [(&'static str, &'static str)],
+        fn(&mut TopologySpreadConstraint),
+    );
+    let merged = |c: &mut TopologySpreadConstraint| selects(c, "hash", "In", &["new"]);
+    let shapes: [Shape; 5] = [
+        (
+            "as it was created",
+            &[("app", "web"), ("hash", "new")],
+            merged,
+        ),
+        (
+            "the label changed later",
+            &[("app", "web"), ("hash", "old")],
+            merged,
+        ),
+        ("the label was removed later", &[("app", "web")], merged),
+        (
+            "no label, and the selector forbids it",
+            &[("app", "web")],
+            |c| selects(c, "hash", "DoesNotExist", &[]),
+        ),
+        (
+            "no label, and matchLabels name it",
+            &[("app", "web")],
+            |c| {
+                drop(selector(c).match_labels.insert("hash".into(), "new".into()));
+            },
+        ),
+    ];
+    let server = server().await;
+    for (shape, labels, change) in shapes {
+        let mut constraint = hard(1, ZONE, &[("app", "web")]);
+        change(&mut constraint);
+        constraint.match_label_keys = vec!["hash".into()];
+        let pod = spread(pod("", labels), vec![constraint]);
+        for (name, call, _) in decisions(shape, &pod, &[""]) {
+            send(&server, call).await.expect(&name);
+        }
     }
 }
 

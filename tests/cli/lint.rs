@@ -229,11 +229,11 @@ fn on_a_cluster_it_tells_which_labels_are_in_the_way() {
     };
     let (one, both) = (over(zone), format!("{}, {}", over(zone), over("rack")));
     let cases: [(String, &str, &[&str]); 4] = [
-        (named.clone(), &one, &[]),
+        (named.clone(), &one, &["one-domain"]),
         (
             named.clone() + &node("x", "rack: r"),
             &one,
-            &["missing-key"],
+            &["missing-key", "one-domain"],
         ),
         (
             named.clone() + &node("e", &format!("{zone}: ''")),

@@ -1,5 +1,6 @@
 //! The command line, through the real binary.
 
+mod advice;
 #[allow(dead_code, reason = "each test program uses its part")]
 mod credentials;
 mod endless;
@@ -17,6 +18,7 @@ mod lint_parts;
 mod lint_settings;
 mod lint_written;
 mod made_pods;
+mod matched;
 mod named;
 mod narrow;
 mod new_workloads;

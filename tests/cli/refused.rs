@@ -80,7 +80,7 @@ fn wrong_input_ends_with_2_and_says_where() {
         ),
         (
             "filter -f workloads.yaml --name deploy/db",
-            "no Deployment/db in it; there is",
+            "no Deployment/db in it; the nearest are Deployment/default/web",
         ),
         (
             "filter -f pod.yaml --load cluster.yaml --default-constraints pod.yaml",

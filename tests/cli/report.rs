@@ -56,7 +56,7 @@ fn a_server_reports_the_same() {
     refused.complains("no node has the label");
     for (workspace, flags) in [(&asking, ""), (&alone, "--load cluster.yaml")] {
         let refused = workspace.expect(2, &format!("report -n nope {flags}"));
-        refused.complains("there is no such namespace in snapshot \"default\"");
+        refused.complains("there is no such namespace, or no pod in it: nope");
     }
 }
 

@@ -58,7 +58,7 @@ Deployment/web, namespace shop: 5 pods
 fn names_and_exit_codes() {
     let cases = [
         ("", 1, "Deployment/shop/web\nStatefulSet/shop/cache\n"),
-        ("-n default", 0, ""),
+        ("-n default", 2, ""),
         // A soft max skew is exceeded, and nothing is violated.
         (
             "-n shop --workload sts/cache",

@@ -87,6 +87,7 @@ impl Case {
                     key: "ineligible".into(),
                     value: String::new(),
                     effect: "NoSchedule".into(),
+                    ..Taint::default()
                 };
                 node.spec.get_or_insert_default().taints.push(taint);
             }

@@ -131,9 +131,9 @@ async fn insights_say_who_was_left_out_and_what_the_limit_is() {
         .map(|d| (&*d.value, d.matching_pods_after, d.usable_node_count))
         .collect();
     assert_eq!(domains, [("b", 1, 1), ("a", 3, 1)]);
-    let summary = "1 of 5 nodes satisfies what was checked (b): 1 node would exceed maxSkew 1 of \
-                   topology.kubernetes.io/zone (b has no pod), 1 node is cordoned, 1 node has a \
-                   taint that it does not tolerate and 1 node lacks the label \
+    let summary = "1 of 5 nodes satisfies what was checked (topology.kubernetes.io/zone=b): 1 node would \
+                   exceed maxSkew 1 of topology.kubernetes.io/zone (b has no pod), 1 node is cordoned, 1 \
+                   node is tainted with gpu:NoSchedule and 1 node lacks the label \
                    topology.kubernetes.io/zone.";
     assert_eq!(answer.summary, summary);
 }

@@ -207,7 +207,7 @@ fn revisions() -> Vec<Case> {
                 "1 pod of new",
                 "2 pods of old",
                 "[pod-template-hash]",
-                "1 node (a)",
+                "1 node (topology.kubernetes.io/zone=a)",
             ]),
         ),
         case(

@@ -25,7 +25,11 @@ pub(super) fn cases() -> Vec<Case> {
             "nothing fits",
             blocked(),
             Kind::MaxSkew,
-            &["maxSkew 3 is the smallest", "1 node (b)", "it is 1 now"],
+            &[
+                "maxSkew 3 is the smallest",
+                "1 node (topology.kubernetes.io/zone=b)",
+                "it is 1 now",
+            ],
         ),
         without("something fits", open(), Kind::MaxSkew),
         zonal(
@@ -50,9 +54,9 @@ pub(super) fn cases() -> Vec<Case> {
             Kind::Conflict,
             Some(&[
                 "constraint 0",
-                "1 node (b)",
+                "1 node (topology.kubernetes.io/zone=b)",
                 "constraint 1",
-                "1 node (a2)",
+                "1 node (kubernetes.io/hostname=a2)",
                 "no node satisfies both",
             ]),
         ),

@@ -172,7 +172,7 @@ fn domains(want: &recount::ConstraintRecount) -> Vec<Domain> {
                 value: value.clone(),
                 matching_pods: domain.matching_pods,
                 skew,
-                feasible: !hard || skew <= i64::from(spec.max_skew),
+                feasible: !hard || want.counts_own_node || skew <= i64::from(spec.max_skew),
                 eligible_nodes: domain.nodes,
                 feasible_nodes: domain.feasible,
             }

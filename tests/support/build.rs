@@ -57,6 +57,7 @@ pub fn tainted(mut node: Node, key: &str, value: &str, effect: &str) -> Node {
         key: key.into(),
         value: value.into(),
         effect: effect.into(),
+        ..Taint::default()
     });
     node
 }

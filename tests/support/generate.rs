@@ -93,7 +93,7 @@ pub fn node() -> impl Strategy<Value = Node> {
                     unschedulable,
                     taints: taints
                         .into_iter()
-                        .map(|((key, effect), value)| Taint { key, value, effect })
+                        .map(|((key, effect), value)| Taint { key, value, effect, ..Taint::default() })
                         .collect(),
                 }),
                 status,

@@ -365,11 +365,19 @@ fn deprecated_key(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said
     Some(checked.about(LintRule::DeprecatedKey, active, ".topologyKey", message))
 }
 
-/// Finds hard constraints of a DaemonSet, which keep some of its pods off their nodes.
+/// Finds hard constraints of a DaemonSet, each of whose pods is tied to a node.
 fn daemon_set(checked: &CheckedTemplate<'_>, active: &Active) -> Option<Said> {
-    let message = "a DaemonSet puts a pod on every node that fits: a hard constraint only keeps \
-                   some of them pending";
     let keeps_off = checked.is("DaemonSet") && active.constraint.is_hard();
+    let message = match active.counts_own_node {
+        true => {
+            "a DaemonSet ties each of its pods to a node, and nodeAffinityPolicy: Honor counts this node \
+             only: the constraint does nothing"
+        }
+        false => {
+            "a DaemonSet puts a pod on every node that fits: a hard constraint only keeps some of them \
+             pending"
+        }
+    };
     keeps_off.then(|| checked.about(LintRule::DaemonSet, active, "", message.to_owned()))
 }
 

@@ -32,7 +32,8 @@ pub(crate) async fn check(
             None => Dialect::Unspecified.into(),
         },
         view: View::Domains.into(),
-        max_domains: Some(1),
+        // Two domains are enough to see that there is not one only.
+        max_domains: Some(2),
         ..Default::default()
     };
     let answer = client.call(request).await?;
@@ -53,10 +54,11 @@ pub(crate) async fn check(
     said.extend(unknown);
     said.extend(unknown_keys_of_terms(client, snapshot, template, pod).await?);
     let unsaid = template.unsaid();
+    let preempts = |hint: &Hint| hint.kind() == Kind::Preemption;
     if unsaid.scheduling {
         // Tolerations and affinity that are added may admit the pod.
         said.retain(|said| said.rule != LintRule::UnusableDomain);
-    } else if answer.feasible_count == 0 {
+    } else if answer.feasible_count == 0 && !answer.hints.iter().any(preempts) {
         said.push(Said {
             rule: LintRule::FitsNowhere,
             field: template.field("spec"),
@@ -187,6 +189,8 @@ fn said(template: &Template, hint: &Hint) -> Option<Said> {
         Kind::MinDomains => LintRule::MinDomains,
         Kind::MissingKey => LintRule::MissingKey,
         Kind::EmptyValue => LintRule::EmptyValue,
+        // The rule about DaemonSets says it of them.
+        Kind::OneDomain if template.object.kind() != "DaemonSet" => LintRule::OneDomain,
         _ => return None,
     };
     let field = format!("spec.topologySpreadConstraints[{}]", hint.constraint_index);

@@ -24,7 +24,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::json;
 
 use self::finding::LintFinding;
-use self::named::NamedObjects;
+use self::named::{FoundObjects, NamedObjects};
 use self::rule::{LintRule, Severity};
 use self::settings::LintSettings;
 use self::sharing::Workloads;
@@ -148,8 +148,8 @@ struct Linted {
     unrendered: usize,
     findings: Vec<LintFinding>,
     workloads: Workloads,
-    /// The indices of the named objects that exist.
-    named: BTreeSet<usize>,
+    /// The named objects that exist.
+    named: FoundObjects,
     /// The rule and the topology key of each reported finding about nodes.
     told: BTreeSet<(LintRule, String)>,
 }

@@ -10,6 +10,7 @@ use crate::cli::source::SnapshotSource;
 use crate::cli::{cluster, live_names, selector};
 use crate::manifest::{self, InputSource, ManifestError, ObjectName, Template};
 use crate::matching::{Selector, names, selector_text};
+use crate::misspelt;
 use crate::proto::v1::LabelSelector;
 
 /// Flags that name objects.
@@ -44,6 +45,15 @@ pub(crate) struct NamedObjects {
 struct ObjectOrKind {
     kind: String,
     one: Option<ObjectName>,
+}
+
+/// The objects that were found.
+#[derive(Debug, Default)]
+pub(super) struct FoundObjects {
+    /// The indices of the arguments that matched.
+    arguments: BTreeSet<usize>,
+    /// The objects of the named kinds: KIND/NAMESPACE/NAME.
+    known: BTreeSet<String>,
 }
 
 impl FromStr for ObjectOrKind {
@@ -110,9 +120,9 @@ impl NamedObjects {
         Ok(texts)
     }
 
-    /// Returns whether the object of a template is named. If no objects are named, all are. Adds
-    /// the indices of the matching arguments to `found`.
-    pub(super) fn is_meant(&self, template: &Template, found: &mut BTreeSet<usize>) -> bool {
+    /// Returns whether the object of a template is named. If no objects are named, all are. Notes the
+    /// matching arguments in `found`.
+    pub(super) fn is_meant(&self, template: &Template, found: &mut FoundObjects) -> bool {
         let object = &template.object;
         let namespace = names::namespace_or_default(object.namespace());
         let in_namespace = |own: Option<&str>| {
@@ -130,26 +140,49 @@ impl NamedObjects {
         let by: Vec<usize> = arguments
             .filter_map(|(at, named)| is_it(named).then_some(at))
             .collect();
-        found.extend(&by);
-        self.objects.is_empty() || (!by.is_empty() && self.selects.as_ref().is_none_or(selects))
+        let mut kinds = self.objects.iter().map(|named| &named.kind);
+        if kinds.any(|kind| kind.eq_ignore_ascii_case(object.kind())) {
+            let (kind, name) = (object.kind(), object.own_name());
+            found.known.insert(format!("{kind}/{namespace}/{name}"));
+        }
+        let is_selected = self.selects.as_ref().is_none_or(selects);
+        if is_selected {
+            found.arguments.extend(&by);
+        }
+        self.objects.is_empty() || (!by.is_empty() && is_selected)
     }
 
-    /// Checks that each named object or kind was found in `place`. `found` has the indices of the
-    /// arguments that matched.
-    pub(super) fn ensure_found(&self, found: &BTreeSet<usize>, place: &str) -> Result<()> {
+    /// Checks that each named object was found in `place`, and that there are objects of some named
+    /// kind.
+    pub(super) fn ensure_found(&self, found: &FoundObjects, place: &str) -> Result<()> {
         let named = self.objects.iter().enumerate();
-        let missing = named.filter(|(at, _)| !found.contains(at));
+        let missing = named.filter(|(at, _)| !found.arguments.contains(at));
         let missing: Vec<&ObjectOrKind> = missing.map(|(_, named)| named).collect();
         let mut kinds = missing.iter().map(|named| &*named.kind);
         if let Some(unknown) = kinds.find_map(ObjectName::unknown_kind) {
             anyhow::bail!("{place}: {unknown}: nothing in it is of that kind");
         }
-        let Some(mut name) = missing.iter().find_map(|named| named.one.clone()) else {
+        let mut named = missing.iter().filter(|named| named.one.is_some());
+        let none = || missing.first().filter(|_| found.arguments.is_empty());
+        let Some(missing) = named.next().or_else(none) else {
             return Ok(());
         };
-        if !self.all_namespaces {
-            name.namespace = name.namespace.or_else(|| self.namespace.clone());
-        }
-        anyhow::bail!("{place} has no {name}")
+        let name = missing.one.as_ref();
+        let of_all = self.all_namespaces.then_some(None);
+        let namespace = name.and_then(|one| one.namespace.clone());
+        let namespace = namespace.or(of_all.unwrap_or_else(|| self.namespace.clone()));
+        let parts = [
+            Some(missing.kind.clone()),
+            namespace,
+            name.map(|one| one.name.clone()),
+        ];
+        let name = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
+        let matching = self.selector.as_ref().map(selector_text);
+        let matching = matching.map(|it| format!(" that matches {it}"));
+        let nearest = misspelt::nearest(&name, found.known.iter().map(String::as_str));
+        anyhow::bail!(
+            "{place} has no {name}{}{nearest}",
+            matching.unwrap_or_default()
+        )
     }
 }

@@ -42,7 +42,7 @@ pub(crate) enum LintRule {
     MixedRevisions,
     /// The topology key was replaced long ago, and new nodes lack it.
     DeprecatedKey,
-    /// A DaemonSet has a hard constraint, which keeps its pods off nodes.
+    /// A DaemonSet has a hard constraint, which does nothing or keeps its pods off nodes.
     DaemonSet,
     /// There is only one replica to spread.
     SingleReplica,
@@ -70,6 +70,8 @@ pub(crate) enum LintRule {
     Conflict,
     /// A domain that cannot be used holds the others back on the given cluster.
     UnusableDomain,
+    /// A constraint refuses no node of the given cluster, because it counts one domain only.
+    OneDomain,
     /// The given cluster has fewer domains than minDomains.
     MinDomains,
     /// Nodes of the given cluster lack the topology key.
@@ -132,6 +134,7 @@ impl LintRule {
             | Self::NoConstraints
             | Self::UnknownRule
             | Self::UnusableDomain
+            | Self::OneDomain
             | Self::MinDomains
             | Self::EmptyValue => Severity::Warning,
             Self::Unrendered

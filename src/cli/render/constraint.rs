@@ -30,6 +30,9 @@ pub(super) fn hard(report: &ConstraintReport, feasible_count: i64) -> String {
             number(domain.eligible_nodes),
             match domain.feasible {
                 true if is_known && domain.feasible_nodes == 0 => styled(BAD, "no feasible node"),
+                true if domain.skew > max_skew => {
+                    styled(GOOD, &format!("skew {}, not refused", domain.skew))
+                }
                 true => styled(
                     GOOD,
                     &unbroken(&format!("skew {} <= {max_skew}", domain.skew)),

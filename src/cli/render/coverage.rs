@@ -2,6 +2,7 @@
 //! with none.
 
 use super::text::{number, plural};
+use crate::explain::{among, quoted};
 use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};
 
 /// Returns a line with the number of workloads that violate constraints.
@@ -69,6 +70,20 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     if coverage.pending_pods > 0 {
         let pods = plural(coverage.pending_pods, "pod");
         lines.push(format!("pending: {pods}, counted in no domain yet"));
+    }
+    if coverage.one_domain_count > 0 {
+        let named = coverage.one_domain.iter().map(|it| {
+            let parts = [&*it.kind, &*it.namespace, &*it.name];
+            let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+            let name = parts.join("/");
+            format!("{name} ({}={})", it.topology_key, quoted(&it.value))
+        });
+        lines.push(format!(
+            "one domain only, so that a hard constraint refuses no node: {}: {}; minDomains: 2, another \
+             topology key or nodeAffinityPolicy: Ignore would change that",
+            plural(coverage.one_domain_count, "workload"),
+            among(&named.collect::<Vec<_>>()),
+        ));
     }
     let together = told(&[
         (coverage.in_one_zone_count, "all in one zone"),

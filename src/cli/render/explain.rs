@@ -74,13 +74,21 @@ fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let mut text = constraint::heading(report, &constraint);
     if is_hard(&constraint) {
         text.push_str(&format!("  minimum     {}\n", minimum(report, insight)));
-        text.push_str(&format!("  limit       {}\n", limit(report, insight)));
+        if !counts_own_node(report, insight) {
+            text.push_str(&format!("  limit       {}\n", limit(report, insight)));
+        }
     }
     text.push_str(&constraint::policies(&constraint));
     for left_out in &insight.left_out {
         text.push_str(&format!("  left out    {}\n", left_out_text(left_out)));
     }
     text + &domains(report, insight, &constraint)
+}
+
+/// Returns whether a hard constraint has no limit, because each pod of a DaemonSet counts its own node.
+fn counts_own_node(report: &ConstraintReport, insight: &ConstraintInsight) -> bool {
+    let max_skew = report.constraint.as_ref().map_or(0, |it| it.max_skew);
+    insight.limit == 0 && report.global_minimum + i64::from(max_skew) > i64::from(report.self_match)
 }
 
 /// Returns whether a constraint is hard.
@@ -169,6 +177,9 @@ pub(super) fn verdict(
             format!("skew {} > {}", domain.skew, constraint.max_skew),
         ),
         true if insight.usable_node_count == 0 => (false, "no usable node".to_owned()),
+        true if domain.skew > i64::from(constraint.max_skew) => {
+            (true, format!("skew {}, not refused", domain.skew))
+        }
         true => (
             true,
             format!("skew {} <= {}", domain.skew, constraint.max_skew),

@@ -33,7 +33,7 @@ pub(crate) use html::{explain_html, pending_html, rebalance_html, report_html, s
 pub(crate) use layout::{fit, fit_message, look_up_width};
 pub(crate) use lint::lint;
 pub(crate) use log::{LogRow, audited, logs};
-pub(crate) use pending::{PendingPods, PendingWorkload, pending};
+pub(crate) use pending::{PendingPods, PendingWorkload, PodNotJudged, pending};
 pub(crate) use place::{place, place_numbered, place_together};
 pub(crate) use rebalance::rebalance;
 pub(crate) use replay::{Different, Replayed, replayed};

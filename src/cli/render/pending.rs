@@ -1,6 +1,7 @@
 //! The pods that wait for a node, and their text.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,7 @@ use super::explain::untold;
 use super::layout::paragraph;
 use super::spread::name_of_workload;
 use super::text::{BAD, GOOD, HEADING, UNSURE, not_checked, number, plural, source_line, styled};
+use crate::cli::exit::RefusedCall;
 use crate::explain::{but_for, verb};
 use crate::proto::v1::ExplainResponse;
 use crate::visible;
@@ -26,6 +28,50 @@ pub(crate) struct PendingPods {
     /// The workloads of the pods. Those with the most pods that no node can take come first, then
     /// those with the fewest nodes for a pod, then those with the most pods, then by name.
     pub(crate) workloads: Vec<PendingWorkload>,
+    /// The pods that cannot be judged, by namespace and workload.
+    #[serde(default)]
+    pub(crate) not_judged: Vec<PodNotJudged>,
+}
+
+/// A pod that cannot be judged.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PodNotJudged {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// The fields of the pod that cannot be read, and why.
+    pub(crate) fault: String,
+}
+
+impl PodNotJudged {
+    /// Pods that differ only in their names and cannot be judged, by the error of a call about one.
+    ///
+    /// # Errors
+    /// The error itself, if it is not about the pod.
+    pub(crate) fn all(
+        namespace: &str,
+        names: Vec<String>,
+        error: anyhow::Error,
+    ) -> anyhow::Result<Vec<Self>> {
+        let fault = RefusedCall::faults_of_pod(&error).ok_or(error)?;
+        let one = |name| Self {
+            namespace: namespace.to_owned(),
+            name,
+            fault: fault.clone(),
+        };
+        Ok(names.into_iter().map(one).collect())
+    }
+}
+
+impl fmt::Display for PodNotJudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            name,
+            fault,
+        } = self;
+        write!(f, "not judged: pod/{namespace}/{name}: {fault}")
+    }
 }
 
 /// The pending pods of one workload.
@@ -74,6 +120,8 @@ pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
         (true, false) => UNSURE,
     };
     text.push_str(&paragraph(&first, "", |line| styled(style.bold(), line)));
+    let not_judged = pending.not_judged.iter();
+    text.extend(not_judged.map(|pod| paragraph(&pod.to_string(), "", |line| styled(BAD, line))));
     text.extend(pending.workloads.iter().map(one));
     text
 }
@@ -82,6 +130,13 @@ pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
 pub(super) fn verdict(pending: &PendingPods) -> (String, bool) {
     let first = match (pending.pod_count, pending.stuck_count) {
         (0, _) => "no pod is pending".to_owned(),
+        (pods, 0) if !pending.not_judged.is_empty() => format!(
+            "pending: {}, {} of which cannot be judged; for each other, some node satisfies what was \
+             checked{}",
+            plural(pods, "pod"),
+            number(pending.not_judged.len()),
+            but_for(&unchecked(pending))
+        ),
         (pods, 0) => format!(
             "pending: {}; for each, some node satisfies what was checked{}",
             plural(pods, "pod"),
@@ -95,7 +150,10 @@ pub(super) fn verdict(pending: &PendingPods) -> (String, bool) {
         ),
     };
     match pending.unschedulable_count {
-        0 => (first, pending.stuck_count == 0),
+        0 => (
+            first,
+            pending.stuck_count == 0 && pending.not_judged.is_empty(),
+        ),
         count => (first + &said_by_cluster(count), false),
     }
 }
@@ -167,7 +225,7 @@ fn one(workload: &PendingWorkload) -> String {
     }
     let unchecked = not_checked(&untold(&workload.explanation));
     text.extend(unchecked.lines().map(|line| format!("  {line}\n")));
-    let pod = format!("pod/{}/{}", workload.namespace, workload.explained_pod);
-    text.push_str(&format!("  the numbers: explain {pod}\n"));
+    let (namespace, pod) = (&workload.namespace, &workload.explained_pod);
+    text.push_str(&format!("  explained: pod/{namespace}/{pod}\n"));
     text
 }

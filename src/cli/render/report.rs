@@ -69,11 +69,16 @@ pub(super) fn counts(report: &ClusterReport) -> String {
     )
 }
 
-/// Returns lines with the verdict, and with the rules that keep workloads even.
+/// Returns lines with the verdict, the rules that keep workloads even, and the pods that cannot be
+/// judged.
 pub(super) fn coverage_lines(report: &ClusterReport) -> Vec<String> {
     let verdict = coverage::verdict(&report.constraints);
     let lines = coverage::lines(&report.constraints);
-    std::iter::once(verdict).chain(lines).collect()
+    let not_judged = report.not_judged.iter().map(ToString::to_string);
+    std::iter::once(verdict)
+        .chain(lines)
+        .chain(not_judged)
+        .collect()
 }
 
 fn row(one: &Unbalanced) -> [String; 5] {

@@ -11,7 +11,8 @@ use super::text::{BAD, GOOD, HEADING, and_more, number, plural, source_line, sty
 use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::{
-    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
+    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, TopologySpreadConstraint,
+    WorkloadSpread,
 };
 
 /// The request of a spread.
@@ -301,6 +302,13 @@ pub(super) fn facts(topology: &TopologySpread) -> Vec<(&'static str, String)> {
         false => "",
     };
     facts.push(("skew", skew(topology)));
+    let is_hard = |it: &TopologySpreadConstraint| {
+        it.when_unsatisfiable == "DoNotSchedule" && it.min_domains.unwrap_or(1) <= 1
+    };
+    if topology.domain_count == 1 && topology.constraint.as_ref().is_some_and(is_hard) {
+        let effect = "none: with one domain it refuses no node; minDomains: 2 or another key would";
+        facts.push(("effect", effect.to_owned()));
+    }
     let smallest = number(topology.global_minimum);
     facts.push(("minimum", format!("{smallest}{minimum}")));
     if topology.outside_pods > 0 {

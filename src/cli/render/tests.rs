@@ -98,7 +98,7 @@ fn a_constraint_says_what_it_counts_and_what_holds_the_minimum() {
         (
             with(json!({"domainCount": 2, "globalMinimum": 1,
                 "domains": [domain("", 1), domain("b", 2)]})),
-            "  minimum     1, held by (no value)",
+            "  minimum     1, held by \"\"",
         ),
         (
             with(json!({"domainCount": 5, "domains": empty(&["a", "b", "c", "d", "e"])})),

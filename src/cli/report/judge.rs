@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::room::RequestedShare;
-use crate::cli::render;
+use crate::cli::render::{self, PodNotJudged};
 use crate::proto::v1::{DescribeSpreadResponse, Snapshot, WorkloadSpread};
 
 /// The kind whose pods run once on each node, so that they cannot be spread.
@@ -29,6 +29,9 @@ pub(crate) struct ClusterReport {
     /// The workloads with waiting pods that no node can take, most such pods first.
     #[serde(default)]
     pub(crate) stuck: Vec<Stuck>,
+    /// The waiting pods that cannot be judged.
+    #[serde(default)]
+    pub(crate) not_judged: Vec<PodNotJudged>,
     /// The load of each domain of `by`, most pods first; empty if there are too many domains.
     #[serde(default)]
     pub(crate) load: Vec<DomainLoad>,
@@ -189,6 +192,7 @@ pub(super) fn report(
         pod_count: snapshot.pod_count,
         load: load(ranked),
         stuck: Vec::new(),
+        not_judged: Vec::new(),
         by,
         score,
         risks: risks(ranked, by_node),

@@ -12,6 +12,7 @@ use self::room::RoomTally;
 use super::backend::Client;
 use super::exit::Exit;
 use super::live_names;
+use super::matched::PodScope;
 use super::output::{self, AnswerFormat};
 use super::render;
 use super::source;
@@ -90,10 +91,17 @@ impl ReportCommand {
         let scope = source::QuestionScope::of(namespace, source::QuestionScope::All);
         self.state.is_about(scope);
         let opened = self.state.open().await?;
+        let scope = PodScope {
+            namespace,
+            selector: None,
+        };
+        let matched = scope.ensure_matched(&opened.client, self.state.snapshot());
+        matched.await?;
         let mut report = self.gather(&opened.client).await?;
         let (by, mut room) = (report.by.clone(), RoomTally::default());
         let look = |object: &_| room.add(object, &by);
-        report.stuck = waiting::stuck(&opened, self.state.snapshot(), namespace, look).await?;
+        let waiting = waiting::stuck(&opened, self.state.snapshot(), namespace, look).await?;
+        (report.stuck, report.not_judged) = (waiting.stuck, waiting.not_judged);
         let mut shares = room.shares();
         for load in &mut report.load {
             load.shares = shares.remove(&*load.domain).unwrap_or_default();
@@ -126,14 +134,6 @@ impl ReportCommand {
     async fn gather(&self, client: &Client) -> Result<ClusterReport> {
         let snapshot = client.describe(self.state.snapshot()).await?;
         let constraints = self.describe(client, "").await?;
-        if let Some(namespace) = &self.namespace {
-            // A snapshot knows a namespace only by its objects, so this may be a misspelt name.
-            anyhow::ensure!(
-                constraints.workload_count > 0,
-                "there is no such namespace in {}, or no pod in it: {namespace}",
-                self.state.title()
-            );
-        }
         let key = self.by.as_deref();
         let key = key
             .or(render::suggested_key(&constraints))

@@ -1,18 +1,25 @@
-//! Finds waiting pods that no node can take.
+//! Finds waiting pods that no node can take, and those that cannot be judged.
 
 use anyhow::Result;
 
 use super::judge::Stuck;
 use crate::cli::pending::{grouped, meant};
-use crate::cli::render::name_of_workload;
+use crate::cli::render::{PodNotJudged, name_of_workload};
 use crate::cli::source::Opened;
 use crate::cli::stored::Controllers;
 use crate::explain::joined;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{FilterRequest, FilterResponse, View};
 
-/// The workloads of a namespace, or of all, with pods that no node can take, most such pods first.
-/// `look` is called with all objects of the snapshot.
+/// The waiting pods that no node can take, and those that cannot be judged.
+#[derive(Default)]
+pub(super) struct WaitingPods {
+    /// The workloads with pods that no node can take, most such pods first.
+    pub(super) stuck: Vec<Stuck>,
+    pub(super) not_judged: Vec<PodNotJudged>,
+}
+
+/// The waiting pods of a namespace, or of all. `look` is called with all objects of the snapshot.
 ///
 /// # Errors
 /// The same as for a single question.
@@ -21,7 +28,7 @@ pub(super) async fn stuck(
     snapshot: &str,
     namespace: Option<&str>,
     mut look: impl FnMut(&Object),
-) -> Result<Vec<Stuck>> {
+) -> Result<WaitingPods> {
     let is_meant = meant(namespace, None)?;
     let (mut pods, mut controllers) = (Vec::new(), Controllers::default());
     let take = |object: &Object| {
@@ -32,7 +39,7 @@ pub(super) async fn stuck(
         }
     };
     opened.for_each(snapshot, take).await?;
-    let mut all = Vec::new();
+    let mut waiting = WaitingPods::default();
     for ((namespace, id), alike) in grouped(pods, &controllers) {
         let (mut pods, mut reason) = (0, String::new());
         for one in alike {
@@ -43,22 +50,29 @@ pub(super) async fn stuck(
                 pod: Some(one.pod),
                 ..FilterRequest::default()
             };
-            let answer = opened.client.call(request).await?;
+            let answer = match opened.client.call(request).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    let faults = PodNotJudged::all(&namespace, one.names, error)?;
+                    waiting.not_judged.extend(faults);
+                    continue;
+                }
+            };
             if answer.feasible_count == 0 {
                 pods += i64::try_from(one.names.len()).unwrap_or(i64::MAX);
                 reason = why(&answer);
             }
         }
         if pods > 0 {
-            all.push(Stuck {
+            waiting.stuck.push(Stuck {
                 workload: name_of_workload(&namespace, &id.kind, &id.name, &id.labels),
                 pods,
                 reason,
             });
         }
     }
-    all.sort_by_key(|it| -it.pods);
-    Ok(all)
+    waiting.stuck.sort_by_key(|it| -it.pods);
+    Ok(waiting)
 }
 
 /// The reasons why no node takes a pod, each with its number of nodes.

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes};
 use crate::explain::diagnosis::{Diagnosis, count, hint, suggest};
+use crate::explain::taints::{TaintedNode, since};
 use crate::explain::words::{among, joined, plural, quoted, so_many, verb};
-use crate::matching::{Constraint, Policy};
+use crate::matching::{Constraint, Lack, Policy, Shortage};
+use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
-use crate::spread::Reason;
+use crate::spread::{Active, Reason};
 
 /// Finds a constraint whose domains with the fewest pods cannot take the pod, so the minimum stays
 /// and the other domains fill up. A node inclusion policy may exclude such domains from counting.
@@ -23,7 +25,6 @@ pub fn unusable_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
 }
 
 fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
-    type Honor = fn(&mut Constraint);
     let held = format!(
         "{} of {} {} the minimum at {}, and the pod can go to none of the nodes there: {}",
         among(lowest),
@@ -35,59 +36,172 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
     let mut found = Diagnosis::from(hint(Kind::UnusableDomain, hard.active(), String::new()));
     found.hint.domain = lowest[0].to_owned();
     let before = case.feasible_count();
-    let is_there = |node: &&JudgedNode<'_>| {
-        let value = node.node.label_text(hard.key());
-        value.is_some_and(|value| lowest.contains(&value))
-    };
     let freed: Vec<&str> = case
         .freed_by_uncordoning()
-        .filter(is_there)
+        .filter(|node| is_there(hard, lowest, node))
         .map(|node| node.name)
         .collect();
+    let mut advice = Vec::new();
+    let mut remedies = Vec::new();
     if !freed.is_empty() {
         let after = plural(before + freed.len(), "node");
         let uncordon = format!("uncordon {}", among(&freed));
-        found.hint.message = format!("{held}. If you {uncordon}, the pod can go to {after}");
+        advice.push(format!("If you {uncordon}, the pod can go to {after}"));
+        remedies.push(format!("{uncordon}, which lets it onto {after}"));
         found.hint.admitted_node_count = count(before + freed.len());
-        found.remedy = Some(format!("{uncordon}, which lets it onto {after}"));
-        return found;
     }
+    if let Some(honored) = honored(case, hard) {
+        let (policy, after) = (honored.policy, honored.nodes);
+        advice.push(format!(
+            "With {policy}: Honor {} would be no {} and the pod could go to {}",
+            verb(lowest.len(), "it", "they"),
+            verb(lowest.len(), "domain", "domains"),
+            nodes_not(after, before),
+        ));
+        suggest(&mut found.hint, &honored.suggested, after);
+        remedies.push(format!(
+            "set {policy}: Honor on {}, which lets it onto {}",
+            hard.title(),
+            plural(after, "node")
+        ));
+    }
+    if let Some(lack) = LackingDomain::in_domains(case, hard, lowest).filter(|_| advice.is_empty())
+    {
+        advice.push(lack.said(case));
+        remedies.push(lack.remedy(case));
+        found.hint.shortage = Some(lack.to_wire());
+    }
+    if advice.is_empty() {
+        advice.push(
+            "No node inclusion policy changes that: make a node there usable, or take the label \
+             away"
+                .to_owned(),
+        );
+    }
+    found.hint.message = format!("{held}. {}", advice.join(". "));
+    found.remedy = (!remedies.is_empty()).then(|| remedies.join(", or "));
+    found
+}
+
+/// Returns whether a node is in one of these domains.
+fn is_there(hard: &Hard<'_>, values: &[&str], node: &JudgedNode<'_>) -> bool {
+    let value = node.node.label_text(hard.key());
+    value.is_some_and(|value| values.contains(&value))
+}
+
+/// A node inclusion policy that would admit more nodes if it were `Honor`.
+struct Honored {
+    policy: &'static str,
+    suggested: Active,
+    /// The number of nodes that would be feasible.
+    nodes: usize,
+}
+
+/// Finds the first policy that is not `Honor` and would admit more nodes if it were.
+fn honored(case: &Case<'_>, hard: &Hard<'_>) -> Option<Honored> {
+    type Honor = fn(&mut Constraint);
     let honor_taints = |c: &mut Constraint| c.node_taints_policy = Policy::Honor;
     let honor_affinity = |c: &mut Constraint| c.node_affinity_policy = Policy::Honor;
     let policies: [(&str, Honor); 2] = [
         ("nodeTaintsPolicy", honor_taints),
         ("nodeAffinityPolicy", honor_affinity),
     ];
-    for (policy, honor) in policies {
+    policies.into_iter().find_map(|(policy, honor)| {
         let revised = case.revised(hard.active(), |constraint, _| honor(constraint));
-        let suggested = &revised.all[hard.active().index];
+        let suggested = revised.all[hard.active().index].clone();
         if suggested.constraint == hard.active().constraint {
             // The policy is Honor already.
-            continue;
+            return None;
         }
-        let after = case.admitted_with(&revised).len();
-        if after <= before {
-            continue;
-        }
-        found.hint.message = format!(
-            "{held}. With {policy}: Honor {} would be no {} and the pod could go to {}",
-            verb(lowest.len(), "it", "they"),
-            verb(lowest.len(), "domain", "domains"),
-            nodes_not(after, before),
-        );
-        suggest(&mut found.hint, suggested, after);
-        found.remedy = Some(format!(
-            "set {policy}: Honor on {}, which lets it onto {}",
-            hard.title(),
-            plural(after, "node")
-        ));
-        return found;
+        let nodes = case.admitted_with(&revised).len();
+        (nodes > case.feasible_count()).then_some(Honored {
+            policy,
+            suggested,
+            nodes,
+        })
+    })
+}
+
+/// What the node lacks that is nearest to taking the pod, of all nodes in domains that hold the
+/// minimum.
+struct LackingDomain<'c> {
+    domain: &'c str,
+    node: &'c str,
+    shortages: Vec<Shortage>,
+    /// The number of waiting pods that find a node once the node has room.
+    placed: usize,
+}
+
+impl<'c> LackingDomain<'c> {
+    /// `None` if no node in these domains lacks only room.
+    fn in_domains(case: &'c Case<'_>, hard: &Hard<'_>, values: &[&str]) -> Option<Self> {
+        let there = case.shortages().filter(|(node, shortages)| {
+            is_there(hard, values, node) && !shortages.is_empty() && case.admits_beside_checks(node)
+        });
+        let nearest = there.min_by_key(|(_, shortages)| {
+            let missing: i128 = shortages.iter().map(|it| it.missing).sum();
+            (
+                shortages.iter().any(|it| it.is_final),
+                shortages.len(),
+                missing,
+            )
+        });
+        let (node, shortages) = nearest?;
+        Some(Self {
+            domain: node.node.label_text(hard.key())?,
+            node: node.name,
+            shortages,
+            placed: case.placed(case.constraints, Some(node.name)),
+        })
     }
-    found.hint.message = format!(
-        "{held}. No node inclusion policy changes that: make a node there usable, or take the \
-         label away"
-    );
-    found
+
+    fn missing(&self) -> String {
+        let each = self.shortages.iter().map(|it| match &it.of {
+            Lack::Pods => format!("room for {}", plural(it.missing, "pod")),
+            Lack::Resource(resource) => {
+                format!("{} of {}", it.of.quantity(it.missing), resource.as_str())
+            }
+        });
+        joined(&each.collect::<Vec<_>>())
+    }
+
+    /// The effect of a node with room there.
+    fn effect(&self, case: &Case<'_>) -> String {
+        match (self.placed, case.waiting) {
+            (_, 1) => "would take it".to_owned(),
+            (placed, all) if placed == all => format!("would let all {all} that wait be placed"),
+            (placed, all) => format!("would let {placed} of the {all} that wait be placed"),
+        }
+    }
+
+    fn said(&self, case: &Case<'_>) -> String {
+        let Self { domain, node, .. } = self;
+        let (missing, effect) = (self.missing(), self.effect(case));
+        let domain = quoted(domain);
+        format!(
+            "{domain} lacks {missing} on its best node, {node}; a node there with room {effect}"
+        )
+    }
+
+    fn remedy(&self, case: &Case<'_>) -> String {
+        let Self { domain, node, .. } = self;
+        let (missing, effect) = (self.missing(), self.effect(case));
+        let domain = quoted(domain);
+        format!(
+            "make room in {domain}, which lacks {missing} on its best node ({node}): a node there with \
+             room {effect}"
+        )
+    }
+
+    fn to_wire(&self) -> v1::Shortage {
+        let least = &self.shortages[0];
+        v1::Shortage {
+            resource: least.of.as_str().to_owned(),
+            requested: least.of.quantity(least.asked),
+            missing: least.of.quantity(least.missing),
+            ..v1::Shortage::default()
+        }
+    }
 }
 
 fn nodes_not(after: usize, before: usize) -> String {
@@ -97,47 +211,63 @@ fn nodes_not(after: usize, before: usize) -> String {
     }
 }
 
-/// The reasons why the nodes of some domains cannot be used: `1 is tainted, 2 are cordoned`.
+/// The reasons why the nodes of some domains cannot be used: `1 node is unreachable, 2 nodes are
+/// cordoned`.
 fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
-    let mut reasons: BTreeMap<Option<Reason>, usize> = BTreeMap::new();
-    let judged: BTreeMap<&str, Option<&Reason>> = case
-        .nodes
-        .iter()
-        .map(|node| (node.name, node.check.as_ref()))
-        .collect();
+    // For each reason, the number of nodes and the first time since when.
+    let mut reasons: BTreeMap<String, (usize, Option<i64>)> = BTreeMap::new();
+    let judged: BTreeMap<&str, &JudgedNode<'_>> =
+        case.nodes.iter().map(|node| (node.name, node)).collect();
     for (_, node) in all_nodes(&case.read_view) {
         let value = node.label_text(hard.key());
         if value.is_some_and(|value| values.contains(&value)) {
-            let reason = judged.get(node.name()).copied().flatten();
-            let reason = reason.map(Reason::check);
-            *reasons.entry(reason).or_default() += 1;
+            let judged = judged.get(node.name());
+            let check = judged.and_then(|judged| Some((judged, judged.check.as_ref()?.check())));
+            let tainted = match &check {
+                Some((judged, Reason::UntoleratedTaint)) => TaintedNode::of(case, judged),
+                _ => None,
+            };
+            let since = tainted.as_ref().and_then(|it| it.since);
+            let what = tainted.map(|it| it.what);
+            let what =
+                what.unwrap_or_else(|| unusable_for(check.map(|(_, check)| check)).to_owned());
+            let (nodes, first) = reasons.entry(what).or_default();
+            *nodes += 1;
+            *first = first.iter().copied().chain(since).min();
         }
     }
-    let said = reasons.into_iter().map(|(reason, nodes)| {
-        let why = match reason {
-            None => "not among the candidates",
-            Some(Reason::Unschedulable) => "cordoned",
-            Some(Reason::UntoleratedTaint) => "tainted",
-            Some(Reason::NodeAffinity) => "excluded by the pod's node affinity",
-            Some(Reason::NodeName) => "not the one that the pod names",
-            Some(Reason::HostPorts) => "without a free port for it",
-            Some(Reason::PodAffinity) => "not near a pod that it wants",
-            Some(Reason::PodAntiAffinity | Reason::ExistingAntiAffinity) => {
-                "kept from it by anti-affinity"
-            }
-            Some(Reason::TooManyPods | Reason::Insufficient(_)) => "without room for it",
-            Some(
-                Reason::DiskConflict
-                | Reason::ClaimInUse
-                | Reason::VolumeNodeAffinity
-                | Reason::VolumeBinding
-                | Reason::VolumeZone,
-            ) => "kept from it by its volumes",
-            Some(_) => "refused",
-        };
-        format!("{} {why}", so_many(nodes, "node", "is", "are"))
+    let said = reasons.into_iter().map(|(why, (nodes, first))| {
+        format!(
+            "{} {why}{}",
+            so_many(nodes, "node", "is", "are"),
+            since(first)
+        )
     });
     joined(&said.collect::<Vec<_>>())
+}
+
+/// The reason why a node cannot be used, after `is`.
+fn unusable_for(reason: Option<Reason>) -> &'static str {
+    match reason {
+        None => "not among the candidates",
+        Some(Reason::Unschedulable) => "cordoned",
+        Some(Reason::NodeAffinity) => "excluded by the pod's node affinity",
+        Some(Reason::NodeName) => "not the one that the pod names",
+        Some(Reason::HostPorts) => "without a free port for it",
+        Some(Reason::PodAffinity) => "not near a pod that it wants",
+        Some(Reason::PodAntiAffinity | Reason::ExistingAntiAffinity) => {
+            "kept from it by anti-affinity"
+        }
+        Some(Reason::TooManyPods | Reason::Insufficient(_)) => "without room for it",
+        Some(
+            Reason::DiskConflict
+            | Reason::ClaimInUse
+            | Reason::VolumeNodeAffinity
+            | Reason::VolumeBinding
+            | Reason::VolumeZone,
+        ) => "kept from it by its volumes",
+        Some(_) => "refused",
+    }
 }
 
 /// Finds a constraint with fewer domains than `minDomains`, so the minimum counts as 0.

@@ -2,6 +2,7 @@
 
 mod always;
 mod conflict;
+mod idle;
 mod minimum;
 mod nodes;
 mod nominated;
@@ -31,10 +32,13 @@ enum Finder {
 }
 
 /// All finders, the most useful first.
-const HINTS: [Finder; 16] = [
+const HINTS: [Finder; 19] = [
+    Finder::Whole(room::preemption),
     Finder::Hard(minimum::unusable_domain),
     Finder::Hard(minimum::min_domains),
+    Finder::Hard(idle::one_domain),
     Finder::Each(pods::mixed_revisions),
+    Finder::Each(pods::other_workloads),
     Finder::Whole(conflict::conflict),
     Finder::Whole(room::room),
     Finder::Whole(nominated::nominated),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::explain::case::{Case, JudgedNode, values};
+use crate::explain::case::{Case, JudgedNode, value_list};
 use crate::explain::diagnosis::{Diagnosis, general_hint};
 use crate::explain::words::{among, plural};
 use crate::matching::{PodTerm, Selector, selector_text};
@@ -77,7 +77,7 @@ fn met(term: &PodTerm, there: &BTreeSet<&str>, nodes: &[&JudgedNode<'_>]) -> Opt
             "its podAntiAffinity keeps it from {} in the same {key}, which are in {}: that refuses \
              {}",
             pods_of(term),
-            values(inside.iter().copied(), key),
+            value_list(inside.iter().copied(), key),
             plural(inside.len(), "node"),
         )
     })

@@ -7,28 +7,33 @@ use crate::explain::diagnosis::{Diagnosis, hint, suggest, title};
 use crate::explain::words::{among, joined, plural, verb};
 use crate::matching::{Constraint, Selector};
 use crate::proto::v1::hint::Kind;
-use crate::snapshot::CountedSet;
 use crate::spread::Active;
+use crate::spread::describe::WorkloadId;
 
 /// The label that distinguishes the revisions of a Deployment.
 const HASH: &str = "pod-template-hash";
 
-/// Finds a constraint that counts several revisions of this workload together. These are pods with
-/// the same labels except the hash.
+/// Finds a constraint that counts several revisions of this workload together.
 pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     // Default constraints cannot have matchLabelKeys.
     if active.from_defaults {
         return None;
     }
     let own = case.labels().get(HASH).map(String::as_str);
-    let revisions = revisions(case, active);
-    let names: BTreeSet<&str> = revisions.keys().copied().chain(own).collect();
+    let counted = counted_workloads(case, active);
+    let own_id = own_workload(case, &counted)?;
+    let revisions = &counted[&own_id];
+    let revisions: Vec<(&str, usize)> = revisions
+        .iter()
+        .filter_map(|(hash, pods)| Some((hash.as_deref()?, *pods)))
+        .collect();
+    let names: BTreeSet<&str> = revisions.iter().map(|(hash, _)| *hash).chain(own).collect();
     if names.len() < 2 || revisions.is_empty() {
         return None;
     }
     let listed = revisions
         .iter()
-        .map(|(hash, pods)| format!("{} of {hash}", plural(i64::from(*pods), "pod")));
+        .map(|(hash, pods)| format!("{} of {hash}", plural(*pods, "pod")));
     let message = format!(
         "{} counts several revisions of the workload together: {}. matchLabelKeys: [{HASH}] \
          would spread each by itself",
@@ -42,25 +47,79 @@ pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     Some(found)
 }
 
-/// Returns, for each revision of the pod's workload, the number of pods that a constraint counts.
-/// The pods of a workload have the same labels except the hash.
-fn revisions<'a>(case: &Case<'a>, active: &Active) -> BTreeMap<&'a str, u32> {
-    let without_hash = case.labels().iter().filter(|(key, _)| *key != HASH);
-    let expected: Vec<(&str, &str)> = without_hash.map(|(k, v)| (&**k, &**v)).collect();
-    let is_of_workload = |set: &CountedSet<'_>| {
-        let rest = set.labels().filter(|(key, _)| *key != HASH);
-        rest.eq(expected.iter().copied())
-    };
-    let mut revisions: BTreeMap<&str, u32> = BTreeMap::new();
-    let sets = case.read_view.matching_sets(active.counted());
-    for set in sets.filter(is_of_workload) {
-        let hash = set.labels().find(|(key, _)| *key == HASH);
-        let pods: u32 = set.counts().map(|(_, pods)| pods).sum();
-        if let Some((_, hash)) = hash.filter(|_| pods > 0) {
-            *revisions.entry(hash).or_default() += pods;
-        }
+/// Finds a constraint that counts pods of other workloads together with those of the pod's own.
+pub fn other_workloads(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
+    let counted = counted_workloads(case, active);
+    let own = own_workload(case, &counted);
+    // A pod that no controller owns, and that is like no other, may be of any of them.
+    own.as_ref().or(case.owner().map(|_| &NO_WORKLOAD))?;
+    let others = counted.iter().filter(|(id, _)| Some(*id) != own.as_ref());
+    let mut others: Vec<(usize, String)> = others
+        .map(|(id, revisions)| (revisions.values().sum(), id.to_string()))
+        .filter(|(pods, _)| *pods > 0)
+        .collect();
+    if others.is_empty() {
+        return None;
     }
-    revisions
+    others.sort_by(|one, other| (other.0, &one.1).cmp(&(one.0, &other.1)));
+    let listed = others
+        .iter()
+        .map(|(pods, name)| format!("{} of {name}", plural(*pods, "pod")));
+    let message = format!(
+        "{} counts pods of other workloads too: {}",
+        title(active),
+        among(&listed.collect::<Vec<_>>()),
+    );
+    Some(hint(Kind::OtherWorkloads, active, message).into())
+}
+
+/// The id of no workload.
+static NO_WORKLOAD: WorkloadId = WorkloadId {
+    kind: String::new(),
+    name: String::new(),
+    labels: BTreeMap::new(),
+};
+
+/// The number of pods that a constraint counts of each workload, by revision.
+fn counted_workloads(
+    case: &Case<'_>,
+    active: &Active,
+) -> BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>> {
+    let mut counted: BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>> = BTreeMap::new();
+    let Some(pods) = &case.pods else {
+        return counted;
+    };
+    let groups = pods.groups().iter();
+    let groups = groups.filter(|group| pods.selects(active.counted(), group));
+    let owners = case.read_view.owners();
+    for group in groups.take_while(|_| case.affords(1 + owners.len())) {
+        let pod = pods.pod(group);
+        let metadata = pod.metadata.as_ref();
+        let adopter = metadata.and_then(|metadata| owners.adopter(&metadata.labels));
+        let mut id = WorkloadId::of(&pod, adopter);
+        // The revisions of pods without a controller differ in this label alone.
+        id.labels.remove(HASH);
+        let hash = pod.metadata.and_then(|mut it| it.labels.remove(HASH));
+        *counted.entry(id).or_default().entry(hash).or_default() += group.nodes.len();
+    }
+    counted
+}
+
+/// The workload of the pod among those that are counted: that of its controller. Without one, the only
+/// one whose pods have the same labels except the revision.
+fn own_workload(
+    case: &Case<'_>,
+    counted: &BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>>,
+) -> Option<WorkloadId> {
+    let own = case.owner();
+    let is_own = |id: &&WorkloadId| match own {
+        Some(own) => (&*id.kind, &*id.name) == own,
+        None => {
+            let without_hash = case.labels().iter().filter(|(key, _)| *key != HASH);
+            id.kind.is_empty() && id.labels.iter().eq(without_hash)
+        }
+    };
+    counted.keys().find(is_own).cloned()
 }
 
 /// Adds the effect of counting only the pod's own revision.

@@ -80,11 +80,8 @@ impl<'a> Lacking<'a> {
             ..general_hint(Kind::Room, message)
         };
         let helps = feasible == 0 && self.nearest.is_alone;
-        let remedy = helps.then(|| remedy(&self.nearest, self.near.len()));
-        Diagnosis {
-            hint,
-            remedy: remedy.flatten(),
-        }
+        let remedy = helps.then(|| remedy(&self.nearest));
+        Diagnosis { hint, remedy }
     }
 }
 
@@ -173,22 +170,49 @@ fn smaller_request(least: &Shortage) -> Option<String> {
 }
 
 /// Returns the remedy for a node that lacks nothing else.
-fn remedy(node: &LackingNode<'_>, nodes: usize) -> Option<String> {
+fn remedy(node: &LackingNode<'_>) -> String {
     let (name, least) = (node.name, &node.shortage);
     let missing = least.of.quantity(least.missing);
-    match (&least.of, smaller_request(least)) {
-        (Lack::Pods, _) => {
-            let pods = plural(least.missing, "pod");
-            Some(format!("move {pods} off {name}"))
+    match &least.of {
+        Lack::Pods => format!("make room for {} on {name}", plural(least.missing, "pod")),
+        Lack::Resource(resource) if least.is_final => {
+            let asked = least.of.quantity(least.asked);
+            format!("add a node with {asked} of {} for it", resource.as_str())
         }
-        (Lack::Resource(resource), Some(request)) => Some(format!(
-            "request {request} of {}, which lets it onto {}",
-            resource.as_str(),
-            plural(nodes, "node")
-        )),
-        (Lack::Resource(_), None) if least.is_final => None,
-        (Lack::Resource(resource), None) => {
-            Some(format!("free {missing} of {} on {name}", resource.as_str()))
+        Lack::Resource(resource) => {
+            format!(
+                "free {missing} of {} on {name}, or add a node",
+                resource.as_str()
+            )
         }
     }
+}
+
+/// Finds nodes where pods of a lower priority hold the room. kube-scheduler evicts such pods.
+pub fn preemption(case: &Case<'_>) -> Vec<Diagnosis> {
+    if !case.is_stuck() {
+        return Vec::new();
+    }
+    let names: Vec<&str> = case.freed_by_preemption().map(|node| node.name).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let on = among(&names);
+    let hint = v1::Hint {
+        admitted_node_count: count(names.len()),
+        ..general_hint(
+            Kind::Preemption,
+            format!(
+                "pods of a lower priority hold the room on {on}: kube-scheduler would evict some of them \
+                 (preemption), and the pod would go there"
+            ),
+        )
+    };
+    let remedy = format!(
+        "kube-scheduler would make room by preemption, which evicts pods of a lower priority on {on}"
+    );
+    vec![Diagnosis {
+        hint,
+        remedy: Some(remedy),
+    }]
 }

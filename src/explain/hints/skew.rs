@@ -5,12 +5,12 @@ use std::collections::HashSet;
 
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes, values};
 use crate::explain::diagnosis::{Diagnosis, hint, suggest};
-use crate::explain::words::{among, plural, quoted};
-use crate::matching::Constraint;
+use crate::explain::words::{among, joined, plural, quoted};
+use crate::matching::{Action, Constraint, Path};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
-use crate::snapshot::NodeRef;
-use crate::spread::SkewRule;
+use crate::snapshot::{Limits, NodeRef, Slot};
+use crate::spread::{Question, SkewRule};
 
 /// Finds the smallest `maxSkew` that would admit a node.
 pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
@@ -31,14 +31,61 @@ pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     );
     let mut hint = hint(Kind::MaxSkew, hard.active(), message);
     suggest(&mut hint, &revised.all[hard.active().index], after.len());
-    let remedy = format!(
+    let mut remedy = format!(
         "set maxSkew to {max_skew} on {}, which lets it onto {nodes}",
         hard.title()
     );
+    if case.waiting > 1 {
+        let all = for_all(case, hard, max_skew);
+        hint.message.push_str(&format!(
+            ". Of the {} pods that wait, {}",
+            case.waiting,
+            joined(&all)
+        ));
+        remedy = format!(
+            "of the {} that wait, {} on {}",
+            case.waiting,
+            joined(&all),
+            hard.title()
+        );
+    }
     Some(Diagnosis {
         hint,
         remedy: (!after.is_empty()).then_some(remedy),
     })
+}
+
+/// Says how many of the waiting pods find a node with `ScheduleAnyway`, with this maxSkew, and with
+/// the smallest one that brings as much.
+fn for_all(case: &Case<'_>, hard: &Hard<'_>, max_skew: i32) -> Vec<String> {
+    let placed = |revise: &dyn Fn(&mut Constraint)| {
+        let revised = case.revised(hard.active(), |constraint, _| revise(constraint));
+        case.placed(&revised, None)
+    };
+    let anyway = placed(&|constraint| {
+        constraint.action = Action::ScheduleAnyway;
+        constraint.min_domains = None;
+    });
+    let with = |max_skew: i32| placed(&|constraint| constraint.max_skew = max_skew);
+    let next = with(max_skew);
+    let mut said = vec![
+        format!("ScheduleAnyway places {anyway}"),
+        format!("maxSkew {max_skew} {next}"),
+    ];
+    // With `high` all are placed that can be.
+    let waiting = i32::try_from(case.waiting).unwrap_or(i32::MAX);
+    let (mut low, mut high) = (max_skew, max_skew.saturating_add(waiting));
+    if next < anyway && with(high) >= anyway {
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match with(middle) >= anyway {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        said.push(format!("maxSkew {high} {anyway}"));
+    }
+    said
 }
 
 /// Finds how many pods would have to leave a domain, and which domain. The other constraints have
@@ -52,6 +99,9 @@ pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let found = found.filter(fits);
     let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
     let leaving = hard.count(value) - hard.rule.limit();
+    if movable_out_of(case, hard, value) < leaving {
+        return None;
+    }
     let pods = plural(leaving, "matching pod");
     let value_text = quoted(value);
     let message = format!(
@@ -71,6 +121,43 @@ pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
         hint,
         remedy: Some(format!("move {pods} out of {value_text}")),
     })
+}
+
+/// Returns how many matching pods in a domain could run outside of it: they are tied neither to their
+/// node, nor to storage, nor to the domain.
+fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> i64 {
+    let Some(pods) = &case.pods else { return 0 };
+    let counted = hard.active().counted();
+    let is_there = |slot: &Slot| {
+        let node = case.read_view.nodes.get(*slot);
+        node.and_then(|node| node.label_text(hard.key())) == Some(value)
+    };
+    let groups = pods
+        .groups()
+        .iter()
+        .filter(|group| pods.selects(counted, group));
+    let groups = groups.filter(|group| !pods.is_pinned(group) && !pods.use_storage(group));
+    let movable = groups.map(|group| {
+        let there = group.nodes.iter().filter(|slot| is_there(slot)).count();
+        let path = Path::root("pod");
+        let question = Question::compile(Some(&pods.pod(group)), &Limits::none(), path);
+        let Some(question) = question
+            .ok()
+            .filter(|_| there > 0 && case.affords(case.nodes.len()))
+        else {
+            return 0;
+        };
+        let (affinity, tolerations) = (&question.subject.affinity, &question.subject.tolerations);
+        let takes = |(_, node): (Slot, NodeRef<'_>)| {
+            node.label_text(hard.key()).is_some_and(|it| it != value)
+                && !node.unschedulable()
+                && tolerations.tolerate_all(node.taints())
+                && affinity.matches::<str>(&node)
+        };
+        let has_place = all_nodes(&case.read_view).any(takes);
+        if has_place { there } else { 0 }
+    });
+    i64::try_from(movable.sum::<usize>()).unwrap_or(i64::MAX)
 }
 
 /// Finds how many pods would have to arrive in which domains to raise the minimum. `None` if such a

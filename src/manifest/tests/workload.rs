@@ -31,8 +31,12 @@ fn a_pod_template_becomes_a_pod() {
     let template = "template: {metadata: {name: ignored, labels: {app: web}}, spec: {nodeSelector: {disk: ssd}}}";
     let owner = |version: &str, kind: &str| json!([{"apiVersion": version, "kind": kind, "name": "web", "controller": true}]);
     let cases = [
-        ("apps/v1", "Deployment", None),
-        ("apps/v1", "DaemonSet", None),
+        (
+            "apps/v1",
+            "Deployment",
+            Some(owner("apps/v1", "Deployment")),
+        ),
+        ("apps/v1", "DaemonSet", Some(owner("apps/v1", "DaemonSet"))),
         ("batch/v1", "Job", None),
         ("batch/v1", "CronJob", None),
         (
@@ -98,7 +102,10 @@ fn a_workload_is_chosen_by_name() {
         ),
         (
             Some("c"),
-            Err(format!("a.yaml: no c in it; there is {all}")),
+            Err(
+                "a.yaml: no c in it; the nearest are Pod/x/a, Pod/default/a, Deployment/default/b"
+                    .to_owned(),
+            ),
         ),
         (
             Some("a"),

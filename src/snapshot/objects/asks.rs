@@ -26,8 +26,6 @@ pub struct Asks {
     pub(super) request_bytes: usize,
     /// True if the requirements may depend on the name of the pod, or on the node that it names.
     pub(super) is_own: bool,
-    /// The priority of the pod.
-    pub(super) priority: i32,
     /// The form that a journal writes.
     fields: OnceLock<AskedFields>,
 }
@@ -43,6 +41,8 @@ pub struct ReadAsks {
     pub scored: Option<Arc<[PodTerm]>>,
     /// The storage that the pod uses, if decisions depend on it.
     pub storage: Option<Arc<UsedStorage>>,
+    /// The priority of the pod.
+    pub priority: i32,
 }
 
 on_heap!(ReadAsks: requests, keeps_away, scored, storage);
@@ -94,8 +94,8 @@ impl Asks {
                 keeps_away,
                 scored: PodTerm::scored(pod),
                 storage,
+                priority: pod.spec.as_ref().map_or(0, priority_of),
             },
-            priority: pod.spec.as_ref().map_or(0, priority_of),
             fields: OnceLock::new(),
         })
     }
@@ -237,10 +237,11 @@ fn encode(pod: &v1::Pod, requests: Option<&Requests>, volumes: &[v1::Volume], ou
     write_all(volumes, out);
 }
 
-/// A spec with only the priority of another.
+/// A spec with only the priority of another, and what that priority is for.
 fn priority_alone(spec: &v1::PodSpec) -> v1::PodSpec {
     v1::PodSpec {
         priority: spec.priority,
+        preemption_policy: spec.preemption_policy.clone(),
         ..v1::PodSpec::default()
     }
 }
@@ -273,7 +274,8 @@ fn decode(
     spec.tolerations = read_all(&mut from)?;
     spec.topology_spread_constraints = read_all(&mut from)?;
     spec.containers = read_all(&mut from)?;
-    spec.priority = v1::PodSpec::decode_length_delimited(&mut from)?.priority;
+    let alone = v1::PodSpec::decode_length_delimited(&mut from)?;
+    (spec.priority, spec.preemption_policy) = (alone.priority, alone.preemption_policy);
     spec.volumes = read_all(&mut from)?;
     for volume in &mut spec.volumes {
         let source = volume.volume_source.as_mut();

@@ -119,6 +119,9 @@ impl<'a> NodeRef<'a> {
             key: taint.key.to_string(),
             value: taint.value.to_string(),
             effect: taint.effect.as_str().to_owned(),
+            time_added: taint
+                .time_added
+                .map(|seconds| pbjson_types::Timestamp { seconds, nanos: 0 }),
         };
         v1::Node {
             metadata: Some(v1::ObjectMeta {

@@ -64,7 +64,7 @@ impl NominatedPod {
             namespace: change.id.namespace.into(),
             name: change.id.name.into(),
             uid: compiled.life.uid().into(),
-            priority: asks.map_or(0, |asks| asks.priority),
+            priority: asks.map_or(0, |asks| asks.read.priority),
             labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
             requests: read.requests,
             keeps_away: read.keeps_away,

@@ -31,13 +31,29 @@ struct NodePods {
     requested: Requested,
     /// The number of pods that name the node, whether or not they take room on it.
     pods: u32,
+    /// The requests of the pods whose priority is not 0.
+    of_priorities: Vec<RequestedOfPriority>,
+}
+
+/// The requests of the pods of one priority.
+#[derive(Debug, Clone)]
+struct RequestedOfPriority {
+    priority: i32,
+    requested: Requested,
+}
+
+/// The room that a pod takes.
+#[derive(Debug)]
+struct TakenRoom {
+    requests: Option<Arc<Requests>>,
+    priority: i32,
 }
 
 /// Pods that come to nodes and leave them.
 #[derive(Debug, Default)]
 pub struct Shifts {
     /// The requests of pods that begin or cease to take room on a node, in order.
-    room: Vec<Shift<Option<Arc<Requests>>>>,
+    room: Vec<Shift<TakenRoom>>,
     /// The terms by which these pods keep others away.
     keeps_away: Vec<Shift<OwnedTerms>>,
     /// The terms by which kube-scheduler scores nodes for other pods.
@@ -66,7 +82,10 @@ impl Shifts {
         asks: Option<&ReadAsks>,
         comes: bool,
     ) {
-        let of = asks.and_then(|asks| asks.requests.clone());
+        let of = TakenRoom {
+            requests: asks.and_then(|asks| asks.requests.clone()),
+            priority: asks.map_or(0, |asks| asks.priority),
+        };
         self.room.push(Shift { slot, of, comes });
         let Some(asks) = asks else { return };
         let terms = |terms: &Arc<[PodTerm]>| {
@@ -111,7 +130,63 @@ impl Shifts {
     }
 }
 
+impl NodePods {
+    /// Adds the room of a pod that comes, or takes away that of one that leaves.
+    fn shift(&mut self, of: &TakenRoom, comes: bool) {
+        let shift = |sum: &mut Requested| match comes {
+            true => sum.add(of.requests.as_deref()),
+            false => sum.remove(of.requests.as_deref()),
+        };
+        shift(&mut self.requested);
+        if of.priority == 0 {
+            return;
+        }
+        let all = &mut self.of_priorities;
+        let place = all.iter().position(|it| it.priority == of.priority);
+        let place = place.unwrap_or_else(|| {
+            all.push(RequestedOfPriority {
+                priority: of.priority,
+                requested: Requested::default(),
+            });
+            all.len() - 1
+        });
+        shift(&mut all[place].requested);
+        if all[place].requested.pods() == 0 {
+            all.swap_remove(place);
+        }
+    }
+
+    /// The requests of the pods whose priority is not lower than this.
+    fn requested_from(&self, priority: i32) -> Requested {
+        let all = self.of_priorities.iter();
+        if priority > 0 {
+            let mut sum = Requested::default();
+            let kept = all.filter(|it| it.priority >= priority);
+            kept.for_each(|it| sum.merge(&it.requested, 1));
+            return sum;
+        }
+        let mut sum = self.requested.clone();
+        let lower = all.filter(|it| it.priority < priority);
+        lower.for_each(|it| sum.merge(&it.requested, -1));
+        sum
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let of_priorities = self.of_priorities.iter();
+        let of_priorities = of_priorities
+            .map(|it| size_of::<RequestedOfPriority>() + it.requested.heap_bytes())
+            .sum::<usize>();
+        self.requested.heap_bytes() + of_priorities
+    }
+}
+
 impl RequestedTable {
+    /// Returns the sum of the requests of the pods on a node whose priority is not lower than this.
+    pub fn from_priority(&self, slot: Slot, priority: i32) -> Requested {
+        let pods = self.pods_of(slot);
+        pods.map_or_else(Requested::default, |pods| pods.requested_from(priority))
+    }
+
     /// Returns the sum of the requests of pods on a node.
     pub fn get(&self, slot: Slot) -> Option<&Requested> {
         self.pods_of(slot).map(|pods| &pods.requested)
@@ -160,15 +235,12 @@ impl RequestedTable {
             Arc::make_mut(&mut self.storage).shift(*slot, of, *comes);
         }
         for shift in &shifts.room {
-            let node = &mut self.node(shift.slot).requested;
-            let requests = shift.of.as_deref();
-            // A pod that requests nothing changes nothing on the heap.
-            let measure = |node: &Requested| requests.map_or(0, |_| node.heap_bytes());
+            let node = self.node(shift.slot);
+            // A pod of no priority that requests nothing changes nothing on the heap.
+            let changes = shift.of.requests.is_some() || shift.of.priority != 0;
+            let measure = |node: &NodePods| if changes { node.heap_bytes() } else { 0 };
             let before = measure(node);
-            match shift.comes {
-                true => node.add(requests),
-                false => node.remove(requests),
-            }
+            node.shift(&shift.of, shift.comes);
             let after = measure(node);
             self.heap_bytes = self.heap_bytes - before + after;
         }

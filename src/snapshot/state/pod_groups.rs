@@ -158,6 +158,13 @@ impl<'a> PodGroups<'a> {
         sets.matches(group.labels, selector)
     }
 
+    /// Returns whether the pods of a group use storage that decisions depend on.
+    pub fn use_storage(&self, group: &PodGroup) -> bool {
+        let templates = &self.read_view.namespace.templates;
+        let asks = templates.read(group.template);
+        asks.is_some_and(|asks| asks.storage.is_some())
+    }
+
     /// Returns whether the pods of a group may run only where they are.
     pub fn is_pinned(&self, group: &PodGroup) -> bool {
         let templates = &self.read_view.namespace.templates;

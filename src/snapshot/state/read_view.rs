@@ -180,6 +180,12 @@ impl<'a> ReadView<'a> {
         known.unwrap_or_else(|| Requested::nothing())
     }
 
+    /// Returns the requests of the pods on a node whose priority is not lower than this.
+    pub fn requested_from(&self, slot: Slot, priority: i32) -> Requested {
+        let table = self.requested;
+        table.map_or_else(Requested::default, |it| it.from_priority(slot, priority))
+    }
+
     /// The pods that are nominated to existing nodes, of all namespaces.
     pub fn nominated(&self) -> impl Iterator<Item = (Slot, &'a NominatedPod)> {
         let (nominations, nodes) = (&self.shared.nominations, self.nodes);

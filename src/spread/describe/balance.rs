@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use super::workload::WorkloadId;
+use crate::matching::Constraint;
 use crate::snapshot::{DomainCount, DomainCounts};
 use crate::spread::{Active, GlobalMinimum};
 
@@ -76,6 +77,14 @@ impl Balance {
     pub fn excess(&self) -> i64 {
         let max_skew = self.constraint.as_ref().map(|c| c.constraint.max_skew);
         max_skew.map_or(0, |max| (self.skew - i64::from(max)).max(0))
+    }
+
+    /// Returns whether the balance belongs to a hard constraint that refuses no node, because it counts
+    /// one domain only.
+    pub fn is_idle(&self) -> bool {
+        let constraint = self.constraint.as_ref().map(|active| &active.constraint);
+        let wants_more = |it: &Constraint| it.min_domains.unwrap_or(1) > 1;
+        self.domain_count == 1 && constraint.is_some_and(|it| it.is_hard() && !wants_more(it))
     }
 
     /// Returns whether the balance belongs to a hard constraint.

@@ -309,8 +309,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         Some(self.pods_of(&workload, &members, None))
     }
 
-    /// The pods and the constraints in force of every workload, ascending. A workload without
-    /// constraints gets the domains of the topology key `key`, if one is given.
+    /// The pods and the constraints in force of every workload, ascending. If the topology key `key`
+    /// is given, a workload without constraints of its own gets the domains of this key.
     pub fn all_wanted<'s>(
         &'s self,
         key: Option<&'s Arc<str>>,
@@ -330,6 +330,10 @@ impl<'c, 'a> Survey<'c, 'a> {
         key: Option<&Arc<str>>,
     ) -> WorkloadPods<'s> {
         let (mut wanted, fault) = self.wanted_by(workload, members);
+        if key.is_some() {
+            // The key takes the place of default constraints.
+            wanted.retain(|wanted| !wanted.active.from_defaults);
+        }
         wanted.sort_by_key(|wanted| wanted.active.index);
         let is_free = wanted.is_empty() && fault.is_none() && !workload.is_static();
         let by_key = key.filter(|_| is_free);

@@ -77,6 +77,15 @@ impl WorkloadId {
     }
 }
 
+impl std::fmt::Display for WorkloadId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.kind.is_empty() {
+            return write!(f, "{}/{}", self.kind, self.name);
+        }
+        f.write_str("no controller")
+    }
+}
+
 /// The kind and name of a pod's direct controller: the one that it names, else the one that would
 /// adopt it. Of a deployment's pods this is a replica set.
 fn direct_controller<'m>(

@@ -64,10 +64,21 @@ impl Placer {
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
     ) -> Self {
+        let in_force = question.constraints_on(read_view);
+        Self::under(question, &in_force, checks, options, read_view)
+    }
+
+    /// Gathers the data for placing by other constraints than those of the question.
+    pub fn under(
+        question: &Question,
+        in_force: &Constraints,
+        checks: NodeChecks,
+        options: &PlaceOptions,
+        read_view: &ReadView<'_>,
+    ) -> Self {
         let mut refused = BTreeMap::new();
         let filter = Filter::of(question, &NO_CONSTRAINTS, checks, read_view);
         let slots = passing(&filter, options, read_view, &mut refused);
-        let in_force = question.constraints_on(read_view);
         let track =
             |active: &Active| TrackedConstraint::of(active, &slots, &filter.nominated, read_view);
         let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
@@ -88,7 +99,7 @@ impl Placer {
             Candidate::of(*slot, lacks_key, by_disks, &filter, options, read_view)
         };
         let nodes: Vec<Candidate> = (0_u32..).zip(&slots).map(candidate).collect();
-        let counted = counted_on(&slots, &in_force, read_view);
+        let counted = counted_on(&slots, in_force, read_view);
         let waiting = (0_u32..).zip(&nodes).zip(counted);
         let waiting = waiting.map(|((index, node), counted)| {
             let refusal = pod_terms.as_ref().and_then(|terms| terms.refusal(index));
@@ -200,6 +211,7 @@ impl Candidate {
         let capacity = options.capacities.get(name).copied();
         let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
         let fitting = filter.fitting(slot, options.replicas);
+        let fitting = fitting.filter(|_| options.emptied.as_deref() != Some(name));
         let by_disks = by_disks.map(|(pods, reason)| (pods, vec![reason]));
         let limits = capacity.into_iter().chain(fitting).chain(by_disks);
         let (room, full) = match limits.min_by_key(|(pods, _)| *pods) {
@@ -367,11 +379,14 @@ fn passing(
     let mut slots: Vec<Slot> = order
         .filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot)))
         .collect();
+    let emptied = options.emptied.as_deref();
+    let is_emptied = |slot: Slot| emptied == Some(read_view.nodes.name(slot));
     // Each node is judged here, and later the number of pods that fit on it is computed.
     let units = UNITS_PER_NODE + 2 * filter.units_per_node();
     slots.retain(|slot| match filter.judge_besides_pods(*slot) {
         _ if !read_view.affords(units) => false,
         Ok(()) => true,
+        Err(refusal) if refusal.is_of_room() && is_emptied(*slot) => true,
         Err(refusal) => {
             for reason in refusal.reasons() {
                 *refused.entry(reason.clone()).or_default() += 1;

@@ -1,0 +1,108 @@
+//! The hint about a hard constraint that refuses no node, whatever is counted.
+
+use std::collections::BTreeSet;
+
+use crate::explain::case::{Case, Hard, all_nodes};
+use crate::explain::diagnosis::{Diagnosis, hint};
+use crate::explain::insight::left_out_by;
+use crate::explain::words::{plural, quoted};
+use crate::matching::{Constraint, Policy};
+use crate::proto::v1::hint::Kind;
+use crate::proto::v1::left_out::Cause;
+
+/// The keys that are suggested in place of one with a single value, the best first.
+const BETTER_KEYS: [&str; 2] = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"];
+
+/// Finds a constraint that counts one domain only, so that the skew is never more than 1, or of which
+/// each pod of a DaemonSet counts its own node.
+pub fn one_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+    let constraint = &hard.active().constraint;
+    if hard.active().counts_own_node {
+        return Some(of_daemon_set(case, hard));
+    }
+    let [only] = &*hard.report.domains else {
+        return None;
+    };
+    if constraint.min_domains.unwrap_or(1) > 1 {
+        return None;
+    }
+    let domain = format!("{}={}", hard.key(), quoted(only.tally.value));
+    let values = all_nodes(&case.read_view).filter_map(|(_, node)| node.label_text(hard.key()));
+    let values: BTreeSet<&str> = values.collect();
+    let said = match values.len() {
+        1 => with_one_value(case, hard, &domain),
+        _ => with_others_left_out(case, hard, &domain, values.len() - 1),
+    };
+    Some(said)
+}
+
+/// The hint about the pods of a DaemonSet.
+fn of_daemon_set(case: &Case<'_>, hard: &Hard<'_>) -> Diagnosis {
+    let ignore = |c: &mut Constraint, _: &mut _| c.node_affinity_policy = Policy::Ignore;
+    let revised = case.revised(hard.active(), ignore);
+    let after = case.admitted_with(&revised).len();
+    let message = format!(
+        "{} counts for each pod of the DaemonSet only the node that the pod is tied to \
+         (nodeAffinityPolicy: Honor), so it refuses no node and does nothing. With nodeAffinityPolicy: \
+         Ignore it would count all nodes, and {} would take a pod",
+        hard.title(),
+        plural(after, "node"),
+    );
+    hint(Kind::OneDomain, hard.active(), message).into()
+}
+
+/// The hint about a key that has one value on all nodes.
+fn with_one_value(case: &Case<'_>, hard: &Hard<'_>, domain: &str) -> Diagnosis {
+    let better = BETTER_KEYS.iter().find(|key| {
+        let values = all_nodes(&case.read_view).filter_map(|(_, node)| node.label_text(key));
+        values.collect::<BTreeSet<_>>().len() > 1
+    });
+    let mut message = format!(
+        "{} has one domain only, {domain}: no node has another value, so there is nothing to spread over, \
+         and it refuses no node that has the key",
+        hard.title(),
+    );
+    if let Some(key) = better {
+        let other = |c: &mut Constraint, _: &mut _| c.topology_key = (*key).into();
+        let revised = case.revised(hard.active(), other);
+        let after = case.admitted_with(&revised).len();
+        message.push_str(&format!(
+            ". Over {key} it would spread the pods; this one could go to {}",
+            plural(after, "node")
+        ));
+    }
+    hint(Kind::OneDomain, hard.active(), message).into()
+}
+
+/// The hint about a constraint that counts in one of several values, because the nodes with the others
+/// are left out.
+fn with_others_left_out(
+    case: &Case<'_>,
+    hard: &Hard<'_>,
+    domain: &str,
+    others: usize,
+) -> Diagnosis {
+    let nodes = all_nodes(&case.read_view).map(|(_, node)| node);
+    let mut causes = nodes.filter_map(|node| left_out_by(hard.active(), node));
+    let by_affinity = causes.any(|cause| cause == Cause::NodeAffinity);
+    let (why, policy) = match by_affinity {
+        true => ("the pod's node affinity", "nodeAffinityPolicy"),
+        false => ("their taints", "nodeTaintsPolicy"),
+    };
+    let ignore = |c: &mut Constraint, _: &mut _| match by_affinity {
+        true => c.node_affinity_policy = Policy::Ignore,
+        false => c.node_taints_policy = Policy::Ignore,
+    };
+    let revised = case.revised(hard.active(), ignore);
+    let after = case.admitted_with(&revised).len();
+    let message = format!(
+        "{} counts one domain only, {domain}: the nodes of {} are left out by {why} ({policy}: Honor), \
+         so it refuses no node. minDomains: 2 would have it refuse more than maxSkew {} there; {policy}: \
+         Ignore would count the others too, and the pod could then go to {}",
+        hard.title(),
+        plural(others, "other domain"),
+        hard.active().constraint.max_skew,
+        plural(after, "node"),
+    );
+    hint(Kind::OneDomain, hard.active(), message).into()
+}
