@@ -1,6 +1,8 @@
 //! Reads requests about one pod. The pod itself is read only if no question about the same pod is
 //! kept.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 
 use crate::decision_log::LoggedRequest;
@@ -42,6 +44,9 @@ pub struct DecisionFields {
     /// The epoch of that revision.
     #[prost(string, tag = "11")]
     pub epoch: String,
+    /// The resource versions to wait for, by kind.
+    #[prost(btree_map = "string, uint64", tag = "12")]
+    pub min_resource_versions: BTreeMap<String, u64>,
 }
 
 /// A request about one pod.
@@ -71,6 +76,7 @@ macro_rules! about_one_pod {
                     max_domains: self.max_domains,
                     top,
                     epoch: self.epoch,
+                    min_resource_versions: self.min_resource_versions,
                 };
                 (self.pod, fields)
             }
@@ -162,6 +168,7 @@ mod tests {
             "max_domains",
             "top",
             "epoch",
+            "min_resource_versions",
         ];
         let known: Vec<(i32, String)> = (1..).zip(known.map(str::to_owned)).collect();
         assert_eq!(fields("ScoreRequest"), known);
