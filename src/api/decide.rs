@@ -64,7 +64,8 @@ impl ValidDecision {
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults)
+            .and_read(wire.min_resource_versions, &mut faults);
         request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
         request::check_not_negative(wire.waiting.into(), Path::root("waiting"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);

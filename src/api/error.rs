@@ -11,7 +11,7 @@ use crate::access::Role;
 use crate::account;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::{Path, Violations};
-use crate::snapshot::{self, Delay, JournalError};
+use crate::snapshot::{self, Delay, FeedBehind, JournalError};
 use crate::spread::describe::UnknownKey;
 
 /// Domain of every `ErrorInfo`.
@@ -53,6 +53,14 @@ pub enum Error {
         wanted: i64,
         /// The revision of the snapshot.
         actual: i64,
+    },
+    /// The feed of the snapshot has not read its cluster as far as the request asks.
+    #[error("the feed of snapshot {snapshot:?} {behind}")]
+    FeedBehind {
+        /// Name of the snapshot.
+        snapshot: String,
+        /// The kind that it has not read so far.
+        behind: FeedBehind,
     },
     /// A workload has no pods.
     #[error("{kind} {name} of namespace {namespace} has no pods")]
@@ -176,6 +184,7 @@ impl Error {
                 snapshot::Error::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
             Self::MinRevision { .. } => (Code::DeadlineExceeded, MIN_REVISION_NOT_REACHED),
+            Self::FeedBehind { .. } => (Code::FailedPrecondition, "FEED_BEHIND"),
             Self::NoWorkload { .. } => (Code::NotFound, WORKLOAD_NOT_FOUND),
             Self::NoTopologyKey(_) => (Code::FailedPrecondition, "TOPOLOGY_KEY_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),

@@ -125,7 +125,8 @@ impl ValidPlacement {
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
         let epoch = std::mem::take(&mut wire.epoch);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, epoch, limits, &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, epoch, limits, &mut faults)
+            .and_read(std::mem::take(&mut wire.min_resource_versions), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let overlay = request::overlay(std::mem::take(&mut wire.overlay), limits, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);

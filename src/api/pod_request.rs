@@ -1,6 +1,8 @@
 //! Reads requests about one pod. The pod itself is read only if no question about the same pod is
 //! kept.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 
 use crate::decision_log::LoggedRequest;
@@ -42,8 +44,11 @@ pub struct DecisionFields {
     /// The epoch of that revision.
     #[prost(string, tag = "11")]
     pub epoch: String,
+    /// The resource versions to wait for, by kind.
+    #[prost(btree_map = "string, uint64", tag = "12")]
+    pub min_resource_versions: BTreeMap<String, u64>,
     /// The number of pods that wait; 0 in requests without the field.
-    #[prost(int32, tag = "12")]
+    #[prost(int32, tag = "13")]
     pub waiting: i32,
 }
 
@@ -75,6 +80,7 @@ macro_rules! about_one_pod {
                     top,
                     epoch: self.epoch,
                     waiting,
+                    min_resource_versions: self.min_resource_versions,
                 };
                 (self.pod, fields)
             }
@@ -166,6 +172,7 @@ mod tests {
             "max_domains",
             "top",
             "epoch",
+            "min_resource_versions",
         ];
         let known: Vec<(i32, String)> = (1..).zip(known.map(str::to_owned)).collect();
         assert_eq!(fields("ScoreRequest"), known);

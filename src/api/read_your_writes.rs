@@ -1,5 +1,7 @@
-//! Read your writes: a call that names a revision waits until the snapshot has reached it.
+//! Read your writes: a call that names a revision, or resource versions of the source cluster,
+//! waits until the snapshot has reached them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +11,13 @@ use super::base::Service;
 use super::error::Error;
 use super::{deadline, request};
 use crate::matching::{Path, Violations};
-use crate::snapshot::{self, Limits, Snapshot};
+use crate::snapshot::{self, FeedBehind, Limits, ResourceVersions, Snapshot};
 
 /// The pause between two searches for a snapshot that another server has created.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The longest time to wait for a feed to read on. One that is heard lags by milliseconds.
+const FEED_LAG: Duration = Duration::from_millis(100);
 
 /// The snapshot that a request is about, and the revision that it must have reached before it is
 /// asked.
@@ -23,6 +28,8 @@ pub struct AskedSnapshot {
     revision: i64,
     /// The epoch of the revision; any if empty.
     epoch: String,
+    /// The versions up to which the feed must have read the source cluster.
+    read: ResourceVersions,
 }
 
 impl AskedSnapshot {
@@ -40,11 +47,19 @@ impl AskedSnapshot {
             name,
             revision,
             epoch,
+            read: ResourceVersions::default(),
         }
     }
 
+    /// Adds resource versions that the feed must have read.
+    pub fn and_read(mut self, versions: BTreeMap<String, u64>, faults: &mut Violations) -> Self {
+        let path = Path::root("minResourceVersions");
+        self.read = ResourceVersions::of_request(versions, path, faults);
+        self
+    }
+
     fn is_anything(&self) -> bool {
-        self.revision == 0 && self.epoch.is_empty()
+        self.revision == 0 && self.epoch.is_empty() && self.read.is_empty()
     }
 
     fn is_epoch_of(&self, snapshot: &Snapshot) -> bool {
@@ -52,18 +67,47 @@ impl AskedSnapshot {
     }
 
     fn is_reached(&self, snapshot: &Snapshot) -> bool {
+        self.is_revision_reached(snapshot) && self.check_feed(snapshot).is_ok()
+    }
+
+    fn is_revision_reached(&self, snapshot: &Snapshot) -> bool {
         // The epoch comes first, because revisions of two epochs cannot be compared.
         self.is_epoch_of(snapshot) && snapshot.revision() >= self.revision
     }
 
-    /// The error for a snapshot that has not reached the revision.
+    fn check_feed(&self, snapshot: &Snapshot) -> Result<(), FeedBehind> {
+        match self.read.is_empty() {
+            true => Ok(()),
+            false => snapshot.resource_versions().check(&self.read),
+        }
+    }
+
+    /// The last moment to wait for the snapshot, which had reached the revision at `begun`.
+    fn latest(&self, snapshot: &Snapshot, begun: Instant, deadline: Instant) -> Instant {
+        match self.check_feed(snapshot) {
+            Err(behind) if self.is_revision_reached(snapshot) => match behind.may_catch_up() {
+                true => deadline.min(begun + FEED_LAG),
+                false => begun,
+            },
+            _ => deadline,
+        }
+    }
+
+    /// The error for a snapshot that has not reached the revision, or whose feed has not read far
+    /// enough.
     fn refusal(&self, snapshot: &Snapshot) -> Error {
         let name = snapshot.name().to_owned();
         if self.is_epoch_of(snapshot) {
-            return Error::MinRevision {
-                snapshot: name,
-                wanted: self.revision,
-                actual: snapshot.revision(),
+            return match self.check_feed(snapshot) {
+                Err(behind) if self.is_revision_reached(snapshot) => Error::FeedBehind {
+                    snapshot: name,
+                    behind,
+                },
+                _ => Error::MinRevision {
+                    snapshot: name,
+                    wanted: self.revision,
+                    actual: snapshot.revision(),
+                },
             };
         }
         Error::Snapshot(snapshot::Error::EpochMismatch {
@@ -94,7 +138,8 @@ impl Service {
     /// The snapshot of a decision, once it has reached the revision.
     ///
     /// # Errors
-    /// Those of [`Self::reached`], and that it did not reach the revision in time.
+    /// Those of [`Self::reached`], and that it did not reach the revision in time, or that its feed
+    /// has not read far enough.
     pub(super) async fn reach(
         &self,
         asked: &AskedSnapshot,
@@ -104,10 +149,11 @@ impl Service {
         if asked.is_anything() {
             return Ok(self.registry.get_synced(&asked.name)?);
         }
-        let latest = deadline::or_patience(deadline);
+        let mut begun = Instant::now();
+        let deadline = deadline::or_patience(deadline);
         loop {
             let snapshot = match self.registry.get_synced(&asked.name) {
-                Err(error) if self.may_come(asked, &error) && Instant::now() < latest => {
+                Err(error) if self.may_come(asked, &error) && Instant::now() < deadline => {
                     tokio::select! {
                         () = tokio::time::sleep(LOOK_AGAIN) => continue,
                         () = self.draining.cancelled() => return Err(Error::Draining),
@@ -121,6 +167,10 @@ impl Service {
                 return Ok(snapshot);
             }
             self.check_epoch(&snapshot, asked)?;
+            if !asked.is_revision_reached(&snapshot) {
+                begun = Instant::now();
+            }
+            let latest = asked.latest(&snapshot, begun, deadline);
             tokio::select! {
                 () = moved => {}
                 () = self.draining.cancelled() => return Err(Error::Draining),

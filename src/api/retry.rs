@@ -40,6 +40,7 @@ pub fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Ret
         snapshot: String::new(),
         min_revision: 0,
         epoch: String::new(),
+        min_resource_versions: Default::default(),
         ..wire.clone()
     };
     Some(Retryable {

@@ -8,7 +8,9 @@ use crate::limits::Limit;
 use crate::matching::{KubernetesVersion, Path, Violations};
 use crate::proto::received::ReceivedUpdate;
 use crate::proto::v1;
-use crate::snapshot::{Applied, Batch, Defaults, Limits, Moment, Offer, Registry, Staged, Update};
+use crate::snapshot::{
+    Applied, Batch, Defaults, Limits, Moment, Offer, Registry, ResourceVersions, Staged, Update,
+};
 
 /// A valid update request.
 #[derive(Debug)]
@@ -72,6 +74,7 @@ impl ValidUpdate {
                 batch: Arc::new(batch.unwrap_or_default()),
                 defaults: defaults.flatten().map(Arc::new),
                 version,
+                resource_versions: ResourceVersions::of_feed(wire.resource_versions),
                 expected_revision: wire.expected_revision,
                 fence: None,
                 arrived,
@@ -102,6 +105,7 @@ impl ValidUpdate {
     pub fn apply_aside(&self, staged: &mut Staged, limits: &Limits) -> Result<Applied, Error> {
         let offer = &self.offer;
         staged.set_version(offer.version);
+        staged.read_up_to(&offer.resource_versions);
         Ok(staged.apply(&offer.batch, offer.defaults.clone(), limits)?)
     }
 }

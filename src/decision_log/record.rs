@@ -81,6 +81,7 @@ macro_rules! requests {
                         request.snapshot = snapshot.to_owned();
                         request.min_revision = 0;
                         request.epoch.clear();
+                        request.min_resource_versions.clear();
                     })*
                 }
             }

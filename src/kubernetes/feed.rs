@@ -25,7 +25,7 @@ use crate::backoff::Backoff;
 use crate::log::lease::Lease;
 use crate::proto::v1::{Change, DefaultConstraints, UpdateSnapshotResponse};
 use crate::server::FeedCounts;
-use crate::snapshot::ObjectKind;
+use crate::snapshot::{ObjectKind, ResourceVersions};
 use crate::tasks;
 
 /// The most events that are taken together into one batch.
@@ -194,7 +194,7 @@ impl ClusterFeed {
         }
         let mut following = FollowedKinds::new(cluster, &self.counts, &mut self.left_out);
 
-        let acknowledged = {
+        let (acknowledged, read) = {
             let pulses = &cluster.pulses;
             replace(&self.sink, rules, &mut following, (&mut events, pulses)).await?
         };
@@ -210,6 +210,7 @@ impl ClusterFeed {
             sink: &self.sink,
             cluster,
             acknowledged,
+            read,
             spoken: Instant::now(),
             told: Instant::now(),
         };
@@ -217,13 +218,14 @@ impl ClusterFeed {
     }
 }
 
-/// Replaces the snapshot by the listed objects of the cluster. Returns the acknowledgement.
+/// Replaces the snapshot by the listed objects of the cluster. Returns the acknowledgement, and the
+/// resource versions up to which the snapshot has the cluster.
 async fn replace(
     sink: &SnapshotSink,
     (defaults, version): (DefaultConstraints, String),
     following: &mut FollowedKinds<'_>,
     (events, pulses): (&mut mpsc::Receiver<KindEvent>, &Pulses),
-) -> Result<UpdateSnapshotResponse, Broken> {
+) -> Result<(UpdateSnapshotResponse, ResourceVersions), Broken> {
     let mut replace = sink.replace().await?;
     replace.set(defaults, version).await?;
     let mut taken = Vec::new();
@@ -237,7 +239,8 @@ async fn replace(
             let waits = &mut following.pending;
             if waits.changes.len() >= STAGED_CHANGES || waits.bytes >= STAGED_BYTES {
                 let batch = take(waits);
-                let done = replace.update(batch.changes.clone()).await;
+                let none = ResourceVersions::default();
+                let done = replace.update(batch.changes.clone(), &none).await;
                 following.done(batch, done)?;
             }
         }
@@ -246,9 +249,10 @@ async fn replace(
         following.hear(pulses);
     }
     let batch = take(&mut following.pending);
-    let done = replace.update(batch.changes.clone()).await;
+    let read = following.resource_versions();
+    let done = replace.update(batch.changes.clone(), &read).await;
     following.done(batch, done)?;
-    Ok(replace.commit().await?)
+    Ok((replace.commit().await?, read))
 }
 
 /// A feed after its replace.
@@ -257,6 +261,8 @@ struct Live<'a> {
     cluster: &'a ClusterClient,
     /// The last acknowledgement.
     acknowledged: UpdateSnapshotResponse,
+    /// The resource versions up to which the snapshot has the cluster.
+    read: ResourceVersions,
     /// The time when the last batch was applied.
     spoken: Instant,
     /// The moment up to which that batch contains all changes of the cluster.
@@ -282,7 +288,8 @@ impl Live<'_> {
                 }
                 _ = look.tick() => {
                     following.hear(&self.cluster.pulses);
-                    let is_known = following.known_at().is_some_and(|known| known > self.told);
+                    let is_known = following.known_at().is_some_and(|known| known > self.told)
+                        || following.resource_versions() != self.read;
                     if is_known && self.spoken.elapsed() >= HEARTBEAT {
                         self.update(&following, Vec::new()).await?;
                     }
@@ -306,7 +313,8 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// Sends a batch with its age: the time since the watch of every kind was last heard.
+    /// Sends a batch with its age, the time since the watch of every kind was last heard, and with
+    /// the resource versions up to which the feed has read on.
     async fn update(
         &mut self,
         following: &FollowedKinds<'_>,
@@ -315,7 +323,11 @@ impl Live<'_> {
         if let Some(known) = following.known_at() {
             self.told = known;
         }
-        let answer = self.sink.update(changes, self.told.elapsed()).await?;
+        let read = following.resource_versions();
+        let news = read.since(&self.read);
+        let age = self.told.elapsed();
+        let answer = self.sink.update(changes, age, &news).await?;
+        self.read = read;
         self.spoken = Instant::now();
         let before = std::mem::replace(&mut self.acknowledged, answer);
         let now = &self.acknowledged;

@@ -12,11 +12,13 @@ use super::pending::{PendingChanges, key_of, reference};
 use super::pulse::Pulses;
 use super::resource::ApiResource;
 use super::sink::Undone;
-use super::watch::KindEvent;
+use super::watch::{KindEvent, WatchOutcome};
 use crate::manifest::{InputSource, LeanValue};
 use crate::proto::v1::Change;
 use crate::server::FeedCounts;
-use crate::snapshot::{ObjectId, ObjectKind, OwnerKind, metadata_mut, metadata_of};
+use crate::snapshot::{
+    ObjectId, ObjectKind, OwnerKind, ResourceVersions, metadata_mut, metadata_of,
+};
 
 /// The most changes of a batch after a kind is listed again. With more differences, the whole
 /// snapshot is replaced.
@@ -49,6 +51,10 @@ struct FollowedKind {
     known_at: Option<Instant>,
     /// True if its watch was heard after the first list.
     is_watched: bool,
+    /// The resource version up to which all changes are sent or pending; 0 if it is not known.
+    read: u64,
+    /// The highest resource version in the present list.
+    listed: u64,
 }
 
 /// The states of all kinds.
@@ -78,6 +84,8 @@ impl<'a> FollowedKinds<'a> {
             failed: None,
             known_at: None,
             is_watched: false,
+            read: 0,
+            listed: 0,
         };
         Self {
             kinds: ObjectKind::all().map(new).collect(),
@@ -105,6 +113,15 @@ impl<'a> FollowedKinds<'a> {
         there.map(|kind| kind.known_at).min().flatten()
     }
 
+    /// The resource versions up to which all changes are sent or pending.
+    pub(super) fn resource_versions(&self) -> ResourceVersions {
+        let mut versions = ResourceVersions::default();
+        for kind in self.kinds.iter().filter(|kind| kind.read > 0) {
+            versions.set(kind.kind, kind.read);
+        }
+        versions
+    }
+
     /// Returns the number of known objects.
     pub(super) fn objects(&self) -> usize {
         self.kinds.iter().map(|kind| kind.known.objects.len()).sum()
@@ -118,11 +135,12 @@ impl<'a> FollowedKinds<'a> {
         let kind = event.kind;
         let counts = self.counts.of(kind.as_str());
         match event.happened {
-            Ok(Event::Init) => {
+            WatchOutcome::Event(Event::Init) => {
                 counts.listing(event.reason);
                 let is_live = self.is_live;
                 let kind = self.kind(kind);
                 kind.known.list();
+                kind.listed = 0;
                 if !is_live {
                     kind.phase = ListPhase::First;
                 } else if !matches!(kind.phase, ListPhase::Again(_)) {
@@ -134,21 +152,30 @@ impl<'a> FollowedKinds<'a> {
                     );
                 }
             }
-            Ok(Event::InitApply(watched)) => self.put(kind, watched.object, false)?,
-            Ok(Event::InitDone) => self.complete(kind, event.at)?,
-            Ok(Event::Apply(watched)) => {
+            WatchOutcome::Event(Event::InitApply(watched)) => {
+                let version = version_of(&watched.object);
+                self.put(kind, watched.object, false)?;
+                let kind = self.kind(kind);
+                kind.listed = kind.listed.max(version);
+            }
+            WatchOutcome::Event(Event::InitDone) => self.complete(kind, event.at)?,
+            WatchOutcome::Event(Event::Apply(watched)) => {
                 counts.event();
+                let version = version_of(&watched.object);
                 self.put(kind, watched.object, true)?;
+                self.read_up_to(kind, version);
                 self.recovered(kind);
             }
-            Ok(Event::Delete(watched)) => {
+            WatchOutcome::Event(Event::Delete(watched)) => {
                 counts.event();
+                self.read_up_to(kind, version_of(&watched.object));
                 let [namespace, name, uid] =
                     ["namespace", "name", "uid"].map(|field| watched.object.metadata(field));
                 self.remove(kind, namespace, name, uid);
                 self.recovered(kind);
             }
-            Err(error) => self.failed(kind, &error, event.at),
+            WatchOutcome::ReadUpTo(version) => self.read_up_to(kind, version),
+            WatchOutcome::Failed(error) => self.failed(kind, &error, event.at),
         }
         Ok(())
     }
@@ -156,6 +183,15 @@ impl<'a> FollowedKinds<'a> {
     fn kind(&mut self, wanted: ObjectKind) -> &mut FollowedKind {
         let found = self.kinds.iter_mut().find(|kind| kind.kind == wanted);
         found.expect("all kinds are there from the start")
+    }
+
+    /// Records that all events of a kind up to a version were taken. While the kind is listed
+    /// again, its changes wait.
+    fn read_up_to(&mut self, kind: ObjectKind, version: u64) {
+        let kind = self.kind(kind);
+        if matches!(kind.phase, ListPhase::Follows) {
+            kind.read = kind.read.max(version);
+        }
     }
 
     fn put(&mut self, kind: ObjectKind, object: LeanValue, is_event: bool) -> Result<(), Broken> {
@@ -231,7 +267,11 @@ impl<'a> FollowedKinds<'a> {
         if let ListPhase::Again(pending) = std::mem::replace(&mut kind.phase, ListPhase::Follows) {
             self.pending.append(pending);
         }
-        self.kind(wanted).known_at = Some(at);
+        let kind = self.kind(wanted);
+        // The list is of one moment, so it has everything up to the highest version in it. That
+        // may be lower than before, after a restore of the cluster from a backup.
+        kind.read = kind.listed;
+        kind.known_at = Some(at);
         self.recovered(wanted);
         Ok(())
     }
@@ -340,4 +380,10 @@ impl<'a> FollowedKinds<'a> {
             self.pending.put(object);
         }
     }
+}
+
+/// The resource version of an object; 0 if this is no number.
+fn version_of(object: &LeanValue) -> u64 {
+    let version = object.metadata("resourceVersion");
+    version.parse().unwrap_or(0)
 }

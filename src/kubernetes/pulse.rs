@@ -34,6 +34,8 @@ struct HeardWatch {
     heard: AtomicU64,
     /// The resource version from which it was last requested; 0 if this is no number.
     from: AtomicU64,
+    /// Notified when it is requested.
+    requested: Notify,
 }
 
 impl Pulses {
@@ -43,6 +45,7 @@ impl Pulses {
             resource: ApiResource::of(kind),
             heard: AtomicU64::new(0),
             from: AtomicU64::new(0),
+            requested: Notify::new(),
         };
         Self(Arc::new(HeardWatches {
             begun: Instant::now(),
@@ -61,6 +64,15 @@ impl Pulses {
     pub(super) fn watched_from(&self, resource: &ApiResource) -> u64 {
         let watch = self.watch(resource);
         watch.map_or(0, |watch| watch.from.load(Ordering::Relaxed))
+    }
+
+    /// Waits until a watch is requested. Returns the resource version from which it is. Returns at
+    /// once if one was requested since the last call.
+    pub(super) async fn requested(&self, resource: &ApiResource) -> u64 {
+        if let Some(watch) = self.watch(resource) {
+            watch.requested.notified().await;
+        }
+        self.watched_from(resource)
     }
 
     /// Forgets the resource version from which a watch was requested, because the resource is
@@ -96,6 +108,7 @@ impl Pulses {
         let from = value("resourceVersion").and_then(|version| version.parse().ok());
         let watch = &self.0.watches[place];
         watch.from.store(from.unwrap_or(0), Ordering::Relaxed);
+        watch.requested.notify_one();
         Some(place)
     }
 

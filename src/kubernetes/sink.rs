@@ -16,6 +16,7 @@ use crate::proto::v1::{
     BeginReplace, Change, CommitReplace, DefaultConstraints, GetSnapshotRequest,
     StreamSnapshotRequest, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
+use crate::snapshot::ResourceVersions;
 
 /// The longest time to wait for an acknowledgement. The commit of a large replace takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -122,16 +123,19 @@ impl SnapshotSink {
     }
 
     /// Applies one batch to the live state. A batch without changes is a heartbeat. `age` is the
-    /// age of the feed's knowledge of the cluster.
+    /// age of the feed's knowledge of the cluster, and `read` the resource versions up to which it
+    /// has read.
     pub(super) async fn update(
         &self,
         changes: Vec<Change>,
         age: Duration,
+        read: &ResourceVersions,
     ) -> Result<UpdateSnapshotResponse, Undone> {
         let mut request = Request::new(UpdateSnapshotRequest {
             age: Some(age.into()),
             snapshot: self.snapshot.clone(),
             changes,
+            resource_versions: read.to_wire(),
             ..Default::default()
         });
         request.set_timeout(PATIENCE);
@@ -164,11 +168,16 @@ impl Replace {
         self.step(Step::Update(update)).await.map(drop)
     }
 
-    /// Adds a batch to the state.
-    pub(super) async fn update(&mut self, changes: Vec<Change>) -> Result<(), Undone> {
+    /// Adds a batch to the state, and the resource versions up to which the feed has read.
+    pub(super) async fn update(
+        &mut self,
+        changes: Vec<Change>,
+        read: &ResourceVersions,
+    ) -> Result<(), Undone> {
         let update = UpdateSnapshotRequest {
             snapshot: self.snapshot.clone(),
             changes,
+            resource_versions: read.to_wire(),
             ..Default::default()
         };
         self.step(Step::Update(update)).await.map(drop)

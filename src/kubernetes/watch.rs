@@ -79,12 +79,22 @@ impl kube::Resource for Watched {
     }
 }
 
+/// What came of the list or the watch of one kind.
+#[derive(Debug)]
+pub(super) enum WatchOutcome {
+    /// An event of a list or a watch.
+    Event(Event<Watched>),
+    /// A watch goes on from this resource version, so all events up to there have come.
+    ReadUpTo(u64),
+    /// A list or a watch failed, and is repeated.
+    Failed(Error),
+}
+
 /// An event of the objects of one kind.
 #[derive(Debug)]
 pub(super) struct KindEvent {
     pub(super) kind: ObjectKind,
-    /// The event, or the failure of a list or a watch, which is repeated.
-    pub(super) happened: Result<Event<Watched>, Error>,
+    pub(super) happened: WatchOutcome,
     /// The reason why a list begins, if this event begins one.
     pub(super) reason: ListReason,
     /// The time when it happened. It may be taken later than a pulse that came after it.
@@ -109,6 +119,14 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
+                version = cluster.pulses.requested(resource) => {
+                    let happened = WatchOutcome::ReadUpTo(version);
+                    let event = KindEvent { kind, happened, reason, at: Instant::now() };
+                    match to.send(event).await {
+                        Ok(()) => continue,
+                        Err(_) => return,
+                    }
+                }
                 () = &mut ahead => {
                     reason = ListReason::Restored;
                     break;
@@ -123,6 +141,7 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
             });
             progress.note(&happened);
             let has_failed = happened.is_err();
+            let happened = happened.map_or_else(WatchOutcome::Failed, WatchOutcome::Event);
             let event = KindEvent {
                 kind,
                 happened,

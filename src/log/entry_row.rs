@@ -7,7 +7,7 @@ use prost::bytes::Bytes;
 use crate::proto::encoding::Sink;
 use crate::proto::v1;
 use crate::snapshot::held_row::nanos;
-use crate::snapshot::{Batch, Change, Defaults, Entry, HeldRow};
+use crate::snapshot::{Batch, Change, Defaults, Entry, HeldRow, ResourceVersions};
 
 /// The protobuf form of an [`Entry`].
 #[derive(Clone, PartialEq, Message)]
@@ -55,6 +55,9 @@ pub struct EntryRow {
     /// The version of Kubernetes that goes with the default constraints, if one was set.
     #[prost(string, tag = "14")]
     pub kubernetes_version: String,
+    /// The versions up to which the feed has read all kinds, where they are set.
+    #[prost(message, optional, tag = "15")]
+    pub resource_versions: Option<ResourceVersions>,
 }
 
 /// The effect of an entry on the objects of a snapshot.
@@ -148,6 +151,7 @@ impl EntryRow {
                 .defaults
                 .map(Defaults::version_text)
                 .unwrap_or_default(),
+            resource_versions: entry.resource_versions.cloned(),
         }
     }
 }

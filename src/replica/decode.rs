@@ -202,6 +202,7 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
         updated: time(row.updated),
         synced: row.synced,
         defaults: defaults.map(Arc::new),
+        resource_versions: row.resource_versions.map(Arc::new),
         last_serial: row.last_serial,
         held,
         answers,

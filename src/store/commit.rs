@@ -139,6 +139,9 @@ fn write_entry(
                     row.aside = before.aside;
                     row.objects = before.objects;
                     row.pending = before.pending;
+                    if row.resource_versions.is_none() {
+                        row.resource_versions.clone_from(&before.resource_versions);
+                    }
                 }
                 None => {
                     row.aside = asides.next_number();

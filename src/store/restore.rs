@@ -175,6 +175,7 @@ pub(super) fn read_saved(
         updated: held_row::time(row.updated),
         synced: row.synced,
         defaults: Some(Arc::new(defaults.map_err(|faults| first(&faults))?)),
+        resource_versions: row.resource_versions.clone().map(Arc::new),
         last_serial: row.last_serial,
         held,
         answers,

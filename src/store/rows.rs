@@ -9,7 +9,7 @@ use super::objects::{self, EncodedChanges};
 use super::sealed::seal;
 use crate::proto::v1;
 use crate::snapshot::held_row::nanos;
-use crate::snapshot::{Aside, Change, Defaults, Entry, HeldRow, Serial, Uptime};
+use crate::snapshot::{Aside, Change, Defaults, Entry, HeldRow, ResourceVersions, Serial, Uptime};
 
 /// Facts about the file itself.
 pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
@@ -77,6 +77,9 @@ pub(super) struct SnapshotRow {
     /// The version of Kubernetes that goes with the default constraints, if one was set.
     #[prost(string, tag = "13")]
     pub kubernetes_version: String,
+    /// The versions up to which its feed has read all kinds.
+    #[prost(message, optional, tag = "14")]
+    pub resource_versions: Option<ResourceVersions>,
 }
 
 /// A place in a log, in the form that the reader of the log gives it.
@@ -89,8 +92,8 @@ pub(super) struct PlaceRow {
 /// An entry in the form that is written.
 pub(super) struct EncodedEntry {
     pub snapshot: String,
-    /// The row of the snapshot afterwards. The state aside, and default constraints that are not
-    /// set, are taken from the row before.
+    /// The row of the snapshot afterwards. The state aside, and default constraints and resource
+    /// versions that are not set, are taken from the row before.
     pub row: SnapshotRow,
     pub effect: EntryEffect,
     pub held: Vec<(Serial, Vec<u8>)>,
@@ -144,6 +147,7 @@ impl EncodedEntry {
                     .defaults
                     .map(Defaults::version_text)
                     .unwrap_or_default(),
+                resource_versions: entry.resource_versions.cloned(),
             },
             effect,
             held: entry.rows().map(held).collect(),

@@ -279,6 +279,7 @@ async fn sound(mut client: Client) {
                 .iter()
                 .find_map(|part| part.default_constraints.clone()),
             age: None,
+            resource_versions: Default::default(),
             expected_revision: None,
             kubernetes_version: parts
                 .iter()

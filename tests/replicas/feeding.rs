@@ -33,6 +33,25 @@ async fn hold(fleet: &Fleet, names: &[&str]) {
     }
 }
 
+/// Waits until a server knows that its fleet has read the nodes, whichever server feeds.
+async fn has_read(fleet: &Fleet, number: usize, cluster: &ApiServer) {
+    let nodes = cluster.objects("nodes");
+    let version = |node: &Value| {
+        let version = node["metadata"]["resourceVersion"].as_str();
+        version.expect("text").parse().expect("a number")
+    };
+    let newest: u64 = nodes.iter().map(version).max().expect("there are some");
+    let mut client = fleet.client(number);
+    loop {
+        let snapshot = described(&mut client, "default").await;
+        let read = snapshot.ok().map(|it| it.resource_versions);
+        if read.is_some_and(|read| read.get("Node").is_some_and(|it| *it >= newest)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_server_feeds_and_another_takes_over() {
     let cluster = ApiServer::start();
@@ -46,6 +65,9 @@ async fn one_server_feeds_and_another_takes_over() {
     let feeder = until("one feeds", || (0..2).find(|at| is_feeding(&admins[*at])));
     let other = 1 - feeder;
     hold(&fleet, &["first"]).await;
+    for number in [feeder, other] {
+        has_read(&fleet, number, &cluster).await;
+    }
     let told = until("the other one stands by", || {
         let page = get(&admins[other], "/readyz");
         (page.status == 200 && page.body.contains("stands by")).then_some(page.body)
@@ -75,6 +97,9 @@ async fn one_server_feeds_and_another_takes_over() {
     fleet.run(other);
     cluster.put("nodes", node("third"));
     hold(&fleet, &["second", "third"]).await;
+    for number in [feeder, other] {
+        has_read(&fleet, number, &cluster).await;
+    }
 }
 
 /// Two clusters whose servers share a fleet by mistake: the second one is refused, says which

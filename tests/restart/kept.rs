@@ -74,6 +74,7 @@ async fn live(server: &Running) {
         .send(UpdateSnapshotRequest {
             changes,
             kubernetes_version: "1.36".into(),
+            resource_versions: [("Pod".to_owned(), 7), ("Node".to_owned(), 9)].into(),
             default_constraints: Some(defaults_of(vec![hard(2, ZONE, &[])])),
             ..Default::default()
         })

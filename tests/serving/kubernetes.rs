@@ -1,6 +1,10 @@
 //! `serve --kubernetes` and `evenkeel feed` keep a snapshot equal to a cluster,
 //! whatever happens to the API server, its answers or the server that is fed.
 
+use std::time::{Duration, Instant};
+
+use evenkeel::proto::v1::FilterRequest;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -50,6 +54,81 @@ fn a_snapshot_follows_its_cluster() {
     cluster.put("pods", pod("r", json!({})));
     watching.holds(&["n", "p2", "r", "s"]);
     assert_eq!(nodes("changes"), changes);
+}
+
+/// Asks for a state with the pods as of a version. Returns the nodes with pods that count, or why it
+/// is refused.
+fn asked_at(watching: &Watching, version: u64) -> Result<i64, String> {
+    let request = FilterRequest {
+        pod: Some(Default::default()),
+        min_resource_versions: [("Pod".to_owned(), version)].into(),
+        ..Default::default()
+    };
+    let answer = watching.runtime.block_on(async {
+        let mut client = SpreadServiceClient::new(watching.server.channel());
+        client.filter(request).await
+    });
+    let answer = answer.map_err(|status| status.message().to_owned())?;
+    Ok(answer.into_inner().revision)
+}
+
+/// A watch that falls silent is noticed by whoever knows of later events, at once.
+#[test]
+fn a_snapshot_says_how_far_its_feed_has_read() {
+    let cluster = one_node();
+    cluster.put("pods", pod("p", json!({})));
+    let watching = Watching::started(&cluster, &[]);
+    let read = |kind: &str| {
+        let snapshot = watching.described().expect("it exists");
+        snapshot.resource_versions.get(kind).copied().unwrap_or(0)
+    };
+    // The list is of a later version than the pod in it.
+    until("the version of the list", || {
+        (read("Pod") >= 102).then_some(())
+    });
+    assert!(asked_at(&watching, 102).is_ok());
+
+    cluster.put("pods", pod("q", json!({})));
+    watching.holds(&["n", "p", "q"]);
+    assert_eq!(read("Pod"), 103);
+    assert!(asked_at(&watching, 103).is_ok());
+    // So is one of an event that says nothing new, with the next heartbeat.
+    cluster.put("pods", pod("q", json!({})));
+    until("a heartbeat", || (read("Pod") == 104).then_some(()));
+
+    cluster.fault(|faults| faults.is_silent = true);
+    cluster.delete("pods", "shop/q");
+    let refused = asked_at(&watching, 105).expect_err("it has not heard of that");
+    let told = "has read Pod up to resource version 104, not 105";
+    assert!(refused.contains(told), "{refused}");
+    cluster.fault(|faults| faults.is_silent = false);
+    watching.holds(&["n", "p"]);
+    assert!(asked_at(&watching, 105).is_ok());
+
+    // Kinds without events are read up to where a bookmark says that the watch goes on.
+    cluster.put("nodes", node("m", "b"));
+    // The watches get it, and go on from there after they are cut.
+    let (begun, mut turns) = (Instant::now(), 0);
+    until("the bookmark is taken", || {
+        if begun.elapsed() >= 2 * turns * Duration::from_secs(1) {
+            match turns % 2 {
+                0 => cluster.bookmark(),
+                _ => cluster.cut(),
+            }
+            turns += 1;
+        }
+        (read("Service") >= 106 && read("Pod") >= 106).then_some(())
+    });
+    // A backup goes back.
+    let backup = cluster.backup();
+    cluster.put("pods", pod("r", json!({})));
+    watching.holds(&["m", "n", "p", "r"]);
+    assert_eq!(read("Pod"), 107);
+    cluster.restore(backup);
+    watching.holds(&["m", "n", "p"]);
+    until("the version of the backup", || {
+        (read("Pod") < 107).then_some(())
+    });
 }
 
 /// A fault of a watch, and the list that repairs it.

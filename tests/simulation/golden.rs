@@ -12,7 +12,7 @@ use evenkeel::log::fake::FakeLog;
 use evenkeel::matching::KubernetesVersion;
 use evenkeel::proto::v1::Change;
 use evenkeel::proto::v1::change::Object;
-use evenkeel::snapshot::{Assignment, Claim, Offer, Retryable, Snapshot};
+use evenkeel::snapshot::{Assignment, Claim, Offer, ResourceVersions, Retryable, Snapshot};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -39,6 +39,7 @@ fn record(runtime: &Runtime) -> String {
     update(0);
     let versioned = Offer {
         version: KubernetesVersion::parse("1.36"),
+        resource_versions: read(3),
         ..offer(1, None)
     };
     let updated = server.registry.update(NAME, versioned);
@@ -89,6 +90,7 @@ fn record(runtime: &Runtime) -> String {
     staged
         .apply(&objects, None, &Limits::default())
         .expect("there is room");
+    staged.read_up_to(&read(5));
     let arrived = server.registry.now().steady;
     let replaced = server.registry.replace(NAME, staged, (None, None), arrived);
     replaced.expect("it is applied");
@@ -109,12 +111,20 @@ fn record(runtime: &Runtime) -> String {
     text
 }
 
-/// A digest of all that decisions read of a snapshot, and the pods that callers decided about.
+/// How far a feed has read.
+fn read(version: u64) -> ResourceVersions {
+    ResourceVersions::of_feed([("Pod".to_owned(), version)].into())
+}
+
+/// A digest of all that decisions read of a snapshot, the pods that callers decided about, and how
+/// far its feed has read.
 fn told(snapshot: &Snapshot) -> String {
     let held = snapshot.reservations(0, "", usize::MAX);
     let decided = held.iter().filter(|it| !it.held.decided.is_empty());
     let decided = decided.map(|it| format!(" decided {}", it.held.decided));
-    digest(snapshot) + &decided.collect::<String>()
+    let read = snapshot.resource_versions().to_wire();
+    let read = read.iter().map(|(kind, read)| format!(" {kind} {read}"));
+    digest(snapshot) + &decided.chain(read).collect::<String>()
 }
 
 /// An object of each kind besides nodes, with all that decisions read of it.
@@ -180,7 +190,7 @@ fn objects_of_each_kind() -> Vec<Object> {
 }
 
 /// Returns the log in a file, and the digest of the state that it leads to.
-fn read(text: &str, runtime: &Runtime) -> (FakeLog, String) {
+fn parse(text: &str, runtime: &Runtime) -> (FakeLog, String) {
     let log = FakeLog::default();
     let mut digest = None;
     for line in text.lines() {
@@ -224,7 +234,7 @@ fn logs_of_earlier_versions_come_to_the_same() {
     for file in files {
         let path = file.expect("it can be listed").path();
         let text = fs::read_to_string(&path).expect("it is text");
-        let (log, expected) = read(&text, &runtime);
+        let (log, expected) = parse(&text, &runtime);
         let last = log.messages(NAME).len() as u64;
         let whole = Alone::on(&log, "whole", &runtime);
         whole.follow();

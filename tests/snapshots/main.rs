@@ -8,6 +8,7 @@ mod large_batches;
 mod node_order;
 mod registry;
 mod replaces;
+mod resource_versions;
 mod updates;
 
 use evenkeel::proto::v1::{Change, FilterRequest, Node};

@@ -36,6 +36,8 @@ pub struct Faults {
     pub cut_pages: u32,
     /// True if watches that are too old are refused by status, not by an event.
     pub gone_by_status: bool,
+    /// True if watches send nothing, and are not ended.
+    pub is_silent: bool,
     /// True if no request for a resource is answered.
     pub is_away: bool,
     /// The token that a request must have, if any.
@@ -469,6 +471,9 @@ fn watch<'a>(
         return;
     }
     loop {
+        while state.faults.is_silent && state.generation == generation {
+            state = shared.1.wait(state).expect("no holder panics");
+        }
         let mut events: Vec<Value> = Vec::new();
         for (at, of, event) in &state.events {
             if *at > version && *of == resource {

@@ -112,6 +112,7 @@ pub async fn live_through(server: &Server, steps: Vec<Step>) {
             age: None,
             expected_revision: None,
             kubernetes_version: cluster.kubernetes_version.clone(),
+            resource_versions: Default::default(),
         };
         let response = server.send(request).await;
         assert_eq!(response.revision, index as i64 + 1);

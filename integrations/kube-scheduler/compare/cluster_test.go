@@ -37,9 +37,11 @@ type cluster struct {
 	*testing.T
 	*kubernetes.Clientset
 	directory, kubeconfig string
-	program, address      string
-	server                *exec.Cmd
-	zones                 map[string]string
+	// feed is the kubeconfig of Evenkeel.
+	feed             string
+	program, address string
+	server           *exec.Cmd
+	zones            map[string]string
 }
 
 // start skips the test where something is absent.
@@ -68,6 +70,7 @@ func start(t *testing.T) *cluster {
 		t.Fatal("the control plane does not start: ", lines.Text())
 	}
 	c.kubeconfig = filepath.Join(c.directory, "admin.kubeconfig")
+	c.feed = c.kubeconfig
 	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +108,7 @@ func ports(t *testing.T, count int) string {
 
 // serve starts Evenkeel.
 func (c *cluster) serve() {
-	c.server = exec.Command(c.program, "serve", "--listen", c.address, "--kubernetes", "--kubeconfig", c.kubeconfig,
+	c.server = exec.Command(c.program, "serve", "--listen", c.address, "--kubernetes", "--kubeconfig", c.feed,
 		"--log-format", "json", "--drain-pause", "0s")
 	c.server.Env = []string{}
 	log, err := os.Create(filepath.Join(c.directory, "evenkeel.log"))

@@ -36,9 +36,6 @@ type EvenkeelSpreadArgs struct {
 	TokenFile string `json:"tokenFile,omitempty"`
 	// Timeout of one question. Default 1s.
 	Timeout metav1.Duration `json:"timeout,omitempty"`
-	// MaxAge of the snapshot, by which Evenkeel counts as unavailable. Default 2m. Evenkeel says an age only of
-	// snapshots that have a maximum age, as those fed from a cluster have.
-	MaxAge metav1.Duration `json:"maxAge,omitempty"`
 	// OnUnavailable says what decides while Evenkeel does not answer. Default InTree.
 	OnUnavailable OnUnavailable `json:"onUnavailable,omitempty"`
 	// DefaultConstraints and DefaultingType are those of PodTopologySpreadArgs.
@@ -82,9 +79,6 @@ func (a *EvenkeelSpreadArgs) setDefaults() {
 	if a.Timeout.Duration == 0 {
 		a.Timeout.Duration = time.Second
 	}
-	if a.MaxAge.Duration == 0 {
-		a.MaxAge.Duration = 2 * time.Minute
-	}
 	if a.OnUnavailable == "" {
 		a.OnUnavailable = InTree
 	}
@@ -103,7 +97,6 @@ func (a *EvenkeelSpreadArgs) validate() error {
 	}
 	fault(a.Address == "", field.Required(field.NewPath("address"), "where Evenkeel listens"))
 	fault(a.Timeout.Duration < 0, field.Invalid(field.NewPath("timeout"), a.Timeout.String(), "must be positive"))
-	fault(a.MaxAge.Duration < 0, field.Invalid(field.NewPath("maxAge"), a.MaxAge.String(), "must be positive"))
 	fault(a.OnUnavailable != Fail && a.OnUnavailable != InTree,
 		field.NotSupported(field.NewPath("onUnavailable"), a.OnUnavailable, []OnUnavailable{Fail, InTree}))
 	fault(a.TokenFile != "" && a.TLS == nil,

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	evenkeelv1 "evenkeel.dev/client/v1"
 )
@@ -27,7 +26,8 @@ type fake struct {
 	refused         map[string]evenkeelv1.Code
 	scores          map[string]int32
 	defaults        evenkeelv1.DefaultsKind
-	age             time.Duration
+	// read is how far the feed has read its cluster.
+	read map[string]uint64
 	// Instead of an answer.
 	fault codes.Code
 	slow  time.Duration
@@ -39,7 +39,7 @@ type fake struct {
 	steps    []string
 }
 
-func serve(t *testing.T, address string) (*fake, string, func()) {
+func serve(t testing.TB, address string) (*fake, string, func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -48,7 +48,7 @@ func serve(t *testing.T, address string) (*fake, string, func()) {
 	f := &fake{
 		epoch: "first", revision: 5, order: 5, nodes: []string{"a1", "a2", "b1"},
 		refused: map[string]evenkeelv1.Code{}, reserved: map[string]string{},
-		defaults: evenkeelv1.DefaultsKind_DEFAULTS_KIND_SYSTEM,
+		defaults: evenkeelv1.DefaultsKind_DEFAULTS_KIND_SYSTEM, read: map[string]uint64{},
 	}
 	server := grpc.NewServer()
 	evenkeelv1.RegisterSpreadServiceServer(server, f)
@@ -92,6 +92,13 @@ func (f *fake) Decide(stream grpc.BidiStreamingServer[evenkeelv1.DecideRequest, 
 		answer := &evenkeelv1.DecideResponse{Id: asked.GetId()}
 		filter, score := asked.GetFilter(), asked.GetScore()
 		err = f.check(filter.GetEpoch()+score.GetEpoch(), max(filter.GetMinRevision(), score.GetMinRevision()))
+		for _, wanted := range []map[string]uint64{filter.GetMinResourceVersions(), score.GetMinResourceVersions()} {
+			for kind, version := range wanted {
+				if version > f.read[kind] {
+					err = status.Error(codes.FailedPrecondition, kind)
+				}
+			}
+		}
 		switch {
 		case err != nil:
 			answer.Answer = &evenkeelv1.DecideResponse_Error{Error: status.New(status.Code(err), "").Proto()}
@@ -115,7 +122,7 @@ func (f *fake) filter(request *evenkeelv1.FilterRequest) *evenkeelv1.FilterRespo
 	f.steps = append(f.steps, "filter")
 	f.filters = append(f.filters, request)
 	answer := &evenkeelv1.FilterResponse{
-		Revision: f.revision, Epoch: f.epoch, NodeOrderRevision: f.order, Age: durationpb.New(f.age),
+		Revision: f.revision, Epoch: f.epoch, NodeOrderRevision: f.order,
 		NodeCount: int64(len(f.nodes)), FeasibleBitmap: make([]byte, (len(f.nodes)+7)/8),
 	}
 	for number, node := range f.nodes {
@@ -134,7 +141,7 @@ func (f *fake) filter(request *evenkeelv1.FilterRequest) *evenkeelv1.FilterRespo
 func (f *fake) score(request *evenkeelv1.ScoreRequest) *evenkeelv1.ScoreResponse {
 	f.steps = append(f.steps, "score")
 	answer := &evenkeelv1.ScoreResponse{
-		Revision: f.revision, Epoch: f.epoch, Defaults: f.defaults, Age: durationpb.New(f.age),
+		Revision: f.revision, Epoch: f.epoch, Defaults: f.defaults,
 		Skipped: f.scores == nil,
 	}
 	for _, name := range request.GetCandidates().GetNames() {

@@ -44,8 +44,12 @@ const (
 	atOnce = 1000
 )
 
-// errUnavailable is why nothing is asked.
-var errUnavailable = errors.New("Evenkeel is not available")
+var (
+	// errUnavailable is why nothing is asked.
+	errUnavailable = errors.New("Evenkeel is not available")
+	// errInvalid is why a pod cannot be asked about, which the API server has admitted.
+	errInvalid = errors.New("Evenkeel refuses the pod as invalid")
+)
 
 // link is the connection to one snapshot. It tells Evenkeel where pods go, and no question is answered before
 // Evenkeel knows of all that were reserved before.
@@ -53,6 +57,7 @@ type link struct {
 	args   *EvenkeelSpreadArgs
 	client *evenkeel.Client
 	pods   corelisters.PodLister
+	seen   *sightings
 	order  atomic.Pointer[nodeOrder]
 
 	mutex   sync.Mutex
@@ -90,7 +95,7 @@ func (o *nodeOrder) covers(epoch string, revision, since int64) bool {
 	return o != nil && o.epoch == epoch && since <= o.revision && o.since <= revision
 }
 
-func newLink(args *EvenkeelSpreadArgs, pods corelisters.PodLister) (*link, error) {
+func newLink(args *EvenkeelSpreadArgs, pods corelisters.PodLister, seen *sightings) (*link, error) {
 	transport := insecure.NewCredentials()
 	if args.TLS != nil {
 		config, err := args.TLS.config()
@@ -112,7 +117,7 @@ func newLink(args *EvenkeelSpreadArgs, pods corelisters.PodLister) (*link, error
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", args.Address, err)
 	}
-	return &link{args: args, client: client, pods: pods, held: make(map[types.UID]*hold)}, nil
+	return &link{args: args, client: client, pods: pods, seen: seen, held: make(map[types.UID]*hold)}, nil
 }
 
 func (t *TLS) config() (*tls.Config, error) {
@@ -152,32 +157,21 @@ func (l *link) drop() {
 	}
 }
 
-// seen is the state that a question has to be answered by at least.
-type seen struct {
+// told is the state that has the reservations, by which a question has to be answered at least.
+type told struct {
 	decider  *evenkeel.Decider
 	epoch    string
 	revision int64
 }
 
-// checkAge refuses answers of a snapshot that is too old, or that has no nodes.
-func (l *link) checkAge(age *durationpb.Duration, nodes int64) error {
-	switch {
-	case age.AsDuration() > l.args.MaxAge.Duration:
-		return fmt.Errorf("the snapshot %q is %s old", l.args.Snapshot, age.AsDuration())
-	case nodes == 0:
-		return fmt.Errorf("the snapshot %q has no nodes", l.args.Snapshot)
-	}
-	return nil
-}
-
 // ask has a question asked that sees all reservations, again where the answer is of another epoch.
-func (l *link) ask(ctx context.Context, question func(context.Context, seen) error) error {
+func (l *link) ask(ctx context.Context, question func(context.Context, told) error) error {
 	// The scheduler cancels a search that has found enough; that says nothing about Evenkeel.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.args.Timeout.Duration)
 	defer cancel()
 	var err error
 	for range attempts {
-		var state seen
+		var state told
 		if state, err = l.ready(ctx); err != nil {
 			return err
 		}
@@ -195,14 +189,14 @@ func (l *link) ask(ctx context.Context, question func(context.Context, seen) err
 }
 
 // ready tells Evenkeel what it has not heard of.
-func (l *link) ready(ctx context.Context) (seen, error) {
+func (l *link) ready(ctx context.Context) (told, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if time.Now().Before(l.retry) {
-		return seen{}, fmt.Errorf("%w: %w", errUnavailable, l.cause)
+		return told{}, fmt.Errorf("%w: %w", errUnavailable, l.cause)
 	}
 	if err := l.tell(ctx); err != nil {
-		return seen{}, l.failed(ctx, err)
+		return told{}, l.failed(ctx, err)
 	}
 	if l.cause != nil {
 		klog.FromContext(ctx).Info("Evenkeel answers again", "address", l.args.Address)
@@ -211,14 +205,14 @@ func (l *link) ready(ctx context.Context) (seen, error) {
 	if l.decider == nil {
 		l.decider = evenkeel.NewDecider(l.client)
 	}
-	return seen{l.decider, l.epoch, l.revision}, nil
+	return told{l.decider, l.epoch, l.revision}, nil
 }
 
-// failed notes an error that says that Evenkeel cannot be asked, and returns it as such. The mutex is held.
+// failed notes an error that says that Evenkeel cannot be asked, and returns it as such, but for one that is about
+// the pod alone. The mutex is held.
 func (l *link) failed(ctx context.Context, err error) error {
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.Canceled:
-		return err
+	if status.Code(err) == codes.InvalidArgument {
+		return fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	if l.cause == nil {
 		klog.FromContext(ctx).Error(err, "Evenkeel is not available", "address", l.args.Address,

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
@@ -37,10 +39,11 @@ const (
 type Plugin struct {
 	args *EvenkeelSpreadArgs
 	link *link
-	// tree is PodTopologySpread. It says what events may help a pod, and decides while Evenkeel does not answer.
-	tree     *podtopologyspread.PodTopologySpread
-	factory  informers.SharedInformerFactory
-	rechecks rechecks
+	// tree is PodTopologySpread. It says what events may help a pod, and decides where pods are imagined and
+	// where Evenkeel does not.
+	tree    *podtopologyspread.PodTopologySpread
+	factory informers.SharedInformerFactory
+	seen    *sightings
 }
 
 var (
@@ -69,14 +72,18 @@ func New(ctx context.Context, configured runtime.Object, handle fwk.Handle) (fwk
 		return nil, err
 	}
 	factory := handle.SharedInformerFactory()
-	link, err := newLink(args, factory.Core().V1().Pods().Lister())
+	seen, err := watch(factory, args.DefaultingType == config.SystemDefaulting)
 	if err != nil {
 		return nil, err
 	}
+	link, err := newLink(args, factory.Core().V1().Pods().Lister(), seen)
+	if err != nil {
+		return nil, err
+	}
+	register()
 	context.AfterFunc(ctx, link.close)
 	return &Plugin{
-		args: args, link: link, tree: tree.(*podtopologyspread.PodTopologySpread), factory: factory,
-		rechecks: rechecks{activator: handle},
+		args: args, link: link, tree: tree.(*podtopologyspread.PodTopologySpread), factory: factory, seen: seen,
 	}, nil
 }
 
@@ -126,9 +133,19 @@ func has(constraints []corev1.TopologySpreadConstraint, action corev1.Unsatisfia
 	})
 }
 
-// inTree returns whether PodTopologySpread decides because of an error.
-func (p *Plugin) inTree(err error) bool {
-	return p.args.OnUnavailable == InTree && errors.Is(err, errUnavailable)
+// inTree returns whether PodTopologySpread decides about a pod because of an error, and counts that. What the API
+// server has admitted it decides about whatever is wrong with it.
+func (p *Plugin) inTree(ctx context.Context, pod *corev1.Pod, err error) bool {
+	switch {
+	case errors.Is(err, errInvalid):
+		klog.FromContext(ctx).Error(err, "PodTopologySpread decides", "pod", klog.KObj(pod))
+		inTreeDecisions.WithLabelValues("invalid").Inc()
+		return true
+	case errors.Is(err, errUnavailable) && p.args.OnUnavailable == InTree:
+		inTreeDecisions.WithLabelValues("unavailable").Inc()
+		return true
+	}
+	return false
 }
 
 // PreFilter asks which nodes a pod with hard constraints may run on.
@@ -139,14 +156,25 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	asked, err := newFilterState(ctx, p.link, pod, constraints)
-	if p.inTree(err) {
-		state.Write(filterKey, &filterState{inTree: true})
-		return p.tree.PreFilter(ctx, state, pod, nodes)
-	}
-	if err != nil {
+	// The scheduler cancels a search that has found enough, but counts are made whole.
+	whole := context.WithoutCancel(ctx)
+	counts := sync.OnceValues(func() (*treeState, *fwk.Status) {
+		tree := &treeState{CycleState: framework.NewCycleState()}
+		_, status := p.tree.PreFilter(whole, tree, pod, nodes)
+		return tree, status
+	})
+	switch {
+	case p.inTree(ctx, pod, err):
+		tree, status := counts()
+		if !status.IsSuccess() {
+			return nil, status
+		}
+		asked = &filterState{tree: tree}
+	case err != nil:
 		return nil, fwk.AsStatus(err)
+	default:
+		asked.counts = counts
 	}
-	p.rechecks.tried(ctx, pod)
 	state.Write(filterKey, asked)
 	return nil, nil
 }
@@ -157,39 +185,33 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 // AddPod has later calls of Filter see a pod on a node.
 func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo,
 	node fwk.NodeInfo) *fwk.Status {
-	asked, status := read[*filterState](state, filterKey)
-	if asked != nil && asked.inTree {
-		return p.tree.AddPod(ctx, state, pod, added, node)
+	tree, status := imagine(state, added.GetPod())
+	if tree == nil {
+		return status
 	}
-	if asked != nil {
-		asked.imagine(added.GetPod(), node.Node().Name, true)
-	}
-	return status
+	return p.tree.AddPod(ctx, tree, pod, added, node)
 }
 
 // RemovePod has later calls of Filter not see a pod on its node.
 func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo,
 	node fwk.NodeInfo) *fwk.Status {
-	asked, status := read[*filterState](state, filterKey)
-	if asked != nil && asked.inTree {
-		return p.tree.RemovePod(ctx, state, pod, removed, node)
+	tree, status := imagine(state, removed.GetPod())
+	if tree == nil {
+		return status
 	}
-	if asked != nil {
-		asked.imagine(removed.GetPod(), node.Node().Name, false)
-	}
-	return status
+	return p.tree.RemovePod(ctx, tree, pod, removed, node)
 }
 
-// Filter reads the bit of a node. Where pods were imagined, it asks about the node.
+// Filter reads the bit of a node. Where pods were imagined, PodTopologySpread decides.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	asked, status := read[*filterState](state, filterKey)
 	switch {
 	case asked == nil:
 		return status
-	case asked.inTree:
-		return p.tree.Filter(ctx, state, pod, node)
+	case asked.tree != nil:
+		return p.tree.Filter(ctx, asked.tree, pod, node)
 	}
-	return asked.passes(ctx, node.Node())
+	return asked.passes(node.Node())
 }
 
 // PreScore asks for the scores of the nodes that passed, if the pod has soft constraints.
@@ -202,7 +224,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 	}
 	scored, isSkipped, err := p.score(ctx, pod, constraints, nodes)
 	switch {
-	case p.inTree(err):
+	case p.inTree(ctx, pod, err):
 		state.Write(scoreKey, &scoreState{inTree: true})
 		return p.tree.PreScore(ctx, state, pod, nodes)
 	case err != nil:
@@ -226,11 +248,12 @@ func (p *Plugin) score(ctx context.Context, pod *corev1.Pod, constraints []corev
 		names[number] = node.Node().Name
 	}
 	var answer *evenkeelv1.ScoreResponse
-	err = p.link.ask(ctx, func(ctx context.Context, state seen) error {
+	err = p.link.ask(ctx, func(ctx context.Context, state told) error {
 		answer, err = state.decider.Score(ctx, &evenkeelv1.ScoreRequest{
 			Snapshot: p.args.Snapshot, Pod: asked, Candidates: &evenkeelv1.NodeNames{Names: names},
 			NodeChecks: evenkeelv1.NodeChecks_NODE_CHECKS_SPREAD_ONLY, View: evenkeelv1.View_VIEW_BITMAP,
 			MaxDomains: &few, MinRevision: state.revision, Epoch: state.epoch,
+			MinResourceVersions: p.seen.versions(len(constraints) == 0),
 		}).Wait()
 		if err != nil {
 			return err
@@ -238,7 +261,7 @@ func (p *Plugin) score(ctx context.Context, pod *corev1.Pod, constraints []corev
 		if len(constraints) == 0 && answer.GetDefaults() != evenkeelv1.DefaultsKind_DEFAULTS_KIND_SYSTEM {
 			return errors.New("the snapshot has other default constraints than the profile")
 		}
-		return p.link.checkAge(answer.GetAge(), int64(len(names)))
+		return nil
 	})
 	if err != nil || answer.GetSkipped() {
 		return nil, true, err
@@ -296,18 +319,15 @@ func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	p.link.bound(pod.UID)
 }
 
-// EventsToRegister returns the events that may help a pod, with PodTopologySpread's hints. Evenkeel may hear of
-// an event later than the scheduler: what a hint queues is tried once more.
+// EventsToRegister returns the events that may help a pod, with PodTopologySpread's hints. A pod that a hint queues
+// is decided about with its event.
 func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events, err := p.tree.EventsToRegister(ctx)
 	for number := range events {
 		hint := events[number].QueueingHintFn
 		events[number].QueueingHintFn = func(logger klog.Logger, pod *corev1.Pod, old, new any) (fwk.QueueingHint, error) {
-			answer, err := hint(logger, pod, old, new)
-			if answer == fwk.Queue {
-				p.rechecks.queued(pod.UID)
-			}
-			return answer, err
+			p.seen.queued(old, new)
+			return hint(logger, pod, old, new)
 		}
 	}
 	return events, err

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -70,22 +71,21 @@ var (
 // bench is the plugin on a fake of Evenkeel and a snapshot of the scheduler's cache.
 type bench struct {
 	*Plugin
-	fake      *fake
-	stop      func()
-	nodes     []fwk.NodeInfo
-	activated atomic.Int32
+	fake  *fake
+	stop  func()
+	nodes []fwk.NodeInfo
 }
 
-func (b *bench) Activate(klog.Logger, map[string]*corev1.Pod) { b.activated.Add(1) }
+func newBench(t testing.TB, more string) *bench { return newBenchOf(t, more, running, nodes) }
 
-func newBench(t *testing.T, more string) *bench {
+func newBenchOf(t testing.TB, more string, running []*corev1.Pod, nodes []*corev1.Node) *bench {
 	t.Helper()
 	fake, address, stop := serve(t, "127.0.0.1:0")
 	b := &bench{fake: fake, stop: stop}
 	snapshot := schedcache.NewSnapshot(running, nodes)
 	factory := informers.NewSharedInformerFactory(kubefake.NewClientset(), 0)
 	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil, frameworkruntime.WithSnapshotSharedLister(snapshot),
-		frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithPodActivator(b))
+		frameworkruntime.WithInformerFactory(factory))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,10 +146,11 @@ func until(t *testing.T, holds func() bool) {
 
 func TestArgs(t *testing.T) {
 	for given, fault := range map[string]string{
-		`{}`:                                 "address",
-		`{"address": "e:1", "adress": ""}`:   "adress",
-		`{"address": "e:1", "timeout": "x"}`: "duration",
-		`{"address": "e:1", "timeout": "-1s", "maxAge": "-1s"}`:   "timeout",
+		`{}`:                                                      "address",
+		`{"address": "e:1", "adress": ""}`:                        "adress",
+		`{"address": "e:1", "timeout": "x"}`:                      "duration",
+		`{"address": "e:1", "timeout": "-1s"}`:                    "timeout",
+		`{"address": "e:1", "maxAge": "2m"}`:                      "maxAge",
 		`{"address": "e:1", "onUnavailable": "Ignore"}`:           "onUnavailable",
 		`{"address": "e:1", "tokenFile": "/token"}`:               "tls",
 		`{"address": "e:1", "tls": {"certFile": "c"}}`:            "keyFile",
@@ -163,7 +164,7 @@ func TestArgs(t *testing.T) {
 	}
 	args, _ := readArgs(&runtime.Unknown{Raw: []byte(`{"address": "e:1"}`)})
 	same(t, args.Snapshot+" "+string(args.OnUnavailable)+" "+string(args.DefaultingType), "default InTree System")
-	same(t, args.Timeout.Duration+args.MaxAge.Duration, 121*time.Second)
+	same(t, args.Timeout.Duration, time.Second)
 }
 
 func TestFilter(t *testing.T) {
@@ -200,43 +201,150 @@ func TestFilter(t *testing.T) {
 	same(t, b.fake.lists, 4)
 }
 
+// podInfo is a pod as the scheduler has it.
+func podInfo(t testing.TB, pod *corev1.Pod) fwk.PodInfo {
+	t.Helper()
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
 func TestImaginedPods(t *testing.T) {
 	b := newBench(t, "")
 	pod := newPod("web-1", hard(zone))
 	b.fake.set(func() { b.fake.refused = map[string]evenkeelv1.Code{"a1": 1, "a2": 1} })
 	_, state := b.filter(t, pod)
 	cloned := state.Clone()
-	info := func(pod *corev1.Pod) fwk.PodInfo {
-		info, err := framework.NewPodInfo(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info
-	}
+	b.fake.set(func() { b.fake.filters = nil })
 	other := newPod("db-0")
 	other.Labels = nil
-	b.RemovePod(t.Context(), cloned, pod, info(other), b.nodes[0])
-	b.RemovePod(t.Context(), cloned, pod, info(running[0]), b.nodes[0])
-	b.AddPod(t.Context(), cloned, pod, info(newPod("web-2")), b.nodes[0])
-	b.fake.set(func() { b.fake.filters = nil })
-	b.Filter(t.Context(), cloned, pod, b.nodes[0])
-	same(t, len(b.fake.filters), 1)
-	asked := b.fake.filters[0]
-	same(t, strings.Join(asked.GetCandidates().GetNames(), " "), "a1")
-	imagined := map[string]string{}
-	for _, change := range asked.GetOverlay() {
-		imagined[change.GetPod().GetMetadata().GetName()] = change.GetPod().GetSpec().GetNodeName() + change.GetPod().GetStatus().GetPhase()
-	}
-	if want := map[string]string{"web-0": "a1Succeeded", "web-2": "a1"}; !maps.Equal(imagined, want) {
-		t.Fatal(imagined)
-	}
-	// What is taken back is asked no more, and the first state knows nothing of it.
-	b.AddPod(t.Context(), cloned, pod, info(running[0]), b.nodes[0])
-	b.RemovePod(t.Context(), cloned, pod, info(newPod("web-2")), b.nodes[0])
+	// A pod that does not count changes nothing: Evenkeel's answer counts, which does not know c1.
+	b.RemovePod(t.Context(), cloned, pod, podInfo(t, other), b.nodes[0])
 	same(t, b.again(t, cloned, pod), "--+-")
+	// From here on PodTopologySpread decides, which says that c1 lacks the key.
+	b.RemovePod(t.Context(), cloned, pod, podInfo(t, running[0]), b.nodes[0])
+	same(t, b.again(t, cloned, pod), "+++!")
+	twice := cloned.Clone()
+	b.AddPod(t.Context(), twice, pod, podInfo(t, newPod("web-2")), b.nodes[2])
+	same(t, b.again(t, twice, pod), "++-!")
+	// Other states know nothing of it.
+	same(t, b.again(t, cloned, pod), "+++!")
 	same(t, b.again(t, state, pod), "--+-")
-	same(t, len(b.fake.filters), 1)
+	b.AddPod(t.Context(), cloned, pod, podInfo(t, running[0]), b.nodes[0])
+	same(t, b.again(t, cloned, pod), "--+!")
+	same(t, len(b.fake.filters), 0)
 }
+
+// decidedInTree reads the metric.
+func decidedInTree(t *testing.T, reason string) float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "scheduler_evenkeel_in_tree_decisions_total" && metric.GetLabel()[0].GetValue() == reason {
+				return metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// What the API server has admitted is decided about, whatever Evenkeel finds wrong with it.
+func TestInvalid(t *testing.T) {
+	b := newBench(t, `, "onUnavailable": "Fail"`)
+	before := decidedInTree(t, "invalid")
+	b.fake.set(func() { b.fake.fault = codes.InvalidArgument })
+	got, state := b.filter(t, newPod("web-1", hard(zone)))
+	same(t, got, "--+!")
+	status := b.PreScore(t.Context(), state, newPod("web-1", soft(zone)), b.nodes)
+	same(t, status.IsSuccess(), true)
+	same(t, decidedInTree(t, "invalid")-before, 2)
+	// Evenkeel is still asked about others.
+	b.fake.set(func() { b.fake.fault = codes.OK })
+	got, _ = b.filter(t, newPod("web-2", hard(zone)))
+	same(t, got, "+++-")
+}
+
+// at is an object of a resource version.
+func at[T metav1.Object](object T, version string) T {
+	copied := any(object).(runtime.Object).DeepCopyObject().(T)
+	copied.SetResourceVersion(version)
+	return copied
+}
+
+// A decision asks Evenkeel to have read what the scheduler has seen of what decisions read.
+func TestSightings(t *testing.T) {
+	b := newBench(t, "")
+	seen, seenNodes, node := b.seen.pods, b.seen.nodes, nodes[0]
+	pending, bound := newPod("web-7", hard(zone)), on(newPod("web-7", hard(zone)), "a1")
+	relabelled, finished := bound.DeepCopy(), bound.DeepCopy()
+	relabelled.Labels["app"], finished.Status.Phase = "other", corev1.PodRunning
+	tainted, reported := node.DeepCopy(), node.DeepCopy()
+	tainted.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+	reported.Status.Phase = corev1.NodeRunning
+	for name, test := range map[string]struct {
+		event     func()
+		pod, node uint64
+	}{
+		"a pod that waits":       {func() { seen.OnAdd(at(pending, "20"), false) }, 0, 0},
+		"a pod that runs":        {func() { seen.OnAdd(at(bound, "21"), true) }, 21, 0},
+		"a pod is bound":         {func() { seen.OnUpdate(at(pending, "20"), at(bound, "22")) }, 22, 0},
+		"a pod is relabelled":    {func() { seen.OnUpdate(at(bound, "20"), at(relabelled, "23")) }, 23, 0},
+		"a status of a pod":      {func() { seen.OnUpdate(at(bound, "20"), at(finished, "24")) }, 0, 0},
+		"a pod is deleted":       {func() { seen.OnDelete(at(bound, "25")) }, 25, 0},
+		"a waiting pod is gone":  {func() { seen.OnDelete(at(pending, "26")) }, 0, 0},
+		"an older event":         {func() { seen.OnDelete(at(bound, "27")); seen.OnDelete(at(bound, "9")) }, 27, 0},
+		"a node is tainted":      {func() { seenNodes.OnUpdate(at(node, "20"), at(tainted, "28")) }, 0, 28},
+		"a status of a node":     {func() { seenNodes.OnUpdate(at(node, "20"), at(reported, "29")) }, 0, 0},
+		"a restored cluster":     {func() { seen.OnDelete(at(bound, "90")); seen.OnUpdate(at(bound, "80"), at(bound, "30")) }, 0, 0},
+		"an event queues a pod":  {func() { b.seen.queued(at(bound, "31"), nil) }, 31, 0},
+		"an event of a node too": {func() { b.seen.queued(at(node, "3"), at(node, "32")) }, 0, 32},
+	} {
+		seen.newest, seenNodes.newest = 0, 0
+		test.event()
+		versions := b.seen.versions(false)
+		if versions["Pod"] != test.pod || versions["Node"] != test.node || len(versions) != 2 {
+			t.Errorf("%s: %v", name, versions)
+		}
+	}
+	same(t, len(b.seen.versions(true)), 6)
+}
+
+// With a real informer a deletion has its own version, also where it was missed.
+func TestSightingsOfInformer(t *testing.T) {
+	client := kubefake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	seen, err := watch(factory, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	informer := &listed{SharedIndexInformer: seen.pods.informer, version: "70"}
+	seen.pods.informer = informer
+	// Before its events have come, what was listed counts.
+	same(t, seen.versions(false)["Pod"], 70)
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	until(t, seen.pods.hasSynced)
+	informer.version = "80"
+	same(t, seen.versions(false)["Pod"], 70)
+	seen.pods.OnDelete(cache.DeletedFinalStateUnknown{Key: "shop/web-0", Obj: at(running[0], "12")})
+	same(t, seen.versions(false)["Pod"], 80)
+	informer.version = "90"
+	same(t, seen.versions(false)["Pod"], 80)
+}
+
+// listed is an informer whose list is of a version.
+type listed struct {
+	cache.SharedIndexInformer
+	version string
+}
+
+func (l *listed) LastSyncResourceVersion() string { return l.version }
 
 func TestScore(t *testing.T) {
 	for _, test := range []struct {
@@ -250,7 +358,7 @@ func TestScore(t *testing.T) {
 		{newPod("web-1"), "", nil, "40 0 100 0"},
 		{newPod("web-1"), `, "defaultingType": "List"`, nil, "Skip"},
 		{newPod("web-1", soft(zone)), "", func(f *fake) { f.scores = nil }, "Skip"},
-		{newPod("web-1", soft(zone)), `, "onUnavailable": "Fail"`, func(f *fake) { f.age = time.Hour }, "Error"},
+		{newPod("web-1", soft(zone)), `, "onUnavailable": "Fail"`, func(f *fake) { f.fault = codes.NotFound }, "Error"},
 		{newPod("web-1"), `, "onUnavailable": "Fail"`, func(f *fake) { f.defaults = 0 }, "Error"},
 		// PodTopologySpread's: the zones have 1 and 0 pods.
 		{newPod("web-1", soft(zone)), "", func(f *fake) { f.fault = codes.FailedPrecondition }, "0 0 100 0"},
@@ -338,16 +446,17 @@ func TestUnavailable(t *testing.T) {
 		"not there": func(f *fake) { f.fault = codes.NotFound },
 		"no feed":   func(f *fake) { f.fault = codes.FailedPrecondition },
 		"slow":      func(f *fake) { f.slow = time.Second },
-		"stale":     func(f *fake) { f.age = time.Hour },
-		"empty":     func(f *fake) { f.nodes = nil },
+		"silent":    func(f *fake) { f.read = nil },
 		"behind":    func(f *fake) { f.revision = 1 },
 		"full":      func(f *fake) { f.fault = codes.ResourceExhausted },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for policy, want := range map[OnUnavailable]string{Fail: "Error", InTree: "--+!"} {
 				b := newBench(t, `, "onUnavailable": "`+string(policy)+`"`)
+				b.seen.pods.OnAdd(at(running[0], "12"), true)
+				b.fake.set(func() { b.fake.read["Pod"] = 12 })
 				b.Reserve(t.Context(), nil, newPod("web-2"), "a1")
-				nodes, revision := b.fake.nodes, b.fake.revision
+				revision := b.fake.revision
 				b.fake.set(func() { wrong(b.fake) })
 				got, _ := b.filter(t, pod)
 				same(t, got, want)
@@ -360,13 +469,12 @@ func TestUnavailable(t *testing.T) {
 					t.Error("it waits for Evenkeel", time.Since(start))
 				}
 				if policy == InTree {
-					info, _ := framework.NewPodInfo(running[0])
-					same(t, b.RemovePod(t.Context(), state, pod, info, b.nodes[0]).IsSuccess(), true)
+					same(t, b.RemovePod(t.Context(), state, pod, podInfo(t, running[0]), b.nodes[0]).IsSuccess(), true)
 					same(t, b.again(t, state, pod), "+++!")
 				}
 				b.fake.set(func() {
-					b.fake.fault, b.fake.slow, b.fake.age = codes.OK, 0, 0
-					b.fake.nodes, b.fake.revision = nodes, revision
+					b.fake.fault, b.fake.slow = codes.OK, 0
+					b.fake.read, b.fake.revision = map[string]uint64{"Pod": 12}, revision
 				})
 				until(t, func() bool { got, _ := b.filter(t, pod); return got == "+++-" })
 				b.fake.set(func() { same(t, b.fake.reserved["web-3"], "b1") })
@@ -400,17 +508,17 @@ func TestEvents(t *testing.T) {
 	for _, test := range []struct {
 		deleted *corev1.Pod
 		want    fwk.QueueingHint
-		again   int32
-	}{{unlike, fwk.QueueSkip, 0}, {running[0], fwk.Queue, 1}} {
+	}{{unlike, fwk.QueueSkip}, {at(running[0], "40"), fwk.Queue}} {
 		hint, err := events[0].QueueingHintFn(klog.Background(), pod, test.deleted, nil)
 		own, _ := upstream[0].QueueingHintFn(klog.Background(), pod, test.deleted, nil)
 		if err != nil || hint != test.want || own != hint {
 			t.Fatal(hint, err)
 		}
-		b.filter(t, pod)
-		b.filter(t, pod)
-		until(t, func() bool { return b.activated.Load() == test.again })
 	}
+	// The pod is decided about with the event.
+	b.fake.set(func() { b.fake.read["Pod"] = 40 })
+	b.filter(t, pod)
+	same(t, b.fake.filters[0].GetMinResourceVersions()["Pod"], 40)
 	for _, pod := range []*corev1.Pod{pod, newPod("web-1")} {
 		_, status := b.SignPod(t.Context(), pod)
 		same(t, status.Code(), fwk.Unschedulable)

@@ -3,14 +3,13 @@ package spread
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"evenkeel.dev/client"
@@ -24,9 +23,7 @@ const (
 
 // filterState is what PreFilter asked about a pod, and what is imagined since.
 type filterState struct {
-	// inTree: PodTopologySpread decides about this pod, and keeps a state of its own.
-	inTree bool
-	link   *link
+	link *link
 	// pod as it is asked about, the keys of its hard constraints, and what they select at most.
 	pod       *evenkeelv1.Pod
 	namespace string
@@ -37,16 +34,36 @@ type filterState struct {
 	feasible []byte
 	// verdicts asks once for the refusals of all nodes.
 	verdicts func() (map[string]*evenkeelv1.NodeVerdict, error)
-	// imagined are the pods that AddPod and RemovePod have changed, as they are then.
-	imagined map[types.UID]*corev1.Pod
+	// counts makes PodTopologySpread's state of this cycle, once.
+	counts func() (*treeState, *fwk.Status)
+	// tree is PodTopologySpread's state, which AddPod and RemovePod change. It decides if it is there: pods were
+	// imagined, or Evenkeel was not asked.
+	tree *treeState
 }
 
 // Clone copies what AddPod and RemovePod change.
 func (s *filterState) Clone() fwk.StateData {
 	copied := *s
-	copied.imagined = maps.Clone(s.imagined)
+	if s.tree != nil {
+		copied.tree = s.tree.copied()
+	}
 	return &copied
 }
+
+// treeState has what PodTopologySpread writes about a pod before Filter, and nothing else of a cycle.
+type treeState struct {
+	fwk.CycleState
+	written fwk.StateData
+}
+
+// Read returns what was written.
+func (t *treeState) Read(fwk.StateKey) (fwk.StateData, error) { return t.written, nil }
+
+// Write replaces what was written.
+func (t *treeState) Write(_ fwk.StateKey, data fwk.StateData) { t.written = data }
+
+// copied returns a state that changes apart.
+func (t *treeState) copied() *treeState { return &treeState{t.CycleState, t.written.Clone()} }
 
 // scoreState has the scores of the nodes that were asked about.
 type scoreState struct {
@@ -73,7 +90,11 @@ func question(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint) (*
 	if pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil {
 		asked.Spec.Affinity = &corev1.Affinity{NodeAffinity: pod.Spec.Affinity.NodeAffinity}
 	}
-	return evenkeel.Convert(asked, &evenkeelv1.Pod{})
+	converted, err := evenkeel.Convert(asked, &evenkeelv1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	return converted, nil
 }
 
 // newFilterState asks which nodes pass.
@@ -83,21 +104,20 @@ func newFilterState(ctx context.Context, l *link, pod *corev1.Pod,
 	if err != nil {
 		return nil, err
 	}
-	s := &filterState{link: l, pod: asked, namespace: pod.Namespace, imagined: map[types.UID]*corev1.Pod{}}
+	s := &filterState{link: l, pod: asked, namespace: pod.Namespace}
 	for _, constraint := range constraints {
 		if constraint.WhenUnsatisfiable == corev1.DoNotSchedule {
 			selector, err := metav1.LabelSelectorAsSelector(constraint.LabelSelector)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%w: %w", errInvalid, err)
 			}
 			s.keys = append(s.keys, constraint.TopologyKey)
 			s.selectors = append(s.selectors, selector)
 		}
 	}
-	request := &evenkeelv1.FilterRequest{View: evenkeelv1.View_VIEW_BITMAP}
-	err = l.ask(ctx, func(ctx context.Context, state seen) error {
+	err = l.ask(ctx, func(ctx context.Context, state told) error {
 		for range attempts {
-			answer, err := s.filter(ctx, state, request)
+			answer, err := s.filter(ctx, state, evenkeelv1.View_VIEW_BITMAP)
 			if err != nil {
 				return err
 			}
@@ -109,36 +129,27 @@ func newFilterState(ctx context.Context, l *link, pod *corev1.Pod,
 		}
 		return errors.New("nodes change faster than they are listed")
 	})
-	s.verdicts = sync.OnceValues(func() (map[string]*evenkeelv1.NodeVerdict, error) { return s.refusals(ctx, nil, nil) })
+	s.verdicts = sync.OnceValues(func() (map[string]*evenkeelv1.NodeVerdict, error) { return s.refusals(ctx) })
 	return s, err
 }
 
 // filter asks one question about the pod.
-func (s *filterState) filter(ctx context.Context, state seen,
-	request *evenkeelv1.FilterRequest) (*evenkeelv1.FilterResponse, error) {
+func (s *filterState) filter(ctx context.Context, state told, view evenkeelv1.View) (*evenkeelv1.FilterResponse, error) {
 	few := int32(1)
-	request.Snapshot, request.Pod, request.MaxDomains = s.link.args.Snapshot, s.pod, &few
-	request.NodeChecks = evenkeelv1.NodeChecks_NODE_CHECKS_SPREAD_ONLY
-	request.MinRevision, request.Epoch = state.revision, state.epoch
-	answer, err := state.decider.Filter(ctx, request).Wait()
-	if err == nil {
-		err = s.link.checkAge(answer.GetAge(), answer.GetNodeCount()+int64(len(answer.GetUnknownCandidates())))
-	}
-	return answer, err
+	return state.decider.Filter(ctx, &evenkeelv1.FilterRequest{
+		Snapshot: s.link.args.Snapshot, Pod: s.pod, MaxDomains: &few, View: view,
+		NodeChecks:  evenkeelv1.NodeChecks_NODE_CHECKS_SPREAD_ONLY,
+		MinRevision: state.revision, Epoch: state.epoch, MinResourceVersions: s.link.seen.versions(false),
+	}).Wait()
 }
 
-// refusals asks for the nodes that do not pass: of all, or of some with changes.
-func (s *filterState) refusals(ctx context.Context, candidates *evenkeelv1.NodeNames,
-	overlay []*evenkeelv1.Change) (map[string]*evenkeelv1.NodeVerdict, error) {
+// refusals asks for the nodes that do not pass.
+func (s *filterState) refusals(ctx context.Context) (map[string]*evenkeelv1.NodeVerdict, error) {
 	refused := make(map[string]*evenkeelv1.NodeVerdict)
-	request := &evenkeelv1.FilterRequest{View: evenkeelv1.View_VIEW_FULL, Candidates: candidates, Overlay: overlay}
-	err := s.link.ask(ctx, func(ctx context.Context, state seen) error {
-		answer, err := s.filter(ctx, state, request)
+	err := s.link.ask(ctx, func(ctx context.Context, state told) error {
+		answer, err := s.filter(ctx, state, evenkeelv1.View_VIEW_FULL)
 		for _, verdict := range answer.GetInfeasible() {
 			refused[verdict.GetNode()] = verdict
-		}
-		for _, unknown := range answer.GetUnknownCandidates() {
-			refused[unknown] = &evenkeelv1.NodeVerdict{Reason: reasonUnknownNode}
 		}
 		return err
 	})
@@ -146,10 +157,7 @@ func (s *filterState) refusals(ctx context.Context, candidates *evenkeelv1.NodeN
 }
 
 // passes returns the verdict about one node.
-func (s *filterState) passes(ctx context.Context, node *corev1.Node) *fwk.Status {
-	if len(s.imagined) > 0 {
-		return s.passesImagined(ctx, node.Name)
-	}
+func (s *filterState) passes(node *corev1.Node) *fwk.Status {
 	bit, known := s.order.index[node.Name]
 	switch {
 	case !known:
@@ -175,49 +183,25 @@ func (s *filterState) passes(ctx context.Context, node *corev1.Node) *fwk.Status
 	return fwk.NewStatus(fwk.Unschedulable, reasonSkew)
 }
 
-// passesImagined asks about one node with the pods as AddPod and RemovePod left them.
-func (s *filterState) passesImagined(ctx context.Context, node string) *fwk.Status {
-	var overlay []*evenkeelv1.Change
-	for _, pod := range s.imagined {
-		changed, err := evenkeel.Convert(pod, &evenkeelv1.Pod{})
-		if err != nil {
-			return fwk.AsStatus(err)
+// imagine returns the state in which PodTopologySpread sees pods added and removed, or nil if it makes no difference
+// to a pod whether another one is there.
+func imagine(state fwk.CycleState, other *corev1.Pod) (*treeState, *fwk.Status) {
+	s, status := read[*filterState](state, filterKey)
+	counts := func(selector labels.Selector) bool { return selector.Matches(labels.Set(other.Labels)) }
+	switch {
+	case s == nil || s.tree != nil:
+	case other.Namespace != s.namespace || !slices.ContainsFunc(s.selectors, counts):
+		return nil, nil
+	default:
+		var tree *treeState
+		if tree, status = s.counts(); status.IsSuccess() {
+			s.tree = tree.copied()
 		}
-		overlay = append(overlay, evenkeel.Change(changed))
 	}
-	refused, err := s.refusals(ctx, &evenkeelv1.NodeNames{Names: []string{node}}, overlay)
-	switch verdict := refused[node]; {
-	case err != nil:
-		return fwk.AsStatus(err)
-	case verdict != nil:
-		return statusOf(verdict)
+	if !status.IsSuccess() {
+		return nil, status
 	}
-	return nil
-}
-
-// imagine has a pod be on a node, or finished there: so it counts no longer, whether Evenkeel has it by its
-// feed or as a reservation.
-func (s *filterState) imagine(pod *corev1.Pod, node string, isThere bool) {
-	counts := func(selector labels.Selector) bool { return selector.Matches(labels.Set(pod.Labels)) }
-	if pod.Namespace != s.namespace || !slices.ContainsFunc(s.selectors, counts) {
-		return
-	}
-	former, imagined := s.imagined[pod.UID]
-	if imagined && former.Spec.NodeName == node && (former.Status.Phase == corev1.PodSucceeded) == isThere {
-		delete(s.imagined, pod.UID)
-		return
-	}
-	changed := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Labels: pod.Labels,
-			DeletionTimestamp: pod.DeletionTimestamp,
-		},
-		Spec: corev1.PodSpec{NodeName: node},
-	}
-	if !isThere {
-		changed.Status.Phase = corev1.PodSucceeded
-	}
-	s.imagined[pod.UID] = changed
+	return s.tree, nil
 }
 
 func statusOf(verdict *evenkeelv1.NodeVerdict) *fwk.Status {

@@ -17,6 +17,7 @@ use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::Serial;
+use crate::snapshot::objects::resource_versions::ResourceVersions;
 use crate::snapshot::state::shards::Applied;
 
 /// Batches are recorded together until they have this many changes.
@@ -32,6 +33,8 @@ struct Planned {
     batch: Option<Arc<Batch>>,
     /// Defaults to set: those of the batch, or those that a snapshot begins with.
     defaults: Option<Arc<Defaults>>,
+    /// The versions up to which the feed has read all kinds, if the batch sets any.
+    resource_versions: Option<Arc<ResourceVersions>>,
     revision: i64,
     /// The number of reservations that end because their time is over.
     expired: usize,
@@ -179,11 +182,14 @@ impl Commit<'_> {
                 ended.iter().filter(|it| reservations.holds(**it)).count()
             }
         };
+        let read = offer.map(|offer| &offer.resource_versions);
+        let read = read.filter(|read| !read.is_empty());
         let mut planned = Planned {
             job,
             offer: offer.cloned(),
             batch,
             defaults,
+            resource_versions: read.map(|read| Arc::new(self.resource_versions().after(read))),
             revision: before,
             expired,
             ended,
@@ -199,6 +205,13 @@ impl Commit<'_> {
         let mut planned = self.group.iter().rev();
         let set = planned.find_map(|planned| planned.defaults.clone());
         set.unwrap_or_else(|| self.turn.live.defaults())
+    }
+
+    /// The versions up to which the feed has read after the group.
+    fn resource_versions(&self) -> Arc<ResourceVersions> {
+        let mut planned = self.group.iter().rev();
+        let set = planned.find_map(|planned| planned.resource_versions.clone());
+        set.unwrap_or_else(|| self.turn.snapshot.resource_versions())
     }
 
     /// Records the group and applies it. Where others came first, their entries
@@ -286,6 +299,7 @@ impl Commit<'_> {
             offer,
             batch,
             defaults,
+            resource_versions,
             revision,
             expired,
             ended,
@@ -310,6 +324,9 @@ impl Commit<'_> {
         // The ends of reservations are no changes of the caller.
         applied.changed = applied.changed.saturating_sub(ended.len());
         snapshot.forget(&ended);
+        if let Some(versions) = resource_versions {
+            snapshot.read_up_to(versions);
+        }
         snapshot.fed(at, offer.arrived, offer.age);
         snapshot.moved_on(revision, applied, !snapshot.is_expected())
     }
@@ -332,6 +349,7 @@ impl Planned {
             synced,
             change: Change::Batch(self.batch.as_deref()),
             defaults: self.defaults.as_deref(),
+            resource_versions: self.resource_versions.as_deref(),
             ended: &self.ended,
             ..before
         }

@@ -151,6 +151,10 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Moment) -> Opt
         ..
     } = entry;
     let revision = after.revision;
+    let read = match change {
+        OwnedChange::Replaced(_) => Some(after.resource_versions.unwrap_or_default()),
+        _ => after.resource_versions,
+    };
     let applied = match change {
         OwnedChange::Deleted => {
             turn.position.deleted = true;
@@ -174,6 +178,9 @@ fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Moment) -> Opt
         }
     };
     snapshot.forget(&ended);
+    if let Some(read) = read {
+        snapshot.read_up_to(read);
+    }
     Some(applied)
 }
 

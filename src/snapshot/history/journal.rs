@@ -25,6 +25,7 @@ use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
 use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
+use crate::snapshot::objects::resource_versions::ResourceVersions;
 use crate::snapshot::state::frozen::Frozen;
 use crate::snapshot::state::shards::State;
 
@@ -131,7 +132,8 @@ pub struct Missed {
 
 /// A step of a snapshot that another server took: the content of an [`Entry`].
 pub struct OwnedEntry {
-    /// The snapshot afterwards, with only those defaults, reservations and answers that are new.
+    /// The snapshot afterwards, with only those defaults, resource versions, reservations and
+    /// answers that are new.
     pub after: SavedSnapshot,
     /// The change of its objects.
     pub change: OwnedChange,
@@ -189,6 +191,8 @@ pub struct Entry<'a> {
     pub change: Change<'a>,
     /// Default constraints, where they are set.
     pub defaults: Option<&'a Defaults>,
+    /// The versions up to which the feed has read all kinds, where they are set.
+    pub resource_versions: Option<&'a ResourceVersions>,
     /// The number of the last reservation ever made.
     pub last_serial: Serial,
     /// The present form of reservations.
@@ -288,7 +292,7 @@ pub struct Doubt {
 }
 
 /// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`], it has only those
-/// defaults, reservations and answers that are new.
+/// defaults, resource versions, reservations and answers that are new.
 #[derive(Debug, Clone)]
 pub struct SavedSnapshot {
     /// The snapshot's name.
@@ -307,6 +311,8 @@ pub struct SavedSnapshot {
     pub synced: bool,
     /// The snapshot's default constraints, where they are set.
     pub defaults: Option<Arc<Defaults>>,
+    /// The versions up to which the snapshot's feed has read all kinds, where they are set.
+    pub resource_versions: Option<Arc<ResourceVersions>>,
     /// The number of the last reservation ever made.
     pub last_serial: Serial,
     /// The snapshot's reservations.
@@ -341,6 +347,7 @@ impl SavedSnapshot {
             synced: self.synced,
             change,
             defaults: self.defaults.as_deref(),
+            resource_versions: self.resource_versions.as_deref(),
             last_serial: self.last_serial,
             held: &self.held,
             answers: &self.answers,

@@ -23,6 +23,7 @@ use crate::snapshot::clock::{Clock, Moment, Now};
 use crate::snapshot::counters::{self, SnapshotCounters};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
+use crate::snapshot::objects::resource_versions::ResourceVersions;
 use crate::snapshot::state::frozen::NoBatch;
 use crate::snapshot::state::shards::{Applied, SNAPSHOT_BYTES, State};
 
@@ -45,6 +46,8 @@ pub struct Snapshot {
     /// Locked to apply a batch.
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
+    /// The versions up to which the feed has read. The live state has all changes up to there.
+    resource_versions: Mutex<Arc<ResourceVersions>>,
     /// Changed only with the turn.
     reservations: Mutex<Arc<ReservationTable>>,
     pub(super) unclaimed: Mutex<Unclaimed>,
@@ -141,6 +144,7 @@ impl Snapshot {
             retired: Retired::default(),
             position: Mutex::default(),
             updated: Mutex::new(at),
+            resource_versions: Mutex::default(),
             reservations: Mutex::default(),
             unclaimed: Mutex::default(),
             held_bytes: around.account.open(Part::Objects),
@@ -178,6 +182,7 @@ impl Snapshot {
             live: RwLock::new(Arc::new(state)),
             position: Mutex::new(position),
             updated: Mutex::new(updated),
+            resource_versions: Mutex::new(saved.resource_versions.unwrap_or_default()),
             reservations: Mutex::new(Arc::new(reservations)),
             ..Self::new(&saved.name, expected, around)
         };
@@ -226,6 +231,17 @@ impl Snapshot {
     /// The revision of the state that answers.
     pub fn revision(&self) -> i64 {
         self.live().revision()
+    }
+
+    /// The versions up to which the snapshot's feed has read its cluster. A state that is read
+    /// afterwards has all changes up to there.
+    pub fn resource_versions(&self) -> Arc<ResourceVersions> {
+        Arc::clone(&self.resource_versions.lock())
+    }
+
+    /// Sets how far the feed has read, after the live state has these changes.
+    pub(super) fn read_up_to(&self, versions: Arc<ResourceVersions>) {
+        *self.resource_versions.lock() = versions;
     }
 
     /// Notified whenever the revision grows, and when the snapshot is deleted.

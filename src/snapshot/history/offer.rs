@@ -9,6 +9,7 @@ use crate::matching::KubernetesVersion;
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::resource_versions::ResourceVersions;
 use crate::snapshot::state::shards::Applied;
 
 /// A batch that a client wants applied.
@@ -20,6 +21,8 @@ pub struct Offer {
     pub defaults: Option<Arc<Defaults>>,
     /// The version of Kubernetes to set.
     pub version: Option<KubernetesVersion>,
+    /// The versions up to which the feed has read kinds with this batch, where it gives any.
+    pub resource_versions: ResourceVersions,
     /// The revision that the snapshot must have.
     pub expected_revision: Option<i64>,
     /// The right that the batch needs, if it needs one.
@@ -37,6 +40,7 @@ impl Offer {
             batch,
             defaults: None,
             version: None,
+            resource_versions: ResourceVersions::default(),
             expected_revision: None,
             fence: None,
             arrived,

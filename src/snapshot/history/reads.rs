@@ -13,6 +13,7 @@ use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::resource_versions::ResourceVersions;
 use crate::snapshot::state::fork::Fork;
 use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
 use crate::snapshot::state::memory::MemoryUse;
@@ -41,6 +42,8 @@ pub struct Summary {
     pub reservations: usize,
     /// The snapshot's default constraints.
     pub defaults: Arc<Defaults>,
+    /// The versions up to which the snapshot's feed has read its cluster.
+    pub resource_versions: Arc<ResourceVersions>,
     /// The number of namespaces with pods, services or controllers.
     pub namespaces: usize,
     /// The number of kept views.
@@ -324,6 +327,7 @@ impl Snapshot {
             sizes,
             reservations,
             defaults: live.defaults(),
+            resource_versions: self.resource_versions(),
             namespaces: live.namespaces.len(),
             views: live.upkeep.view_count(),
             memory: MemoryUse {

@@ -44,6 +44,7 @@ impl Snapshot {
             let known = turn.live.defaults();
             let defaults = known.after(constraints.as_ref(), new.version);
             let defaults = defaults.unwrap_or(known);
+            let read = Arc::clone(&new.resource_versions);
             let taken = new.state.arrived(self.reservation_table().confirmed());
             if let Some(aside) = new.aside() {
                 turn.record(vec![Entry {
@@ -52,6 +53,7 @@ impl Snapshot {
                     synced: true,
                     change: Change::Replaced(aside),
                     defaults: Some(&defaults),
+                    resource_versions: Some(&read),
                     ended: &taken,
                     ..turn.entry()
                 }])?;
@@ -60,6 +62,7 @@ impl Snapshot {
             let (state, applied) = new.into_state();
             swap_in(turn, state, (revision, defaults), &taken);
             self.forget(&taken);
+            self.read_up_to(read);
             counters::add(&self.around.counters.replaces, 1);
             self.fed(now, arrived, Duration::ZERO);
             Ok(self.moved_on(revision, applied, true))

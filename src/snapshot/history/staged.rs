@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use crate::matching::{KubernetesVersion, VersionRules};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::resource_versions::ResourceVersions;
 use crate::snapshot::state::shards::{Applied, State, state_bytes};
 
 /// A new state that is built aside, to be swapped in whole.
@@ -20,6 +21,8 @@ pub struct Staged {
     pub(super) defaults: Option<Arc<Defaults>>,
     /// The version of Kubernetes to set.
     pub(super) version: Option<KubernetesVersion>,
+    /// The versions up to which the feed has read its cluster.
+    pub(super) resource_versions: Arc<ResourceVersions>,
     batches: i64,
     /// The snapshot that the state will replace, if it exists: changes are counted against it.
     replaced: Weak<Snapshot>,
@@ -60,6 +63,7 @@ impl Staged {
             applied: Applied::default(),
             defaults: None,
             version: None,
+            resource_versions: Arc::default(),
             batches: 0,
             replaced: replaced.map(Arc::downgrade).unwrap_or_default(),
             written: written.transpose().map_err(Error::NotStored)?,
@@ -83,6 +87,11 @@ impl Staged {
     /// Sets the version of Kubernetes for later batches, if one is given.
     pub fn set_version(&mut self, version: Option<KubernetesVersion>) {
         self.version = version.or(self.version);
+    }
+
+    /// Adds versions up to which the feed has read.
+    pub fn read_up_to(&mut self, versions: &ResourceVersions) {
+        self.resource_versions = Arc::new(self.resource_versions.after(versions));
     }
 
     /// The rules for requests of pods: those of the version that is set, else of the snapshot that

@@ -10,6 +10,7 @@
 //! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
 //!   (`cluster_table`), and `free_volumes` the volumes that claims can be bound to, in order.
+//! - `resource_versions` say how far a feed has read the kinds of its cluster.
 //! - Tables: `interner`, `symbols`, `blocks` (lists whose copies share unchanged parts).
 
 pub mod asks;
@@ -41,6 +42,7 @@ pub mod pod_texts;
 pub mod received;
 pub mod requested;
 pub mod reservation;
+pub mod resource_versions;
 pub mod shrink;
 pub mod size;
 pub mod slots;
