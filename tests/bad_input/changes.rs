@@ -156,7 +156,10 @@ async fn enumerated_strings_and_selectors() {
     };
     let stateful_set = StatefulSet {
         metadata: labelled(&[]),
-        spec: Some(StatefulSetSpec { selector }),
+        spec: Some(StatefulSetSpec {
+            selector,
+            ..StatefulSetSpec::default()
+        }),
     };
     let service = service("x", &[("not a key", "")]);
     let controller = ReplicationController {

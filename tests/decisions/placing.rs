@@ -364,6 +364,7 @@ async fn nodes_that_the_snapshot_does_not_hold_are_told() {
     let workload = WorkloadReplicas {
         pod: Some(pod("", &[])),
         replicas: 1,
+        ..WorkloadReplicas::default()
     };
     let several = PlaceRequest {
         pod: None,

@@ -84,16 +84,17 @@ func (DefaultsKind) EnumDescriptor() ([]byte, []int) {
 // their constraints, or, with a topology_key, all of them by their skew over
 // it, but those of a single pod and of static pods, which could not be spread
 // otherwise. A workload is the pods of one controller. The replica sets of a
-// deployment are taken together. Pods without a controller are grouped by their
-// labels. Terminating and finished pods are left out. Pods that may run on one
+// deployment, or of a Rollout of Argo, are taken together. A pod without a controller
+// belongs to the replica set, stateful set or replication controller whose selector
+// matches it, which would adopt it; the others are grouped by their labels. Terminating and finished pods are left out. Pods that may run on one
 // node only, such as those of daemon sets, are left out unless there is a
 // topology_key. Constraints count as in Filter, including reservations.
 type DescribeSpreadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the snapshot; empty means "default".
 	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// Namespace to look at. Empty means "default" with a subject, and all
-	// namespaces without.
+	// Namespace to look at. Empty means "default" with a workload, and all
+	// namespaces otherwise.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The workload or pods to describe; absent means all workloads.
 	//
@@ -104,25 +105,28 @@ type DescribeSpreadRequest struct {
 	Subject isDescribeSpreadRequest_Subject `protobuf_oneof:"subject"`
 	// Label key of nodes whose values are the domains. Empty means the keys of
 	// the constraints in force. For a selector, and for a workload without
-	// constraints, it means "topology.kubernetes.io/zone". FAILED_PRECONDITION when
-	// no node has it: the message names the keys that nodes have.
+	// constraints, it means "topology.kubernetes.io/zone", if some node has it.
+	// FAILED_PRECONDITION when no node has the key of a request: the message names
+	// the keys that nodes have.
 	TopologyKey string `protobuf:"bytes,5,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// Wait, within the call's deadline, until the snapshot has reached this
 	// revision. 0 does not wait.
 	MinRevision int64 `protobuf:"varint,6,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
 	// The most domains that each topology lists: unset means 100, 0 means all.
 	MaxDomains *int32 `protobuf:"varint,7,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
-	// The most workloads of a page: 1 to 1000; 0 means 100, more means 1000. A
-	// page ends early at 3 MiB, though never before its first workload.
+	// The most workloads of a page; 0 and more than 1000 mean 1000. A page ends early at
+	// 3 MiB, though never before its first workload.
 	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the previous page; empty for the first. Every page looks
-	// at the state again: a workload that changed in between may be on two pages,
-	// or on none.
+	// next_page_token of the previous page of the same list; empty for the first. Others
+	// are INVALID_ARGUMENT. Every page looks at the state again: a workload that changed
+	// in between may be on two pages, or on none.
 	PageToken string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// The epoch that min_revision is of: wait for that too, where servers share a
 	// log. ABORTED when the snapshot has another epoch, whose revisions say nothing
 	// about this one. Empty: any. At most `--max-string-bytes`.
-	Epoch         string `protobuf:"bytes,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch string `protobuf:"bytes,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// List the pods of the workload too. Only with a workload.
+	ListPods      bool `protobuf:"varint,11,opt,name=list_pods,json=listPods,proto3" json:"list_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,6 +242,13 @@ func (x *DescribeSpreadRequest) GetEpoch() string {
 	return ""
 }
 
+func (x *DescribeSpreadRequest) GetListPods() bool {
+	if x != nil {
+		return x.ListPods
+	}
+	return false
+}
+
 type isDescribeSpreadRequest_Subject interface {
 	isDescribeSpreadRequest_Subject()
 }
@@ -248,7 +259,8 @@ type DescribeSpreadRequest_Workload struct {
 }
 
 type DescribeSpreadRequest_Selector struct {
-	// The pods that match. An empty selector matches all pods of the namespace.
+	// The pods that match. An empty selector matches all pods. Without a
+	// namespace, each one with such pods is answered about.
 	Selector *LabelSelector `protobuf:"bytes,4,opt,name=selector,proto3,oneof"`
 }
 
@@ -263,7 +275,11 @@ type WorkloadName struct {
 	// replica sets together. Required.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Name. Required.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The workload's own selector. Where no pod belongs to the workload by its
+	// controller, its pods are those without a controller that match. Absent: none
+	// are.
+	Selector      *LabelSelector `protobuf:"bytes,3,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +328,13 @@ func (x *WorkloadName) GetName() string {
 	return ""
 }
 
+func (x *WorkloadName) GetSelector() *LabelSelector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
 // The spread of workloads, or of the pods of a subject.
 type DescribeSpreadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -322,7 +345,7 @@ type DescribeSpreadResponse struct {
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The workloads, worst first: by how far they exceed a hard constraint, then
 	// a soft one, then by skew, then by namespace, kind, name and labels. With a
-	// subject there is exactly one, even if it violates nothing.
+	// subject and a namespace there is exactly one, even if it violates nothing.
 	Workloads []*WorkloadSpread `protobuf:"bytes,3,rep,name=workloads,proto3" json:"workloads,omitempty"`
 	// The token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -498,7 +521,12 @@ type ConstraintCoverage struct {
 	// several.
 	OnOneNodeCount int64 `protobuf:"varint,7,opt,name=on_one_node_count,json=onOneNodeCount,proto3" json:"on_one_node_count,omitempty"`
 	// Pods of all workloads that are on no node yet.
-	PendingPods   int64 `protobuf:"varint,8,opt,name=pending_pods,json=pendingPods,proto3" json:"pending_pods,omitempty"`
+	PendingPods int64 `protobuf:"varint,8,opt,name=pending_pods,json=pendingPods,proto3" json:"pending_pods,omitempty"`
+	// Workloads with a hard constraint that refuses no node, because it counts one
+	// domain only.
+	OneDomainCount int64 `protobuf:"varint,9,opt,name=one_domain_count,json=oneDomainCount,proto3" json:"one_domain_count,omitempty"`
+	// The first 10 of these.
+	OneDomain     []*OneDomain `protobuf:"bytes,10,rep,name=one_domain,json=oneDomain,proto3" json:"one_domain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -589,6 +617,102 @@ func (x *ConstraintCoverage) GetPendingPods() int64 {
 	return 0
 }
 
+func (x *ConstraintCoverage) GetOneDomainCount() int64 {
+	if x != nil {
+		return x.OneDomainCount
+	}
+	return 0
+}
+
+func (x *ConstraintCoverage) GetOneDomain() []*OneDomain {
+	if x != nil {
+		return x.OneDomain
+	}
+	return nil
+}
+
+// A hard constraint that counts one domain only.
+type OneDomain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the workload.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Kind of its controller; empty without one.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The name of the workload; empty without one.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Label key of nodes whose values are the domains.
+	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// The value that is the only domain.
+	Value         string `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OneDomain) Reset() {
+	*x = OneDomain{}
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OneDomain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OneDomain) ProtoMessage() {}
+
+func (x *OneDomain) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OneDomain.ProtoReflect.Descriptor instead.
+func (*OneDomain) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *OneDomain) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *OneDomain) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *OneDomain) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OneDomain) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *OneDomain) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // A label key of nodes.
 type TopologyKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -604,7 +728,7 @@ type TopologyKey struct {
 
 func (x *TopologyKey) Reset() {
 	*x = TopologyKey{}
-	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[4]
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +740,7 @@ func (x *TopologyKey) String() string {
 func (*TopologyKey) ProtoMessage() {}
 
 func (x *TopologyKey) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[4]
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +753,7 @@ func (x *TopologyKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyKey.ProtoReflect.Descriptor instead.
 func (*TopologyKey) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{4}
+	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TopologyKey) GetKey() string {
@@ -674,14 +798,19 @@ type WorkloadSpread struct {
 	// are not checked when they arrive.
 	Fault string `protobuf:"bytes,7,opt,name=fault,proto3" json:"fault,omitempty"`
 	// The number of its pods that are on no node yet.
-	PendingCount  int64 `protobuf:"varint,8,opt,name=pending_count,json=pendingCount,proto3" json:"pending_count,omitempty"`
+	PendingCount int64 `protobuf:"varint,8,opt,name=pending_count,json=pendingCount,proto3" json:"pending_count,omitempty"`
+	// The number of its pods that name no controller and were found by a selector.
+	SelectedCount int64 `protobuf:"varint,9,opt,name=selected_count,json=selectedCount,proto3" json:"selected_count,omitempty"`
+	// Its pods, with list_pods: ascending by name, and those of a stateful set by
+	// their ordinals.
+	Pods          []*WorkloadMember `protobuf:"bytes,10,rep,name=pods,proto3" json:"pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WorkloadSpread) Reset() {
 	*x = WorkloadSpread{}
-	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[5]
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +822,7 @@ func (x *WorkloadSpread) String() string {
 func (*WorkloadSpread) ProtoMessage() {}
 
 func (x *WorkloadSpread) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[5]
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +835,7 @@ func (x *WorkloadSpread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkloadSpread.ProtoReflect.Descriptor instead.
 func (*WorkloadSpread) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{5}
+	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WorkloadSpread) GetNamespace() string {
@@ -765,6 +894,75 @@ func (x *WorkloadSpread) GetPendingCount() int64 {
 	return 0
 }
 
+func (x *WorkloadSpread) GetSelectedCount() int64 {
+	if x != nil {
+		return x.SelectedCount
+	}
+	return 0
+}
+
+func (x *WorkloadSpread) GetPods() []*WorkloadMember {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+// A pod of a workload.
+type WorkloadMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the pod.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The node that it is on; empty when it is on none yet.
+	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkloadMember) Reset() {
+	*x = WorkloadMember{}
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkloadMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkloadMember) ProtoMessage() {}
+
+func (x *WorkloadMember) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkloadMember.ProtoReflect.Descriptor instead.
+func (*WorkloadMember) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *WorkloadMember) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WorkloadMember) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
 // The spread of pods over one topology.
 type TopologySpread struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -800,7 +998,7 @@ type TopologySpread struct {
 
 func (x *TopologySpread) Reset() {
 	*x = TopologySpread{}
-	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[6]
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +1010,7 @@ func (x *TopologySpread) String() string {
 func (*TopologySpread) ProtoMessage() {}
 
 func (x *TopologySpread) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[6]
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +1023,7 @@ func (x *TopologySpread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologySpread.ProtoReflect.Descriptor instead.
 func (*TopologySpread) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{6}
+	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TopologySpread) GetTopologyKey() string {
@@ -922,7 +1120,7 @@ type DomainSpread struct {
 
 func (x *DomainSpread) Reset() {
 	*x = DomainSpread{}
-	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[7]
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1132,7 @@ func (x *DomainSpread) String() string {
 func (*DomainSpread) ProtoMessage() {}
 
 func (x *DomainSpread) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[7]
+	mi := &file_evenkeel_v1_describe_spread_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1145,7 @@ func (x *DomainSpread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSpread.ProtoReflect.Descriptor instead.
 func (*DomainSpread) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{7}
+	return file_evenkeel_v1_describe_spread_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DomainSpread) GetValue() string {
@@ -982,7 +1180,7 @@ var File_evenkeel_v1_describe_spread_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	"\n" +
-	"!evenkeel/v1/describe_spread.proto\x12\vevenkeel.v1\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9d\x03\n" +
+	"!evenkeel/v1/describe_spread.proto\x12\vevenkeel.v1\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\"\xba\x03\n" +
 	"\x15DescribeSpreadRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x127\n" +
@@ -996,12 +1194,14 @@ const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\t \x01(\tR\tpageToken\x12\x14\n" +
 	"\x05epoch\x18\n" +
-	" \x01(\tR\x05epochB\t\n" +
+	" \x01(\tR\x05epoch\x12\x1b\n" +
+	"\tlist_pods\x18\v \x01(\bR\blistPodsB\t\n" +
 	"\asubjectB\x0e\n" +
-	"\f_max_domains\"6\n" +
+	"\f_max_domains\"n\n" +
 	"\fWorkloadName\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xd0\x04\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x126\n" +
+	"\bselector\x18\x03 \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\bselector\"\xd0\x04\n" +
 	"\x16DescribeSpreadResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x129\n" +
@@ -1016,7 +1216,7 @@ const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	" \x01(\x03R\runrankedCount\x12'\n" +
 	"\x0fexceeding_count\x18\v \x01(\x03R\x0eexceedingCount\x12+\n" +
 	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x125\n" +
-	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"\xc4\x02\n" +
+	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"\xa5\x03\n" +
 	"\x12ConstraintCoverage\x12\x1b\n" +
 	"\town_count\x18\x01 \x01(\x03R\bownCount\x12#\n" +
 	"\rdefault_count\x18\x02 \x01(\x03R\fdefaultCount\x12/\n" +
@@ -1026,13 +1226,23 @@ const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	"fixedCount\x12)\n" +
 	"\x11in_one_zone_count\x18\x06 \x01(\x03R\x0einOneZoneCount\x12)\n" +
 	"\x11on_one_node_count\x18\a \x01(\x03R\x0eonOneNodeCount\x12!\n" +
-	"\fpending_pods\x18\b \x01(\x03R\vpendingPods\"_\n" +
+	"\fpending_pods\x18\b \x01(\x03R\vpendingPods\x12(\n" +
+	"\x10one_domain_count\x18\t \x01(\x03R\x0eoneDomainCount\x125\n" +
+	"\n" +
+	"one_domain\x18\n" +
+	" \x03(\v2\x16.evenkeel.v1.OneDomainR\toneDomain\"\x8a\x01\n" +
+	"\tOneDomain\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12!\n" +
+	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12\x14\n" +
+	"\x05value\x18\x05 \x01(\tR\x05value\"_\n" +
 	"\vTopologyKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1f\n" +
 	"\vvalue_count\x18\x02 \x01(\x03R\n" +
 	"valueCount\x12\x1d\n" +
 	"\n" +
-	"node_count\x18\x03 \x01(\x03R\tnodeCount\"\xe7\x02\n" +
+	"node_count\x18\x03 \x01(\x03R\tnodeCount\"\xbf\x03\n" +
 	"\x0eWorkloadSpread\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -1043,10 +1253,16 @@ const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	"topologies\x18\x06 \x03(\v2\x1b.evenkeel.v1.TopologySpreadR\n" +
 	"topologies\x12\x14\n" +
 	"\x05fault\x18\a \x01(\tR\x05fault\x12#\n" +
-	"\rpending_count\x18\b \x01(\x03R\fpendingCount\x1a9\n" +
+	"\rpending_count\x18\b \x01(\x03R\fpendingCount\x12%\n" +
+	"\x0eselected_count\x18\t \x01(\x03R\rselectedCount\x12/\n" +
+	"\x04pods\x18\n" +
+	" \x03(\v2\x1b.evenkeel.v1.WorkloadMemberR\x04pods\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc4\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"8\n" +
+	"\x0eWorkloadMember\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xc4\x03\n" +
 	"\x0eTopologySpread\x12!\n" +
 	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12E\n" +
 	"\n" +
@@ -1070,8 +1286,8 @@ const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	"\fDefaultsKind\x12\x1d\n" +
 	"\x19DEFAULTS_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DEFAULTS_KIND_SYSTEM\x10\x01\x12\x16\n" +
-	"\x12DEFAULTS_KIND_LIST\x10\x02B\x96\x01\n" +
-	"\x0fcom.evenkeel.v1B\x13DescribeSpreadProtoP\x01Z!evenkeel.dev/client/v1;evenkeelv1\xa2\x02\x03EXX\xaa\x02\vEvenkeel.V1\xca\x02\vEvenkeel\\V1\xe2\x02\x17Evenkeel\\V1\\GPBMetadata\xea\x02\fEvenkeel::V1b\x06proto3"
+	"\x12DEFAULTS_KIND_LIST\x10\x02BD\n" +
+	"\x0fdev.evenkeel.v1P\x01Z!evenkeel.dev/client/v1;evenkeelv1\xaa\x02\vEvenkeel.V1b\x06proto3"
 
 var (
 	file_evenkeel_v1_describe_spread_proto_rawDescOnce sync.Once
@@ -1086,39 +1302,44 @@ func file_evenkeel_v1_describe_spread_proto_rawDescGZIP() []byte {
 }
 
 var file_evenkeel_v1_describe_spread_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_evenkeel_v1_describe_spread_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_evenkeel_v1_describe_spread_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_evenkeel_v1_describe_spread_proto_goTypes = []any{
 	(DefaultsKind)(0),                // 0: evenkeel.v1.DefaultsKind
 	(*DescribeSpreadRequest)(nil),    // 1: evenkeel.v1.DescribeSpreadRequest
 	(*WorkloadName)(nil),             // 2: evenkeel.v1.WorkloadName
 	(*DescribeSpreadResponse)(nil),   // 3: evenkeel.v1.DescribeSpreadResponse
 	(*ConstraintCoverage)(nil),       // 4: evenkeel.v1.ConstraintCoverage
-	(*TopologyKey)(nil),              // 5: evenkeel.v1.TopologyKey
-	(*WorkloadSpread)(nil),           // 6: evenkeel.v1.WorkloadSpread
-	(*TopologySpread)(nil),           // 7: evenkeel.v1.TopologySpread
-	(*DomainSpread)(nil),             // 8: evenkeel.v1.DomainSpread
-	nil,                              // 9: evenkeel.v1.WorkloadSpread.LabelsEntry
-	(*LabelSelector)(nil),            // 10: evenkeel.v1.LabelSelector
-	(*durationpb.Duration)(nil),      // 11: google.protobuf.Duration
-	(*TopologySpreadConstraint)(nil), // 12: evenkeel.v1.TopologySpreadConstraint
+	(*OneDomain)(nil),                // 5: evenkeel.v1.OneDomain
+	(*TopologyKey)(nil),              // 6: evenkeel.v1.TopologyKey
+	(*WorkloadSpread)(nil),           // 7: evenkeel.v1.WorkloadSpread
+	(*WorkloadMember)(nil),           // 8: evenkeel.v1.WorkloadMember
+	(*TopologySpread)(nil),           // 9: evenkeel.v1.TopologySpread
+	(*DomainSpread)(nil),             // 10: evenkeel.v1.DomainSpread
+	nil,                              // 11: evenkeel.v1.WorkloadSpread.LabelsEntry
+	(*LabelSelector)(nil),            // 12: evenkeel.v1.LabelSelector
+	(*durationpb.Duration)(nil),      // 13: google.protobuf.Duration
+	(*TopologySpreadConstraint)(nil), // 14: evenkeel.v1.TopologySpreadConstraint
 }
 var file_evenkeel_v1_describe_spread_proto_depIdxs = []int32{
 	2,  // 0: evenkeel.v1.DescribeSpreadRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	10, // 1: evenkeel.v1.DescribeSpreadRequest.selector:type_name -> evenkeel.v1.LabelSelector
-	6,  // 2: evenkeel.v1.DescribeSpreadResponse.workloads:type_name -> evenkeel.v1.WorkloadSpread
-	4,  // 3: evenkeel.v1.DescribeSpreadResponse.coverage:type_name -> evenkeel.v1.ConstraintCoverage
-	5,  // 4: evenkeel.v1.DescribeSpreadResponse.topology_keys:type_name -> evenkeel.v1.TopologyKey
-	11, // 5: evenkeel.v1.DescribeSpreadResponse.age:type_name -> google.protobuf.Duration
-	0,  // 6: evenkeel.v1.DescribeSpreadResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	9,  // 7: evenkeel.v1.WorkloadSpread.labels:type_name -> evenkeel.v1.WorkloadSpread.LabelsEntry
-	7,  // 8: evenkeel.v1.WorkloadSpread.topologies:type_name -> evenkeel.v1.TopologySpread
-	12, // 9: evenkeel.v1.TopologySpread.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
-	8,  // 10: evenkeel.v1.TopologySpread.domains:type_name -> evenkeel.v1.DomainSpread
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	12, // 1: evenkeel.v1.DescribeSpreadRequest.selector:type_name -> evenkeel.v1.LabelSelector
+	12, // 2: evenkeel.v1.WorkloadName.selector:type_name -> evenkeel.v1.LabelSelector
+	7,  // 3: evenkeel.v1.DescribeSpreadResponse.workloads:type_name -> evenkeel.v1.WorkloadSpread
+	4,  // 4: evenkeel.v1.DescribeSpreadResponse.coverage:type_name -> evenkeel.v1.ConstraintCoverage
+	6,  // 5: evenkeel.v1.DescribeSpreadResponse.topology_keys:type_name -> evenkeel.v1.TopologyKey
+	13, // 6: evenkeel.v1.DescribeSpreadResponse.age:type_name -> google.protobuf.Duration
+	0,  // 7: evenkeel.v1.DescribeSpreadResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	5,  // 8: evenkeel.v1.ConstraintCoverage.one_domain:type_name -> evenkeel.v1.OneDomain
+	11, // 9: evenkeel.v1.WorkloadSpread.labels:type_name -> evenkeel.v1.WorkloadSpread.LabelsEntry
+	9,  // 10: evenkeel.v1.WorkloadSpread.topologies:type_name -> evenkeel.v1.TopologySpread
+	8,  // 11: evenkeel.v1.WorkloadSpread.pods:type_name -> evenkeel.v1.WorkloadMember
+	14, // 12: evenkeel.v1.TopologySpread.constraint:type_name -> evenkeel.v1.TopologySpreadConstraint
+	10, // 13: evenkeel.v1.TopologySpread.domains:type_name -> evenkeel.v1.DomainSpread
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_describe_spread_proto_init() }
@@ -1137,7 +1358,7 @@ func file_evenkeel_v1_describe_spread_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_describe_spread_proto_rawDesc), len(file_evenkeel_v1_describe_spread_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

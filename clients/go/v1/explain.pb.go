@@ -75,6 +75,14 @@ const (
 	Hint_KIND_POD_AFFINITY Hint_Kind = 19
 	// A claim, a volume or a disk of the pod keeps it off some nodes or off all.
 	Hint_KIND_VOLUMES Hint_Kind = 20
+	// A hard constraint refuses no node, whatever is counted: it counts one
+	// domain only, or each pod of a DaemonSet counts the node that it is tied to.
+	Hint_KIND_ONE_DOMAIN Hint_Kind = 21
+	// No node is feasible; pods of a lower priority hold the room on some, and
+	// kube-scheduler would evict them.
+	Hint_KIND_PREEMPTION Hint_Kind = 22
+	// A constraint counts pods of other workloads together with the pod's own.
+	Hint_KIND_OTHER_WORKLOADS Hint_Kind = 23
 )
 
 // Enum value maps for Hint_Kind.
@@ -101,6 +109,9 @@ var (
 		18: "KIND_NOMINATED_PODS",
 		19: "KIND_POD_AFFINITY",
 		20: "KIND_VOLUMES",
+		21: "KIND_ONE_DOMAIN",
+		22: "KIND_PREEMPTION",
+		23: "KIND_OTHER_WORKLOADS",
 	}
 	Hint_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":           0,
@@ -124,6 +135,9 @@ var (
 		"KIND_NOMINATED_PODS":        18,
 		"KIND_POD_AFFINITY":          19,
 		"KIND_VOLUMES":               20,
+		"KIND_ONE_DOMAIN":            21,
+		"KIND_PREEMPTION":            22,
+		"KIND_OTHER_WORKLOADS":       23,
 	}
 )
 
@@ -560,8 +574,9 @@ type ConstraintInsight struct {
 	// The number of domains that have the fewest pods.
 	MinimumDomainCount int64 `protobuf:"varint,4,opt,name=minimum_domain_count,json=minimumDomainCount,proto3" json:"minimum_domain_count,omitempty"`
 	// The most matching pods that a domain may have for the pod to go there:
-	// maxSkew + global_minimum - self_match. May be negative. 0 for a soft
-	// constraint, which has no limit.
+	// maxSkew + global_minimum - self_match. May be negative. 0 for a constraint
+	// without a limit: a soft one, or one that each pod of a DaemonSet counts by its
+	// own node.
 	Limit int64 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
 	// The number of candidates that this constraint admits, ignoring the others.
 	AdmittedNodeCount int64 `protobuf:"varint,6,opt,name=admitted_node_count,json=admittedNodeCount,proto3" json:"admitted_node_count,omitempty"`
@@ -803,7 +818,7 @@ var File_evenkeel_v1_explain_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x19evenkeel/v1/explain.proto\x12\vevenkeel.v1\x1a\x1cevenkeel/v1/kubernetes.proto\"\xaa\a\n" +
+	"\x19evenkeel/v1/explain.proto\x12\vevenkeel.v1\x1a\x1cevenkeel/v1/kubernetes.proto\"\xee\a\n" +
 	"\x04Hint\x12*\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x16.evenkeel.v1.Hint.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12)\n" +
@@ -813,7 +828,7 @@ const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\x13admitted_node_count\x18\x06 \x01(\x03R\x11admittedNodeCount\x12X\n" +
 	"\x14suggested_constraint\x18\a \x01(\v2%.evenkeel.v1.TopologySpreadConstraintR\x13suggestedConstraint\x12@\n" +
 	"\x0edomain_changes\x18\b \x03(\v2\x19.evenkeel.v1.DomainChangeR\rdomainChanges\x121\n" +
-	"\bshortage\x18\t \x01(\v2\x15.evenkeel.v1.ShortageR\bshortage\"\xe3\x03\n" +
+	"\bshortage\x18\t \x01(\v2\x15.evenkeel.v1.ShortageR\bshortage\"\xa7\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12KIND_SELF_MISMATCH\x10\x01\x12\x17\n" +
@@ -836,7 +851,10 @@ const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\tKIND_ROOM\x10\x11\x12\x17\n" +
 	"\x13KIND_NOMINATED_PODS\x10\x12\x12\x15\n" +
 	"\x11KIND_POD_AFFINITY\x10\x13\x12\x10\n" +
-	"\fKIND_VOLUMES\x10\x14\"\xc4\x01\n" +
+	"\fKIND_VOLUMES\x10\x14\x12\x13\n" +
+	"\x0fKIND_ONE_DOMAIN\x10\x15\x12\x13\n" +
+	"\x0fKIND_PREEMPTION\x10\x16\x12\x18\n" +
+	"\x14KIND_OTHER_WORKLOADS\x10\x17\"\xc4\x01\n" +
 	"\bShortage\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1c\n" +
 	"\trequested\x18\x02 \x01(\tR\trequested\x12\x1d\n" +
@@ -877,8 +895,8 @@ const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\rDomainInsight\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12.\n" +
 	"\x13matching_pods_after\x18\x02 \x01(\x03R\x11matchingPodsAfter\x12*\n" +
-	"\x11usable_node_count\x18\x03 \x01(\x03R\x0fusableNodeCountB\x8f\x01\n" +
-	"\x0fcom.evenkeel.v1B\fExplainProtoP\x01Z!evenkeel.dev/client/v1;evenkeelv1\xa2\x02\x03EXX\xaa\x02\vEvenkeel.V1\xca\x02\vEvenkeel\\V1\xe2\x02\x17Evenkeel\\V1\\GPBMetadata\xea\x02\fEvenkeel::V1b\x06proto3"
+	"\x11usable_node_count\x18\x03 \x01(\x03R\x0fusableNodeCountBD\n" +
+	"\x0fdev.evenkeel.v1P\x01Z!evenkeel.dev/client/v1;evenkeelv1\xaa\x02\vEvenkeel.V1b\x06proto3"
 
 var (
 	file_evenkeel_v1_explain_proto_rawDescOnce sync.Once

@@ -419,6 +419,8 @@ type PodSpec struct {
 	// nominated (PodStatus.nominated_node_name) is judged as if those of at least
 	// this priority were there.
 	Priority *int32 `protobuf:"varint,25,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// "Never": the pod evicts no pods of a lower priority. Only hints read it.
+	PreemptionPolicy string `protobuf:"bytes,31,opt,name=preemption_policy,json=preemptionPolicy,proto3" json:"preemption_policy,omitempty"`
 	// The resources that running the pod takes beside its containers. Added to
 	// what these request.
 	Overhead map[string]*wrapperspb.StringValue `protobuf:"bytes,32,rep,name=overhead,proto3" json:"overhead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -544,6 +546,13 @@ func (x *PodSpec) GetPriority() int32 {
 		return *x.Priority
 	}
 	return 0
+}
+
+func (x *PodSpec) GetPreemptionPolicy() string {
+	if x != nil {
+		return x.PreemptionPolicy
+	}
+	return ""
 }
 
 func (x *PodSpec) GetOverhead() map[string]*wrapperspb.StringValue {
@@ -2961,7 +2970,9 @@ type Taint struct {
 	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// "NoSchedule", "PreferNoSchedule" or "NoExecute". Required. Decisions look
 	// at "NoSchedule" and "NoExecute" only.
-	Effect        string `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
+	Effect string `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
+	// When it was added. Explanations say since when a node is unreachable.
+	TimeAdded     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time_added,json=timeAdded,proto3" json:"time_added,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3015,6 +3026,13 @@ func (x *Taint) GetEffect() string {
 		return x.Effect
 	}
 	return ""
+}
+
+func (x *Taint) GetTimeAdded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.TimeAdded
+	}
+	return nil
 }
 
 // The taints that a pod tolerates (core/v1 Toleration).
@@ -3801,7 +3819,8 @@ type TopologySpreadConstraint struct {
 	// does not tolerate are left out. Fleet: refused.
 	NodeTaintsPolicy *string `protobuf:"bytes,7,opt,name=node_taints_policy,json=nodeTaintsPolicy,proto3,oneof" json:"node_taints_policy,omitempty"`
 	// Keys whose values on the incoming pod are ANDed to the selector. Only
-	// with a label_selector that does not use them. Fleet: refused.
+	// with a label_selector, which may use such a key once: where the pod lacks the
+	// label, or as the `In` with one value that the API server writes. Fleet: refused.
 	MatchLabelKeys []string `protobuf:"bytes,8,rep,name=match_label_keys,json=matchLabelKeys,proto3" json:"match_label_keys,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -4209,8 +4228,15 @@ func (x *StatefulSet) GetApiVersion() string {
 // StatefulSetSpec).
 type StatefulSetSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of its pods. Plans and questions about its missing pods read it, no
+	// decision does.
+	Replicas *int32 `protobuf:"varint,1,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
 	// The pods that belong to the stateful set.
-	Selector      *LabelSelector `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
+	Selector *LabelSelector `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
+	// "OrderedReady", which is the default, or "Parallel". Read like replicas.
+	PodManagementPolicy string `protobuf:"bytes,6,opt,name=pod_management_policy,json=podManagementPolicy,proto3" json:"pod_management_policy,omitempty"`
+	// The numbers of its pods. Read like replicas.
+	Ordinals      *StatefulSetOrdinals `protobuf:"bytes,11,opt,name=ordinals,proto3" json:"ordinals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4245,11 +4271,78 @@ func (*StatefulSetSpec) Descriptor() ([]byte, []int) {
 	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{60}
 }
 
+func (x *StatefulSetSpec) GetReplicas() int32 {
+	if x != nil && x.Replicas != nil {
+		return *x.Replicas
+	}
+	return 0
+}
+
 func (x *StatefulSetSpec) GetSelector() *LabelSelector {
 	if x != nil {
 		return x.Selector
 	}
 	return nil
+}
+
+func (x *StatefulSetSpec) GetPodManagementPolicy() string {
+	if x != nil {
+		return x.PodManagementPolicy
+	}
+	return ""
+}
+
+func (x *StatefulSetSpec) GetOrdinals() *StatefulSetOrdinals {
+	if x != nil {
+		return x.Ordinals
+	}
+	return nil
+}
+
+// The numbers of the pods of a stateful set (apps/v1 StatefulSetOrdinals).
+type StatefulSetOrdinals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of its first pod.
+	Start         int32 `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatefulSetOrdinals) Reset() {
+	*x = StatefulSetOrdinals{}
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatefulSetOrdinals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatefulSetOrdinals) ProtoMessage() {}
+
+func (x *StatefulSetOrdinals) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatefulSetOrdinals.ProtoReflect.Descriptor instead.
+func (*StatefulSetOrdinals) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *StatefulSetOrdinals) GetStart() int32 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
 }
 
 // A limit on how many of some pods may be evicted (policy/v1
@@ -4274,7 +4367,7 @@ type PodDisruptionBudget struct {
 
 func (x *PodDisruptionBudget) Reset() {
 	*x = PodDisruptionBudget{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4286,7 +4379,7 @@ func (x *PodDisruptionBudget) String() string {
 func (*PodDisruptionBudget) ProtoMessage() {}
 
 func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[61]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4299,7 +4392,7 @@ func (x *PodDisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudget.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{61}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PodDisruptionBudget) GetMetadata() *ObjectMeta {
@@ -4354,7 +4447,7 @@ type PodDisruptionBudgetSpec struct {
 
 func (x *PodDisruptionBudgetSpec) Reset() {
 	*x = PodDisruptionBudgetSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4366,7 +4459,7 @@ func (x *PodDisruptionBudgetSpec) String() string {
 func (*PodDisruptionBudgetSpec) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[62]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4379,7 +4472,7 @@ func (x *PodDisruptionBudgetSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetSpec.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{62}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PodDisruptionBudgetSpec) GetMinAvailable() *IntOrString {
@@ -4416,7 +4509,7 @@ type PodDisruptionBudgetStatus struct {
 
 func (x *PodDisruptionBudgetStatus) Reset() {
 	*x = PodDisruptionBudgetStatus{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4428,7 +4521,7 @@ func (x *PodDisruptionBudgetStatus) String() string {
 func (*PodDisruptionBudgetStatus) ProtoMessage() {}
 
 func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[63]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4441,7 +4534,7 @@ func (x *PodDisruptionBudgetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDisruptionBudgetStatus.ProtoReflect.Descriptor instead.
 func (*PodDisruptionBudgetStatus) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{63}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PodDisruptionBudgetStatus) GetDisruptionsAllowed() int32 {
@@ -4467,7 +4560,7 @@ type IntOrString struct {
 
 func (x *IntOrString) Reset() {
 	*x = IntOrString{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4479,7 +4572,7 @@ func (x *IntOrString) String() string {
 func (*IntOrString) ProtoMessage() {}
 
 func (x *IntOrString) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[64]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4492,7 +4585,7 @@ func (x *IntOrString) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntOrString.ProtoReflect.Descriptor instead.
 func (*IntOrString) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{64}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *IntOrString) GetType() int64 {
@@ -4533,7 +4626,7 @@ type ReplicationController struct {
 
 func (x *ReplicationController) Reset() {
 	*x = ReplicationController{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4545,7 +4638,7 @@ func (x *ReplicationController) String() string {
 func (*ReplicationController) ProtoMessage() {}
 
 func (x *ReplicationController) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[65]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4558,7 +4651,7 @@ func (x *ReplicationController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationController.ProtoReflect.Descriptor instead.
 func (*ReplicationController) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{65}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReplicationController) GetMetadata() *ObjectMeta {
@@ -4601,7 +4694,7 @@ type ReplicationControllerSpec struct {
 
 func (x *ReplicationControllerSpec) Reset() {
 	*x = ReplicationControllerSpec{}
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[66]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4613,7 +4706,7 @@ func (x *ReplicationControllerSpec) String() string {
 func (*ReplicationControllerSpec) ProtoMessage() {}
 
 func (x *ReplicationControllerSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[66]
+	mi := &file_evenkeel_v1_kubernetes_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4626,7 +4719,7 @@ func (x *ReplicationControllerSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationControllerSpec.ProtoReflect.Descriptor instead.
 func (*ReplicationControllerSpec) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{66}
+	return file_evenkeel_v1_kubernetes_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ReplicationControllerSpec) GetSelector() map[string]string {
@@ -4678,7 +4771,7 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x06status\x18\x03 \x01(\v2\x16.evenkeel.v1.PodStatusR\x06status\x12\x12\n" +
 	"\x04kind\x18e \x01(\tR\x04kind\x12\x1f\n" +
 	"\vapi_version\x18f \x01(\tR\n" +
-	"apiVersion\"\xa8\t\n" +
+	"apiVersion\"\xd5\t\n" +
 	"\aPodSpec\x12-\n" +
 	"\avolumes\x18\x01 \x03(\v2\x13.evenkeel.v1.VolumeR\avolumes\x126\n" +
 	"\n" +
@@ -4692,7 +4785,8 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x0finit_containers\x18\x14 \x03(\v2\x16.evenkeel.v1.ContainerR\x0einitContainers\x129\n" +
 	"\vtolerations\x18\x16 \x03(\v2\x17.evenkeel.v1.TolerationR\vtolerations\x12.\n" +
 	"\x13priority_class_name\x18\x18 \x01(\tR\x11priorityClassName\x12\x1f\n" +
-	"\bpriority\x18\x19 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12>\n" +
+	"\bpriority\x18\x19 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12+\n" +
+	"\x11preemption_policy\x18\x1f \x01(\tR\x10preemptionPolicy\x12>\n" +
 	"\boverhead\x18  \x03(\v2\".evenkeel.v1.PodSpec.OverheadEntryR\boverhead\x12e\n" +
 	"\x1btopology_spread_constraints\x18! \x03(\v2%.evenkeel.v1.TopologySpreadConstraintR\x19topologySpreadConstraints\x12R\n" +
 	"\x14ephemeral_containers\x18\" \x03(\v2\x1f.evenkeel.v1.EphemeralContainerR\x13ephemeralContainers\x12\"\n" +
@@ -4888,11 +4982,13 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\x05value:\x028\x01\"\\\n" +
 	"\bNodeSpec\x12$\n" +
 	"\runschedulable\x18\x04 \x01(\bR\runschedulable\x12*\n" +
-	"\x06taints\x18\x05 \x03(\v2\x12.evenkeel.v1.TaintR\x06taints\"G\n" +
+	"\x06taints\x18\x05 \x03(\v2\x12.evenkeel.v1.TaintR\x06taints\"\x82\x01\n" +
 	"\x05Taint\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
-	"\x06effect\x18\x03 \x01(\tR\x06effect\"\xb3\x01\n" +
+	"\x06effect\x18\x03 \x01(\tR\x06effect\x129\n" +
+	"\n" +
+	"time_added\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\ttimeAdded\"\xb3\x01\n" +
 	"\n" +
 	"Toleration\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
@@ -4985,9 +5081,15 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\x04spec\x18\x02 \x01(\v2\x1c.evenkeel.v1.StatefulSetSpecR\x04spec\x12\x12\n" +
 	"\x04kind\x18e \x01(\tR\x04kind\x12\x1f\n" +
 	"\vapi_version\x18f \x01(\tR\n" +
-	"apiVersion\"I\n" +
-	"\x0fStatefulSetSpec\x126\n" +
-	"\bselector\x18\x02 \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\bselector\"\xf9\x01\n" +
+	"apiVersion\"\xe9\x01\n" +
+	"\x0fStatefulSetSpec\x12\x1f\n" +
+	"\breplicas\x18\x01 \x01(\x05H\x00R\breplicas\x88\x01\x01\x126\n" +
+	"\bselector\x18\x02 \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\bselector\x122\n" +
+	"\x15pod_management_policy\x18\x06 \x01(\tR\x13podManagementPolicy\x12<\n" +
+	"\bordinals\x18\v \x01(\v2 .evenkeel.v1.StatefulSetOrdinalsR\bordinalsB\v\n" +
+	"\t_replicas\"+\n" +
+	"\x13StatefulSetOrdinals\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\x05R\x05start\"\xf9\x01\n" +
 	"\x13PodDisruptionBudget\x123\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x17.evenkeel.v1.ObjectMetaR\bmetadata\x128\n" +
 	"\x04spec\x18\x02 \x01(\v2$.evenkeel.v1.PodDisruptionBudgetSpecR\x04spec\x12>\n" +
@@ -5016,8 +5118,8 @@ const file_evenkeel_v1_kubernetes_proto_rawDesc = "" +
 	"\bselector\x18\x02 \x03(\v24.evenkeel.v1.ReplicationControllerSpec.SelectorEntryR\bselector\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x92\x01\n" +
-	"\x0fcom.evenkeel.v1B\x0fKubernetesProtoP\x01Z!evenkeel.dev/client/v1;evenkeelv1\xa2\x02\x03EXX\xaa\x02\vEvenkeel.V1\xca\x02\vEvenkeel\\V1\xe2\x02\x17Evenkeel\\V1\\GPBMetadata\xea\x02\fEvenkeel::V1b\x06proto3"
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01BD\n" +
+	"\x0fdev.evenkeel.v1P\x01Z!evenkeel.dev/client/v1;evenkeelv1\xaa\x02\vEvenkeel.V1b\x06proto3"
 
 var (
 	file_evenkeel_v1_kubernetes_proto_rawDescOnce sync.Once
@@ -5031,7 +5133,7 @@ func file_evenkeel_v1_kubernetes_proto_rawDescGZIP() []byte {
 	return file_evenkeel_v1_kubernetes_proto_rawDescData
 }
 
-var file_evenkeel_v1_kubernetes_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_evenkeel_v1_kubernetes_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_evenkeel_v1_kubernetes_proto_goTypes = []any{
 	(*ObjectMeta)(nil),                       // 0: evenkeel.v1.ObjectMeta
 	(*OwnerReference)(nil),                   // 1: evenkeel.v1.OwnerReference
@@ -5094,31 +5196,32 @@ var file_evenkeel_v1_kubernetes_proto_goTypes = []any{
 	(*ReplicaSetSpec)(nil),                   // 58: evenkeel.v1.ReplicaSetSpec
 	(*StatefulSet)(nil),                      // 59: evenkeel.v1.StatefulSet
 	(*StatefulSetSpec)(nil),                  // 60: evenkeel.v1.StatefulSetSpec
-	(*PodDisruptionBudget)(nil),              // 61: evenkeel.v1.PodDisruptionBudget
-	(*PodDisruptionBudgetSpec)(nil),          // 62: evenkeel.v1.PodDisruptionBudgetSpec
-	(*PodDisruptionBudgetStatus)(nil),        // 63: evenkeel.v1.PodDisruptionBudgetStatus
-	(*IntOrString)(nil),                      // 64: evenkeel.v1.IntOrString
-	(*ReplicationController)(nil),            // 65: evenkeel.v1.ReplicationController
-	(*ReplicationControllerSpec)(nil),        // 66: evenkeel.v1.ReplicationControllerSpec
-	nil,                                      // 67: evenkeel.v1.ObjectMeta.LabelsEntry
-	nil,                                      // 68: evenkeel.v1.ObjectMeta.AnnotationsEntry
-	nil,                                      // 69: evenkeel.v1.PodSpec.NodeSelectorEntry
-	nil,                                      // 70: evenkeel.v1.PodSpec.OverheadEntry
-	nil,                                      // 71: evenkeel.v1.PodStatus.AllocatedResourcesEntry
-	nil,                                      // 72: evenkeel.v1.ResourceRequirements.RequestsEntry
-	nil,                                      // 73: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
-	nil,                                      // 74: evenkeel.v1.PersistentVolumeSpec.CapacityEntry
-	nil,                                      // 75: evenkeel.v1.NodeStatus.AllocatableEntry
-	nil,                                      // 76: evenkeel.v1.LabelSelector.MatchLabelsEntry
-	nil,                                      // 77: evenkeel.v1.ServiceSpec.SelectorEntry
-	nil,                                      // 78: evenkeel.v1.ReplicationControllerSpec.SelectorEntry
-	(*timestamppb.Timestamp)(nil),            // 79: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil),           // 80: google.protobuf.StringValue
+	(*StatefulSetOrdinals)(nil),              // 61: evenkeel.v1.StatefulSetOrdinals
+	(*PodDisruptionBudget)(nil),              // 62: evenkeel.v1.PodDisruptionBudget
+	(*PodDisruptionBudgetSpec)(nil),          // 63: evenkeel.v1.PodDisruptionBudgetSpec
+	(*PodDisruptionBudgetStatus)(nil),        // 64: evenkeel.v1.PodDisruptionBudgetStatus
+	(*IntOrString)(nil),                      // 65: evenkeel.v1.IntOrString
+	(*ReplicationController)(nil),            // 66: evenkeel.v1.ReplicationController
+	(*ReplicationControllerSpec)(nil),        // 67: evenkeel.v1.ReplicationControllerSpec
+	nil,                                      // 68: evenkeel.v1.ObjectMeta.LabelsEntry
+	nil,                                      // 69: evenkeel.v1.ObjectMeta.AnnotationsEntry
+	nil,                                      // 70: evenkeel.v1.PodSpec.NodeSelectorEntry
+	nil,                                      // 71: evenkeel.v1.PodSpec.OverheadEntry
+	nil,                                      // 72: evenkeel.v1.PodStatus.AllocatedResourcesEntry
+	nil,                                      // 73: evenkeel.v1.ResourceRequirements.RequestsEntry
+	nil,                                      // 74: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
+	nil,                                      // 75: evenkeel.v1.PersistentVolumeSpec.CapacityEntry
+	nil,                                      // 76: evenkeel.v1.NodeStatus.AllocatableEntry
+	nil,                                      // 77: evenkeel.v1.LabelSelector.MatchLabelsEntry
+	nil,                                      // 78: evenkeel.v1.ServiceSpec.SelectorEntry
+	nil,                                      // 79: evenkeel.v1.ReplicationControllerSpec.SelectorEntry
+	(*timestamppb.Timestamp)(nil),            // 80: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil),           // 81: google.protobuf.StringValue
 }
 var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
-	79,  // 0: evenkeel.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
-	67,  // 1: evenkeel.v1.ObjectMeta.labels:type_name -> evenkeel.v1.ObjectMeta.LabelsEntry
-	68,  // 2: evenkeel.v1.ObjectMeta.annotations:type_name -> evenkeel.v1.ObjectMeta.AnnotationsEntry
+	80,  // 0: evenkeel.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
+	68,  // 1: evenkeel.v1.ObjectMeta.labels:type_name -> evenkeel.v1.ObjectMeta.LabelsEntry
+	69,  // 2: evenkeel.v1.ObjectMeta.annotations:type_name -> evenkeel.v1.ObjectMeta.AnnotationsEntry
 	1,   // 3: evenkeel.v1.ObjectMeta.owner_references:type_name -> evenkeel.v1.OwnerReference
 	0,   // 4: evenkeel.v1.Namespace.metadata:type_name -> evenkeel.v1.ObjectMeta
 	0,   // 5: evenkeel.v1.Pod.metadata:type_name -> evenkeel.v1.ObjectMeta
@@ -5126,11 +5229,11 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	5,   // 7: evenkeel.v1.Pod.status:type_name -> evenkeel.v1.PodStatus
 	16,  // 8: evenkeel.v1.PodSpec.volumes:type_name -> evenkeel.v1.Volume
 	7,   // 9: evenkeel.v1.PodSpec.containers:type_name -> evenkeel.v1.Container
-	69,  // 10: evenkeel.v1.PodSpec.node_selector:type_name -> evenkeel.v1.PodSpec.NodeSelectorEntry
+	70,  // 10: evenkeel.v1.PodSpec.node_selector:type_name -> evenkeel.v1.PodSpec.NodeSelectorEntry
 	43,  // 11: evenkeel.v1.PodSpec.affinity:type_name -> evenkeel.v1.Affinity
 	7,   // 12: evenkeel.v1.PodSpec.init_containers:type_name -> evenkeel.v1.Container
 	42,  // 13: evenkeel.v1.PodSpec.tolerations:type_name -> evenkeel.v1.Toleration
-	70,  // 14: evenkeel.v1.PodSpec.overhead:type_name -> evenkeel.v1.PodSpec.OverheadEntry
+	71,  // 14: evenkeel.v1.PodSpec.overhead:type_name -> evenkeel.v1.PodSpec.OverheadEntry
 	54,  // 15: evenkeel.v1.PodSpec.topology_spread_constraints:type_name -> evenkeel.v1.TopologySpreadConstraint
 	10,  // 16: evenkeel.v1.PodSpec.ephemeral_containers:type_name -> evenkeel.v1.EphemeralContainer
 	14,  // 17: evenkeel.v1.PodSpec.scheduling_gates:type_name -> evenkeel.v1.PodSchedulingGate
@@ -5139,7 +5242,7 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	6,   // 20: evenkeel.v1.PodStatus.conditions:type_name -> evenkeel.v1.PodCondition
 	13,  // 21: evenkeel.v1.PodStatus.container_statuses:type_name -> evenkeel.v1.ContainerStatus
 	13,  // 22: evenkeel.v1.PodStatus.init_container_statuses:type_name -> evenkeel.v1.ContainerStatus
-	71,  // 23: evenkeel.v1.PodStatus.allocated_resources:type_name -> evenkeel.v1.PodStatus.AllocatedResourcesEntry
+	72,  // 23: evenkeel.v1.PodStatus.allocated_resources:type_name -> evenkeel.v1.PodStatus.AllocatedResourcesEntry
 	12,  // 24: evenkeel.v1.PodStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
 	11,  // 25: evenkeel.v1.Container.ports:type_name -> evenkeel.v1.ContainerPort
 	12,  // 26: evenkeel.v1.Container.resources:type_name -> evenkeel.v1.ResourceRequirements
@@ -5147,8 +5250,8 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	8,   // 28: evenkeel.v1.Container.restart_policy_rules:type_name -> evenkeel.v1.ContainerRestartRule
 	7,   // 29: evenkeel.v1.EphemeralContainer.ephemeral_container_common:type_name -> evenkeel.v1.Container
 	9,   // 30: evenkeel.v1.EphemeralContainer.volume_mounts:type_name -> evenkeel.v1.VolumeMount
-	72,  // 31: evenkeel.v1.ResourceRequirements.requests:type_name -> evenkeel.v1.ResourceRequirements.RequestsEntry
-	73,  // 32: evenkeel.v1.ContainerStatus.allocated_resources:type_name -> evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
+	73,  // 31: evenkeel.v1.ResourceRequirements.requests:type_name -> evenkeel.v1.ResourceRequirements.RequestsEntry
+	74,  // 32: evenkeel.v1.ContainerStatus.allocated_resources:type_name -> evenkeel.v1.ContainerStatus.AllocatedResourcesEntry
 	12,  // 33: evenkeel.v1.ContainerStatus.resources:type_name -> evenkeel.v1.ResourceRequirements
 	17,  // 34: evenkeel.v1.Volume.volume_source:type_name -> evenkeel.v1.VolumeSource
 	22,  // 35: evenkeel.v1.Volume.gce_persistent_disk:type_name -> evenkeel.v1.GCEPersistentDiskSource
@@ -5175,7 +5278,7 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	0,   // 56: evenkeel.v1.PersistentVolume.metadata:type_name -> evenkeel.v1.ObjectMeta
 	30,  // 57: evenkeel.v1.PersistentVolume.spec:type_name -> evenkeel.v1.PersistentVolumeSpec
 	34,  // 58: evenkeel.v1.PersistentVolume.status:type_name -> evenkeel.v1.PersistentVolumeStatus
-	74,  // 59: evenkeel.v1.PersistentVolumeSpec.capacity:type_name -> evenkeel.v1.PersistentVolumeSpec.CapacityEntry
+	75,  // 59: evenkeel.v1.PersistentVolumeSpec.capacity:type_name -> evenkeel.v1.PersistentVolumeSpec.CapacityEntry
 	31,  // 60: evenkeel.v1.PersistentVolumeSpec.persistent_volume_source:type_name -> evenkeel.v1.PersistentVolumeSource
 	32,  // 61: evenkeel.v1.PersistentVolumeSpec.claim_ref:type_name -> evenkeel.v1.ClaimReference
 	33,  // 62: evenkeel.v1.PersistentVolumeSpec.node_affinity:type_name -> evenkeel.v1.VolumeNodeAffinity
@@ -5188,54 +5291,56 @@ var file_evenkeel_v1_kubernetes_proto_depIdxs = []int32{
 	0,   // 69: evenkeel.v1.Node.metadata:type_name -> evenkeel.v1.ObjectMeta
 	40,  // 70: evenkeel.v1.Node.spec:type_name -> evenkeel.v1.NodeSpec
 	39,  // 71: evenkeel.v1.Node.status:type_name -> evenkeel.v1.NodeStatus
-	75,  // 72: evenkeel.v1.NodeStatus.allocatable:type_name -> evenkeel.v1.NodeStatus.AllocatableEntry
+	76,  // 72: evenkeel.v1.NodeStatus.allocatable:type_name -> evenkeel.v1.NodeStatus.AllocatableEntry
 	41,  // 73: evenkeel.v1.NodeSpec.taints:type_name -> evenkeel.v1.Taint
-	47,  // 74: evenkeel.v1.Affinity.node_affinity:type_name -> evenkeel.v1.NodeAffinity
-	44,  // 75: evenkeel.v1.Affinity.pod_affinity:type_name -> evenkeel.v1.PodAffinity
-	44,  // 76: evenkeel.v1.Affinity.pod_anti_affinity:type_name -> evenkeel.v1.PodAffinity
-	46,  // 77: evenkeel.v1.PodAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PodAffinityTerm
-	45,  // 78: evenkeel.v1.PodAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.WeightedPodAffinityTerm
-	46,  // 79: evenkeel.v1.WeightedPodAffinityTerm.pod_affinity_term:type_name -> evenkeel.v1.PodAffinityTerm
-	52,  // 80: evenkeel.v1.PodAffinityTerm.label_selector:type_name -> evenkeel.v1.LabelSelector
-	52,  // 81: evenkeel.v1.PodAffinityTerm.namespace_selector:type_name -> evenkeel.v1.LabelSelector
-	48,  // 82: evenkeel.v1.NodeAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.NodeSelector
-	51,  // 83: evenkeel.v1.NodeAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PreferredSchedulingTerm
-	49,  // 84: evenkeel.v1.NodeSelector.node_selector_terms:type_name -> evenkeel.v1.NodeSelectorTerm
-	50,  // 85: evenkeel.v1.NodeSelectorTerm.match_expressions:type_name -> evenkeel.v1.NodeSelectorRequirement
-	50,  // 86: evenkeel.v1.NodeSelectorTerm.match_fields:type_name -> evenkeel.v1.NodeSelectorRequirement
-	49,  // 87: evenkeel.v1.PreferredSchedulingTerm.preference:type_name -> evenkeel.v1.NodeSelectorTerm
-	76,  // 88: evenkeel.v1.LabelSelector.match_labels:type_name -> evenkeel.v1.LabelSelector.MatchLabelsEntry
-	53,  // 89: evenkeel.v1.LabelSelector.match_expressions:type_name -> evenkeel.v1.LabelSelectorRequirement
-	52,  // 90: evenkeel.v1.TopologySpreadConstraint.label_selector:type_name -> evenkeel.v1.LabelSelector
-	0,   // 91: evenkeel.v1.Service.metadata:type_name -> evenkeel.v1.ObjectMeta
-	56,  // 92: evenkeel.v1.Service.spec:type_name -> evenkeel.v1.ServiceSpec
-	77,  // 93: evenkeel.v1.ServiceSpec.selector:type_name -> evenkeel.v1.ServiceSpec.SelectorEntry
-	0,   // 94: evenkeel.v1.ReplicaSet.metadata:type_name -> evenkeel.v1.ObjectMeta
-	58,  // 95: evenkeel.v1.ReplicaSet.spec:type_name -> evenkeel.v1.ReplicaSetSpec
-	52,  // 96: evenkeel.v1.ReplicaSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	0,   // 97: evenkeel.v1.StatefulSet.metadata:type_name -> evenkeel.v1.ObjectMeta
-	60,  // 98: evenkeel.v1.StatefulSet.spec:type_name -> evenkeel.v1.StatefulSetSpec
-	52,  // 99: evenkeel.v1.StatefulSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	0,   // 100: evenkeel.v1.PodDisruptionBudget.metadata:type_name -> evenkeel.v1.ObjectMeta
-	62,  // 101: evenkeel.v1.PodDisruptionBudget.spec:type_name -> evenkeel.v1.PodDisruptionBudgetSpec
-	63,  // 102: evenkeel.v1.PodDisruptionBudget.status:type_name -> evenkeel.v1.PodDisruptionBudgetStatus
-	64,  // 103: evenkeel.v1.PodDisruptionBudgetSpec.min_available:type_name -> evenkeel.v1.IntOrString
-	52,  // 104: evenkeel.v1.PodDisruptionBudgetSpec.selector:type_name -> evenkeel.v1.LabelSelector
-	64,  // 105: evenkeel.v1.PodDisruptionBudgetSpec.max_unavailable:type_name -> evenkeel.v1.IntOrString
-	0,   // 106: evenkeel.v1.ReplicationController.metadata:type_name -> evenkeel.v1.ObjectMeta
-	66,  // 107: evenkeel.v1.ReplicationController.spec:type_name -> evenkeel.v1.ReplicationControllerSpec
-	78,  // 108: evenkeel.v1.ReplicationControllerSpec.selector:type_name -> evenkeel.v1.ReplicationControllerSpec.SelectorEntry
-	80,  // 109: evenkeel.v1.PodSpec.OverheadEntry.value:type_name -> google.protobuf.StringValue
-	80,  // 110: evenkeel.v1.PodStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
-	80,  // 111: evenkeel.v1.ResourceRequirements.RequestsEntry.value:type_name -> google.protobuf.StringValue
-	80,  // 112: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
-	80,  // 113: evenkeel.v1.PersistentVolumeSpec.CapacityEntry.value:type_name -> google.protobuf.StringValue
-	80,  // 114: evenkeel.v1.NodeStatus.AllocatableEntry.value:type_name -> google.protobuf.StringValue
-	115, // [115:115] is the sub-list for method output_type
-	115, // [115:115] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	80,  // 74: evenkeel.v1.Taint.time_added:type_name -> google.protobuf.Timestamp
+	47,  // 75: evenkeel.v1.Affinity.node_affinity:type_name -> evenkeel.v1.NodeAffinity
+	44,  // 76: evenkeel.v1.Affinity.pod_affinity:type_name -> evenkeel.v1.PodAffinity
+	44,  // 77: evenkeel.v1.Affinity.pod_anti_affinity:type_name -> evenkeel.v1.PodAffinity
+	46,  // 78: evenkeel.v1.PodAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PodAffinityTerm
+	45,  // 79: evenkeel.v1.PodAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.WeightedPodAffinityTerm
+	46,  // 80: evenkeel.v1.WeightedPodAffinityTerm.pod_affinity_term:type_name -> evenkeel.v1.PodAffinityTerm
+	52,  // 81: evenkeel.v1.PodAffinityTerm.label_selector:type_name -> evenkeel.v1.LabelSelector
+	52,  // 82: evenkeel.v1.PodAffinityTerm.namespace_selector:type_name -> evenkeel.v1.LabelSelector
+	48,  // 83: evenkeel.v1.NodeAffinity.required_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.NodeSelector
+	51,  // 84: evenkeel.v1.NodeAffinity.preferred_during_scheduling_ignored_during_execution:type_name -> evenkeel.v1.PreferredSchedulingTerm
+	49,  // 85: evenkeel.v1.NodeSelector.node_selector_terms:type_name -> evenkeel.v1.NodeSelectorTerm
+	50,  // 86: evenkeel.v1.NodeSelectorTerm.match_expressions:type_name -> evenkeel.v1.NodeSelectorRequirement
+	50,  // 87: evenkeel.v1.NodeSelectorTerm.match_fields:type_name -> evenkeel.v1.NodeSelectorRequirement
+	49,  // 88: evenkeel.v1.PreferredSchedulingTerm.preference:type_name -> evenkeel.v1.NodeSelectorTerm
+	77,  // 89: evenkeel.v1.LabelSelector.match_labels:type_name -> evenkeel.v1.LabelSelector.MatchLabelsEntry
+	53,  // 90: evenkeel.v1.LabelSelector.match_expressions:type_name -> evenkeel.v1.LabelSelectorRequirement
+	52,  // 91: evenkeel.v1.TopologySpreadConstraint.label_selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 92: evenkeel.v1.Service.metadata:type_name -> evenkeel.v1.ObjectMeta
+	56,  // 93: evenkeel.v1.Service.spec:type_name -> evenkeel.v1.ServiceSpec
+	78,  // 94: evenkeel.v1.ServiceSpec.selector:type_name -> evenkeel.v1.ServiceSpec.SelectorEntry
+	0,   // 95: evenkeel.v1.ReplicaSet.metadata:type_name -> evenkeel.v1.ObjectMeta
+	58,  // 96: evenkeel.v1.ReplicaSet.spec:type_name -> evenkeel.v1.ReplicaSetSpec
+	52,  // 97: evenkeel.v1.ReplicaSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	0,   // 98: evenkeel.v1.StatefulSet.metadata:type_name -> evenkeel.v1.ObjectMeta
+	60,  // 99: evenkeel.v1.StatefulSet.spec:type_name -> evenkeel.v1.StatefulSetSpec
+	52,  // 100: evenkeel.v1.StatefulSetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	61,  // 101: evenkeel.v1.StatefulSetSpec.ordinals:type_name -> evenkeel.v1.StatefulSetOrdinals
+	0,   // 102: evenkeel.v1.PodDisruptionBudget.metadata:type_name -> evenkeel.v1.ObjectMeta
+	63,  // 103: evenkeel.v1.PodDisruptionBudget.spec:type_name -> evenkeel.v1.PodDisruptionBudgetSpec
+	64,  // 104: evenkeel.v1.PodDisruptionBudget.status:type_name -> evenkeel.v1.PodDisruptionBudgetStatus
+	65,  // 105: evenkeel.v1.PodDisruptionBudgetSpec.min_available:type_name -> evenkeel.v1.IntOrString
+	52,  // 106: evenkeel.v1.PodDisruptionBudgetSpec.selector:type_name -> evenkeel.v1.LabelSelector
+	65,  // 107: evenkeel.v1.PodDisruptionBudgetSpec.max_unavailable:type_name -> evenkeel.v1.IntOrString
+	0,   // 108: evenkeel.v1.ReplicationController.metadata:type_name -> evenkeel.v1.ObjectMeta
+	67,  // 109: evenkeel.v1.ReplicationController.spec:type_name -> evenkeel.v1.ReplicationControllerSpec
+	79,  // 110: evenkeel.v1.ReplicationControllerSpec.selector:type_name -> evenkeel.v1.ReplicationControllerSpec.SelectorEntry
+	81,  // 111: evenkeel.v1.PodSpec.OverheadEntry.value:type_name -> google.protobuf.StringValue
+	81,  // 112: evenkeel.v1.PodStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
+	81,  // 113: evenkeel.v1.ResourceRequirements.RequestsEntry.value:type_name -> google.protobuf.StringValue
+	81,  // 114: evenkeel.v1.ContainerStatus.AllocatedResourcesEntry.value:type_name -> google.protobuf.StringValue
+	81,  // 115: evenkeel.v1.PersistentVolumeSpec.CapacityEntry.value:type_name -> google.protobuf.StringValue
+	81,  // 116: evenkeel.v1.NodeStatus.AllocatableEntry.value:type_name -> google.protobuf.StringValue
+	117, // [117:117] is the sub-list for method output_type
+	117, // [117:117] is the sub-list for method input_type
+	117, // [117:117] is the sub-list for extension type_name
+	117, // [117:117] is the sub-list for extension extendee
+	0,   // [0:117] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_kubernetes_proto_init() }
@@ -5250,14 +5355,15 @@ func file_evenkeel_v1_kubernetes_proto_init() {
 	file_evenkeel_v1_kubernetes_proto_msgTypes[35].OneofWrappers = []any{}
 	file_evenkeel_v1_kubernetes_proto_msgTypes[42].OneofWrappers = []any{}
 	file_evenkeel_v1_kubernetes_proto_msgTypes[54].OneofWrappers = []any{}
-	file_evenkeel_v1_kubernetes_proto_msgTypes[63].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[60].OneofWrappers = []any{}
+	file_evenkeel_v1_kubernetes_proto_msgTypes[64].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_kubernetes_proto_rawDesc), len(file_evenkeel_v1_kubernetes_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   79,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

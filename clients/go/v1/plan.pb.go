@@ -25,6 +25,62 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// How the controller of a workload chooses the pods that it removes.
+type RemovalRule int32
+
+const (
+	// Not known here for this kind of controller.
+	RemovalRule_REMOVAL_RULE_UNSPECIFIED RemovalRule = 0
+	// As a ReplicaSet does: pods on no node, pending, unknown or not ready first, then
+	// by the annotation "controller.kubernetes.io/pod-deletion-cost", by which the
+	// others can be chosen. Also ReplicationController, and Deployment and Rollout by
+	// their replica sets, and CloneSet.
+	RemovalRule_REMOVAL_RULE_DELETION_COST RemovalRule = 1
+	// The highest ordinals, as a StatefulSet does. They cannot be chosen.
+	RemovalRule_REMOVAL_RULE_HIGHEST_ORDINALS RemovalRule = 2
+)
+
+// Enum value maps for RemovalRule.
+var (
+	RemovalRule_name = map[int32]string{
+		0: "REMOVAL_RULE_UNSPECIFIED",
+		1: "REMOVAL_RULE_DELETION_COST",
+		2: "REMOVAL_RULE_HIGHEST_ORDINALS",
+	}
+	RemovalRule_value = map[string]int32{
+		"REMOVAL_RULE_UNSPECIFIED":      0,
+		"REMOVAL_RULE_DELETION_COST":    1,
+		"REMOVAL_RULE_HIGHEST_ORDINALS": 2,
+	}
+)
+
+func (x RemovalRule) Enum() *RemovalRule {
+	p := new(RemovalRule)
+	*p = x
+	return p
+}
+
+func (x RemovalRule) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RemovalRule) Descriptor() protoreflect.EnumDescriptor {
+	return file_evenkeel_v1_plan_proto_enumTypes[0].Descriptor()
+}
+
+func (RemovalRule) Type() protoreflect.EnumType {
+	return &file_evenkeel_v1_plan_proto_enumTypes[0]
+}
+
+func (x RemovalRule) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RemovalRule.Descriptor instead.
+func (RemovalRule) EnumDescriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{0}
+}
+
 // The kind of the blocker.
 type MoveBlocker_Kind int32
 
@@ -78,11 +134,11 @@ func (x MoveBlocker_Kind) String() string {
 }
 
 func (MoveBlocker_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_evenkeel_v1_plan_proto_enumTypes[0].Descriptor()
+	return file_evenkeel_v1_plan_proto_enumTypes[1].Descriptor()
 }
 
 func (MoveBlocker_Kind) Type() protoreflect.EnumType {
-	return &file_evenkeel_v1_plan_proto_enumTypes[0]
+	return &file_evenkeel_v1_plan_proto_enumTypes[1]
 }
 
 func (x MoveBlocker_Kind) Number() protoreflect.EnumNumber {
@@ -101,7 +157,8 @@ type RankRemovalsRequest struct {
 	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// Namespace of the workload. Empty means "default".
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The workload: a Deployment stands for the pods of all its replica sets.
+	// The workload: a Deployment stands for the pods of all its replica sets. Not of
+	// a DaemonSet, Job, CronJob or Node, whose pods nobody scales down to a number.
 	// Required.
 	Workload *WorkloadName `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
 	// The number of pods that should go. Required, at least 1, at most
@@ -331,27 +388,39 @@ type RankRemovalsResponse struct {
 	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Epoch of that revision.
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The pods that should go, in the order in which they should. Of all choices of
-	// so many pods it is the one after which the others are spread best: pods on no
-	// node first, then by the hard constraints, then by the soft ones, then in the
-	// order in which a ReplicaSet deletes pods (docs/planning.md).
+	// The pods that go, in order. With REMOVAL_RULE_HIGHEST_ORDINALS those that the
+	// controller removes, highest ordinal first. Otherwise pods on no node and those
+	// that are pending, unknown or not ready first, and then of all choices of so many
+	// pods the one after which the others are spread best: by the hard constraints,
+	// then by the soft ones, then in the order in which a ReplicaSet deletes pods
+	// (docs/planning.md).
 	Removals []*Removal `protobuf:"bytes,3,rep,name=removals,proto3" json:"removals,omitempty"`
 	// The number of pods of the workload, without terminating and finished ones.
 	PodCount int64 `protobuf:"varint,4,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
 	// The spread of its pods now: one for each distinct constraint in force, as
 	// in DescribeSpread.
 	Before []*TopologySpread `protobuf:"bytes,5,rep,name=before,proto3" json:"before,omitempty"`
-	// The same without the pods that should go.
+	// The same without the pods that go.
 	After []*TopologySpread `protobuf:"bytes,6,rep,name=after,proto3" json:"after,omitempty"`
 	// The number of pods of the workload about which the request had no facts.
 	UnknownPodCount int64 `protobuf:"varint,7,opt,name=unknown_pod_count,json=unknownPodCount,proto3" json:"unknown_pod_count,omitempty"`
-	// True if no other choice leaves the pods more evenly spread. Not set when
+	// True if no other choice that the controller allows leaves the pods more evenly
+	// spread. Not set when
 	// the domains of three or more constraints overlap without one containing the
 	// other: then it is only known that no exchange of two pods does.
 	Optimal bool `protobuf:"varint,8,opt,name=optimal,proto3" json:"optimal,omitempty"`
 	// The reason why some pods were not judged by their constraints: the first
 	// fault in their spec.
 	Fault string `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
+	// How the controller chooses.
+	Rule RemovalRule `protobuf:"varint,10,opt,name=rule,proto3,enum=evenkeel.v1.RemovalRule" json:"rule,omitempty"`
+	// With REMOVAL_RULE_HIGHEST_ORDINALS, where other pods would leave the rest more
+	// evenly spread: those that would be best if they could be chosen.
+	BetterRemovals []*Removal `protobuf:"bytes,11,rep,name=better_removals,json=betterRemovals,proto3" json:"better_removals,omitempty"`
+	// The spread without these.
+	BetterAfter []*TopologySpread `protobuf:"bytes,12,rep,name=better_after,json=betterAfter,proto3" json:"better_after,omitempty"`
+	// As WorkloadSpread.selected_count.
+	SelectedCount int64 `protobuf:"varint,13,opt,name=selected_count,json=selectedCount,proto3" json:"selected_count,omitempty"`
 	// The time since the snapshot's last batch was applied; an empty batch
 	// counts. Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
@@ -455,6 +524,34 @@ func (x *RankRemovalsResponse) GetFault() string {
 	return ""
 }
 
+func (x *RankRemovalsResponse) GetRule() RemovalRule {
+	if x != nil {
+		return x.Rule
+	}
+	return RemovalRule_REMOVAL_RULE_UNSPECIFIED
+}
+
+func (x *RankRemovalsResponse) GetBetterRemovals() []*Removal {
+	if x != nil {
+		return x.BetterRemovals
+	}
+	return nil
+}
+
+func (x *RankRemovalsResponse) GetBetterAfter() []*TopologySpread {
+	if x != nil {
+		return x.BetterAfter
+	}
+	return nil
+}
+
+func (x *RankRemovalsResponse) GetSelectedCount() int64 {
+	if x != nil {
+		return x.SelectedCount
+	}
+	return 0
+}
+
 func (x *RankRemovalsResponse) GetAge() *durationpb.Duration {
 	if x != nil {
 		return x.Age
@@ -469,7 +566,7 @@ func (x *RankRemovalsResponse) GetDefaults() DefaultsKind {
 	return DefaultsKind_DEFAULTS_KIND_UNSPECIFIED
 }
 
-// A pod that should go.
+// A pod that goes.
 type Removal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the pod.
@@ -542,7 +639,7 @@ func (x *Removal) GetDomains() []*RemovalDomain {
 	return nil
 }
 
-// A domain out of which a pod should go.
+// A domain out of which a pod goes.
 type RemovalDomain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Label key of nodes whose values are the domains.
@@ -621,8 +718,9 @@ type RebalanceRequest struct {
 	Selector *LabelSelector `protobuf:"bytes,4,opt,name=selector,proto3" json:"selector,omitempty"`
 	// Repair soft constraints ("ScheduleAnyway") too. Hard ones always are.
 	Soft bool `protobuf:"varint,5,opt,name=soft,proto3" json:"soft,omitempty"`
-	// Label key of nodes over whose values workloads without any constraint are made
-	// even, with max skew 1. Empty: these are left as they are.
+	// Label key of nodes over whose values workloads without constraints of their own
+	// are made even, with max skew 1, in place of default constraints. Empty: default
+	// constraints apply.
 	TopologyKey string `protobuf:"bytes,6,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// The most moves; 0 means `--max-replicas`, which is also the most.
 	MaxMoves int32 `protobuf:"varint,7,opt,name=max_moves,json=maxMoves,proto3" json:"max_moves,omitempty"`
@@ -1187,7 +1285,9 @@ type RebalancedWorkload struct {
 	Blockers []*MoveBlocker `protobuf:"bytes,8,rep,name=blockers,proto3" json:"blockers,omitempty"`
 	// Why some of its pods were not judged: the first fault in their spec. Stored pods
 	// are not checked when they arrive.
-	Fault         string `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
+	Fault string `protobuf:"bytes,9,opt,name=fault,proto3" json:"fault,omitempty"`
+	// As WorkloadSpread.selected_count.
+	SelectedCount int64 `protobuf:"varint,10,opt,name=selected_count,json=selectedCount,proto3" json:"selected_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1283,6 +1383,13 @@ func (x *RebalancedWorkload) GetFault() string {
 		return x.Fault
 	}
 	return ""
+}
+
+func (x *RebalancedWorkload) GetSelectedCount() int64 {
+	if x != nil {
+		return x.SelectedCount
+	}
+	return 0
 }
 
 // Something that keeps a workload from being even.
@@ -1393,7 +1500,7 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\rdeletion_cost\x18\x05 \x01(\x05R\fdeletionCost\x12\x1a\n" +
 	"\brestarts\x18\x06 \x01(\x05R\brestarts\x12)\n" +
 	"\x10sidecar_restarts\x18\a \x01(\x05R\x0fsidecarRestarts\x12?\n" +
-	"\rcreation_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationTime\"\xbf\x03\n" +
+	"\rcreation_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationTime\"\x93\x05\n" +
 	"\x14RankRemovalsResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x120\n" +
@@ -1403,7 +1510,12 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\x05after\x18\x06 \x03(\v2\x1b.evenkeel.v1.TopologySpreadR\x05after\x12*\n" +
 	"\x11unknown_pod_count\x18\a \x01(\x03R\x0funknownPodCount\x12\x18\n" +
 	"\aoptimal\x18\b \x01(\bR\aoptimal\x12\x14\n" +
-	"\x05fault\x18\t \x01(\tR\x05fault\x12+\n" +
+	"\x05fault\x18\t \x01(\tR\x05fault\x12,\n" +
+	"\x04rule\x18\n" +
+	" \x01(\x0e2\x18.evenkeel.v1.RemovalRuleR\x04rule\x12=\n" +
+	"\x0fbetter_removals\x18\v \x03(\v2\x14.evenkeel.v1.RemovalR\x0ebetterRemovals\x12>\n" +
+	"\fbetter_after\x18\f \x03(\v2\x1b.evenkeel.v1.TopologySpreadR\vbetterAfter\x12%\n" +
+	"\x0eselected_count\x18\r \x01(\x03R\rselectedCount\x12+\n" +
 	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x125\n" +
 	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"y\n" +
 	"\aRemoval\x12\x12\n" +
@@ -1466,7 +1578,7 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"from_value\x18\x02 \x01(\tR\tfromValue\x12\x1b\n" +
 	"\tfrom_pods\x18\x03 \x01(\x03R\bfromPods\x12\x19\n" +
 	"\bto_value\x18\x04 \x01(\tR\atoValue\x12\x17\n" +
-	"\ato_pods\x18\x05 \x01(\x03R\x06toPods\"\xad\x03\n" +
+	"\ato_pods\x18\x05 \x01(\x03R\x06toPods\"\xd4\x03\n" +
 	"\x12RebalancedWorkload\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -1477,7 +1589,9 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\x06before\x18\x06 \x03(\v2\x1b.evenkeel.v1.TopologySpreadR\x06before\x121\n" +
 	"\x05after\x18\a \x03(\v2\x1b.evenkeel.v1.TopologySpreadR\x05after\x124\n" +
 	"\bblockers\x18\b \x03(\v2\x18.evenkeel.v1.MoveBlockerR\bblockers\x12\x14\n" +
-	"\x05fault\x18\t \x01(\tR\x05fault\x1a9\n" +
+	"\x05fault\x18\t \x01(\tR\x05fault\x12%\n" +
+	"\x0eselected_count\x18\n" +
+	" \x01(\x03R\rselectedCount\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x02\n" +
@@ -1494,8 +1608,12 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\tKIND_ROOM\x10\x03\x12\x0f\n" +
 	"\vKIND_BUDGET\x10\x04\x12\f\n" +
 	"\bKIND_POD\x10\x05\x12\f\n" +
-	"\bKIND_CAP\x10\x06B\x8c\x01\n" +
-	"\x0fcom.evenkeel.v1B\tPlanProtoP\x01Z!evenkeel.dev/client/v1;evenkeelv1\xa2\x02\x03EXX\xaa\x02\vEvenkeel.V1\xca\x02\vEvenkeel\\V1\xe2\x02\x17Evenkeel\\V1\\GPBMetadata\xea\x02\fEvenkeel::V1b\x06proto3"
+	"\bKIND_CAP\x10\x06*n\n" +
+	"\vRemovalRule\x12\x1c\n" +
+	"\x18REMOVAL_RULE_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aREMOVAL_RULE_DELETION_COST\x10\x01\x12!\n" +
+	"\x1dREMOVAL_RULE_HIGHEST_ORDINALS\x10\x02BD\n" +
+	"\x0fdev.evenkeel.v1P\x01Z!evenkeel.dev/client/v1;evenkeelv1\xaa\x02\vEvenkeel.V1b\x06proto3"
 
 var (
 	file_evenkeel_v1_plan_proto_rawDescOnce sync.Once
@@ -1509,61 +1627,65 @@ func file_evenkeel_v1_plan_proto_rawDescGZIP() []byte {
 	return file_evenkeel_v1_plan_proto_rawDescData
 }
 
-var file_evenkeel_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_evenkeel_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_evenkeel_v1_plan_proto_goTypes = []any{
-	(MoveBlocker_Kind)(0),         // 0: evenkeel.v1.MoveBlocker.Kind
-	(*RankRemovalsRequest)(nil),   // 1: evenkeel.v1.RankRemovalsRequest
-	(*PodFacts)(nil),              // 2: evenkeel.v1.PodFacts
-	(*RankRemovalsResponse)(nil),  // 3: evenkeel.v1.RankRemovalsResponse
-	(*Removal)(nil),               // 4: evenkeel.v1.Removal
-	(*RemovalDomain)(nil),         // 5: evenkeel.v1.RemovalDomain
-	(*RebalanceRequest)(nil),      // 6: evenkeel.v1.RebalanceRequest
-	(*StayingPod)(nil),            // 7: evenkeel.v1.StayingPod
-	(*RebalanceResponse)(nil),     // 8: evenkeel.v1.RebalanceResponse
-	(*PodMove)(nil),               // 9: evenkeel.v1.PodMove
-	(*MoveEffect)(nil),            // 10: evenkeel.v1.MoveEffect
-	(*RebalancedWorkload)(nil),    // 11: evenkeel.v1.RebalancedWorkload
-	(*MoveBlocker)(nil),           // 12: evenkeel.v1.MoveBlocker
-	nil,                           // 13: evenkeel.v1.RebalancedWorkload.LabelsEntry
-	(*WorkloadName)(nil),          // 14: evenkeel.v1.WorkloadName
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*TopologySpread)(nil),        // 16: evenkeel.v1.TopologySpread
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
-	(DefaultsKind)(0),             // 18: evenkeel.v1.DefaultsKind
-	(*LabelSelector)(nil),         // 19: evenkeel.v1.LabelSelector
+	(RemovalRule)(0),              // 0: evenkeel.v1.RemovalRule
+	(MoveBlocker_Kind)(0),         // 1: evenkeel.v1.MoveBlocker.Kind
+	(*RankRemovalsRequest)(nil),   // 2: evenkeel.v1.RankRemovalsRequest
+	(*PodFacts)(nil),              // 3: evenkeel.v1.PodFacts
+	(*RankRemovalsResponse)(nil),  // 4: evenkeel.v1.RankRemovalsResponse
+	(*Removal)(nil),               // 5: evenkeel.v1.Removal
+	(*RemovalDomain)(nil),         // 6: evenkeel.v1.RemovalDomain
+	(*RebalanceRequest)(nil),      // 7: evenkeel.v1.RebalanceRequest
+	(*StayingPod)(nil),            // 8: evenkeel.v1.StayingPod
+	(*RebalanceResponse)(nil),     // 9: evenkeel.v1.RebalanceResponse
+	(*PodMove)(nil),               // 10: evenkeel.v1.PodMove
+	(*MoveEffect)(nil),            // 11: evenkeel.v1.MoveEffect
+	(*RebalancedWorkload)(nil),    // 12: evenkeel.v1.RebalancedWorkload
+	(*MoveBlocker)(nil),           // 13: evenkeel.v1.MoveBlocker
+	nil,                           // 14: evenkeel.v1.RebalancedWorkload.LabelsEntry
+	(*WorkloadName)(nil),          // 15: evenkeel.v1.WorkloadName
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*TopologySpread)(nil),        // 17: evenkeel.v1.TopologySpread
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(DefaultsKind)(0),             // 19: evenkeel.v1.DefaultsKind
+	(*LabelSelector)(nil),         // 20: evenkeel.v1.LabelSelector
 }
 var file_evenkeel_v1_plan_proto_depIdxs = []int32{
-	14, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	2,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
-	15, // 2: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
-	15, // 3: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
-	4,  // 4: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
-	16, // 5: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
-	16, // 6: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
-	17, // 7: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
-	18, // 8: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	5,  // 9: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
-	14, // 10: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	19, // 11: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
-	7,  // 12: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
-	19, // 13: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
-	9,  // 14: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
-	11, // 15: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
-	17, // 16: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
-	18, // 17: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	14, // 18: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
-	10, // 19: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
-	13, // 20: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
-	16, // 21: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
-	16, // 22: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
-	12, // 23: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
-	0,  // 24: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	3,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
+	16, // 2: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
+	16, // 3: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
+	5,  // 4: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
+	17, // 5: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
+	17, // 6: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
+	0,  // 7: evenkeel.v1.RankRemovalsResponse.rule:type_name -> evenkeel.v1.RemovalRule
+	5,  // 8: evenkeel.v1.RankRemovalsResponse.better_removals:type_name -> evenkeel.v1.Removal
+	17, // 9: evenkeel.v1.RankRemovalsResponse.better_after:type_name -> evenkeel.v1.TopologySpread
+	18, // 10: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
+	19, // 11: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	6,  // 12: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
+	15, // 13: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	20, // 14: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
+	8,  // 15: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
+	20, // 16: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
+	10, // 17: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
+	12, // 18: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
+	18, // 19: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
+	19, // 20: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	15, // 21: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
+	11, // 22: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
+	14, // 23: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
+	17, // 24: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
+	17, // 25: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
+	13, // 26: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
+	1,  // 27: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_plan_proto_init() }
@@ -1580,7 +1702,7 @@ func file_evenkeel_v1_plan_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_plan_proto_rawDesc), len(file_evenkeel_v1_plan_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -283,15 +283,6 @@ impl Life {
 }
 
 impl Rare {
-    /// The rare fields of a pod that is nominated to a node.
-    #[cfg(test)]
-    pub(super) fn nominated_to(node: &str) -> Self {
-        Self {
-            nominated_node: node.into(),
-            ..Self::default()
-        }
-    }
-
     /// Returns the bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         heap::shared(size_of::<Self>())

@@ -26,33 +26,38 @@ from evenkeel.v1 import kubernetes_pb2 as evenkeel_dot_v1_dot_kubernetes__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!evenkeel/v1/describe_spread.proto\x12\x0b\x65venkeel.v1\x1a\x1c\x65venkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb2\x02\n\x15\x44\x65scribeSpreadRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12-\n\x08workload\x18\x03 \x01(\x0b\x32\x19.evenkeel.v1.WorkloadNameH\x00\x12.\n\x08selector\x18\x04 \x01(\x0b\x32\x1a.evenkeel.v1.LabelSelectorH\x00\x12\x14\n\x0ctopology_key\x18\x05 \x01(\t\x12\x14\n\x0cmin_revision\x18\x06 \x01(\x03\x12\x18\n\x0bmax_domains\x18\x07 \x01(\x05H\x01\x88\x01\x01\x12\x11\n\tpage_size\x18\x08 \x01(\x05\x12\x12\n\npage_token\x18\t \x01(\t\x12\r\n\x05\x65poch\x18\n \x01(\tB\t\n\x07subjectB\x0e\n\x0c_max_domains\"*\n\x0cWorkloadName\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xb3\x03\n\x16\x44\x65scribeSpreadResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\t\x12.\n\tworkloads\x18\x03 \x03(\x0b\x32\x1b.evenkeel.v1.WorkloadSpread\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\x12\x16\n\x0eworkload_count\x18\x05 \x01(\x03\x12\x17\n\x0fviolating_count\x18\x06 \x01(\x03\x12\x14\n\x0c\x66\x61ulty_count\x18\x07 \x01(\x03\x12\x31\n\x08\x63overage\x18\x08 \x01(\x0b\x32\x1f.evenkeel.v1.ConstraintCoverage\x12/\n\rtopology_keys\x18\t \x03(\x0b\x32\x18.evenkeel.v1.TopologyKey\x12\x16\n\x0eunranked_count\x18\n \x01(\x03\x12\x17\n\x0f\x65xceeding_count\x18\x0b \x01(\x03\x12&\n\x03\x61ge\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x66\x61ults\x18\x14 \x01(\x0e\x32\x19.evenkeel.v1.DefaultsKind\"\xd2\x01\n\x12\x43onstraintCoverage\x12\x11\n\town_count\x18\x01 \x01(\x03\x12\x15\n\rdefault_count\x18\x02 \x01(\x03\x12\x1b\n\x13unconstrained_count\x18\x03 \x01(\x03\x12\x14\n\x0csingle_count\x18\x04 \x01(\x03\x12\x13\n\x0b\x66ixed_count\x18\x05 \x01(\x03\x12\x19\n\x11in_one_zone_count\x18\x06 \x01(\x03\x12\x19\n\x11on_one_node_count\x18\x07 \x01(\x03\x12\x14\n\x0cpending_pods\x18\x08 \x01(\x03\"C\n\x0bTopologyKey\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x13\n\x0bvalue_count\x18\x02 \x01(\x03\x12\x12\n\nnode_count\x18\x03 \x01(\x03\"\x91\x02\n\x0eWorkloadSpread\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x37\n\x06labels\x18\x04 \x03(\x0b\x32\'.evenkeel.v1.WorkloadSpread.LabelsEntry\x12\x11\n\tpod_count\x18\x05 \x01(\x03\x12/\n\ntopologies\x18\x06 \x03(\x0b\x32\x1b.evenkeel.v1.TopologySpread\x12\r\n\x05\x66\x61ult\x18\x07 \x01(\t\x12\x15\n\rpending_count\x18\x08 \x01(\x03\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xbb\x02\n\x0eTopologySpread\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12\x39\n\nconstraint\x18\x02 \x01(\x0b\x32%.evenkeel.v1.TopologySpreadConstraint\x12\x18\n\x10\x63onstraint_index\x18\x03 \x01(\x05\x12\x15\n\rfrom_defaults\x18\x04 \x01(\x08\x12\x14\n\x0c\x64omain_count\x18\x05 \x01(\x03\x12\x16\n\x0eglobal_minimum\x18\x06 \x01(\x03\x12\x19\n\x11min_domains_unmet\x18\x07 \x01(\x08\x12\x0c\n\x04skew\x18\x08 \x01(\x03\x12\x0e\n\x06\x65xcess\x18\t \x01(\x03\x12\x14\n\x0coutside_pods\x18\n \x01(\x03\x12*\n\x07\x64omains\x18\x0b \x03(\x0b\x32\x19.evenkeel.v1.DomainSpread\"Z\n\x0c\x44omainSpread\x12\r\n\x05value\x18\x01 \x01(\t\x12\x15\n\rmatching_pods\x18\x02 \x01(\x03\x12\x0c\n\x04skew\x18\x03 \x01(\x03\x12\x16\n\x0e\x65ligible_nodes\x18\x04 \x01(\x03*_\n\x0c\x44\x65\x66\x61ultsKind\x12\x1d\n\x19\x44\x45\x46\x41ULTS_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44\x45\x46\x41ULTS_KIND_SYSTEM\x10\x01\x12\x16\n\x12\x44\x45\x46\x41ULTS_KIND_LIST\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!evenkeel/v1/describe_spread.proto\x12\x0b\x65venkeel.v1\x1a\x1c\x65venkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc5\x02\n\x15\x44\x65scribeSpreadRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12-\n\x08workload\x18\x03 \x01(\x0b\x32\x19.evenkeel.v1.WorkloadNameH\x00\x12.\n\x08selector\x18\x04 \x01(\x0b\x32\x1a.evenkeel.v1.LabelSelectorH\x00\x12\x14\n\x0ctopology_key\x18\x05 \x01(\t\x12\x14\n\x0cmin_revision\x18\x06 \x01(\x03\x12\x18\n\x0bmax_domains\x18\x07 \x01(\x05H\x01\x88\x01\x01\x12\x11\n\tpage_size\x18\x08 \x01(\x05\x12\x12\n\npage_token\x18\t \x01(\t\x12\r\n\x05\x65poch\x18\n \x01(\t\x12\x11\n\tlist_pods\x18\x0b \x01(\x08\x42\t\n\x07subjectB\x0e\n\x0c_max_domains\"X\n\x0cWorkloadName\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12,\n\x08selector\x18\x03 \x01(\x0b\x32\x1a.evenkeel.v1.LabelSelector\"\xb3\x03\n\x16\x44\x65scribeSpreadResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\t\x12.\n\tworkloads\x18\x03 \x03(\x0b\x32\x1b.evenkeel.v1.WorkloadSpread\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\x12\x16\n\x0eworkload_count\x18\x05 \x01(\x03\x12\x17\n\x0fviolating_count\x18\x06 \x01(\x03\x12\x14\n\x0c\x66\x61ulty_count\x18\x07 \x01(\x03\x12\x31\n\x08\x63overage\x18\x08 \x01(\x0b\x32\x1f.evenkeel.v1.ConstraintCoverage\x12/\n\rtopology_keys\x18\t \x03(\x0b\x32\x18.evenkeel.v1.TopologyKey\x12\x16\n\x0eunranked_count\x18\n \x01(\x03\x12\x17\n\x0f\x65xceeding_count\x18\x0b \x01(\x03\x12&\n\x03\x61ge\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x66\x61ults\x18\x14 \x01(\x0e\x32\x19.evenkeel.v1.DefaultsKind\"\x98\x02\n\x12\x43onstraintCoverage\x12\x11\n\town_count\x18\x01 \x01(\x03\x12\x15\n\rdefault_count\x18\x02 \x01(\x03\x12\x1b\n\x13unconstrained_count\x18\x03 \x01(\x03\x12\x14\n\x0csingle_count\x18\x04 \x01(\x03\x12\x13\n\x0b\x66ixed_count\x18\x05 \x01(\x03\x12\x19\n\x11in_one_zone_count\x18\x06 \x01(\x03\x12\x19\n\x11on_one_node_count\x18\x07 \x01(\x03\x12\x14\n\x0cpending_pods\x18\x08 \x01(\x03\x12\x18\n\x10one_domain_count\x18\t \x01(\x03\x12*\n\none_domain\x18\n \x03(\x0b\x32\x16.evenkeel.v1.OneDomain\"_\n\tOneDomain\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x14\n\x0ctopology_key\x18\x04 \x01(\t\x12\r\n\x05value\x18\x05 \x01(\t\"C\n\x0bTopologyKey\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x13\n\x0bvalue_count\x18\x02 \x01(\x03\x12\x12\n\nnode_count\x18\x03 \x01(\x03\"\xd4\x02\n\x0eWorkloadSpread\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x37\n\x06labels\x18\x04 \x03(\x0b\x32\'.evenkeel.v1.WorkloadSpread.LabelsEntry\x12\x11\n\tpod_count\x18\x05 \x01(\x03\x12/\n\ntopologies\x18\x06 \x03(\x0b\x32\x1b.evenkeel.v1.TopologySpread\x12\r\n\x05\x66\x61ult\x18\x07 \x01(\t\x12\x15\n\rpending_count\x18\x08 \x01(\x03\x12\x16\n\x0eselected_count\x18\t \x01(\x03\x12)\n\x04pods\x18\n \x03(\x0b\x32\x1b.evenkeel.v1.WorkloadMember\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\",\n\x0eWorkloadMember\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04node\x18\x02 \x01(\t\"\xbb\x02\n\x0eTopologySpread\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12\x39\n\nconstraint\x18\x02 \x01(\x0b\x32%.evenkeel.v1.TopologySpreadConstraint\x12\x18\n\x10\x63onstraint_index\x18\x03 \x01(\x05\x12\x15\n\rfrom_defaults\x18\x04 \x01(\x08\x12\x14\n\x0c\x64omain_count\x18\x05 \x01(\x03\x12\x16\n\x0eglobal_minimum\x18\x06 \x01(\x03\x12\x19\n\x11min_domains_unmet\x18\x07 \x01(\x08\x12\x0c\n\x04skew\x18\x08 \x01(\x03\x12\x0e\n\x06\x65xcess\x18\t \x01(\x03\x12\x14\n\x0coutside_pods\x18\n \x01(\x03\x12*\n\x07\x64omains\x18\x0b \x03(\x0b\x32\x19.evenkeel.v1.DomainSpread\"Z\n\x0c\x44omainSpread\x12\r\n\x05value\x18\x01 \x01(\t\x12\x15\n\rmatching_pods\x18\x02 \x01(\x03\x12\x0c\n\x04skew\x18\x03 \x01(\x03\x12\x16\n\x0e\x65ligible_nodes\x18\x04 \x01(\x03*_\n\x0c\x44\x65\x66\x61ultsKind\x12\x1d\n\x19\x44\x45\x46\x41ULTS_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44\x45\x46\x41ULTS_KIND_SYSTEM\x10\x01\x12\x16\n\x12\x44\x45\x46\x41ULTS_KIND_LIST\x10\x02\x42\x44\n\x0f\x64\x65v.evenkeel.v1P\x01Z!evenkeel.dev/client/v1;evenkeelv1\xaa\x02\x0b\x45venkeel.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'evenkeel.v1.describe_spread_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\017dev.evenkeel.v1P\001Z!evenkeel.dev/client/v1;evenkeelv1\252\002\013Evenkeel.V1'
   _globals['_WORKLOADSPREAD_LABELSENTRY']._loaded_options = None
   _globals['_WORKLOADSPREAD_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_DEFAULTSKIND']._serialized_start=1871
-  _globals['_DEFAULTSKIND']._serialized_end=1966
+  _globals['_DEFAULTSKIND']._serialized_start=2216
+  _globals['_DEFAULTSKIND']._serialized_end=2311
   _globals['_DESCRIBESPREADREQUEST']._serialized_start=113
-  _globals['_DESCRIBESPREADREQUEST']._serialized_end=419
-  _globals['_WORKLOADNAME']._serialized_start=421
-  _globals['_WORKLOADNAME']._serialized_end=463
-  _globals['_DESCRIBESPREADRESPONSE']._serialized_start=466
-  _globals['_DESCRIBESPREADRESPONSE']._serialized_end=901
-  _globals['_CONSTRAINTCOVERAGE']._serialized_start=904
-  _globals['_CONSTRAINTCOVERAGE']._serialized_end=1114
-  _globals['_TOPOLOGYKEY']._serialized_start=1116
-  _globals['_TOPOLOGYKEY']._serialized_end=1183
-  _globals['_WORKLOADSPREAD']._serialized_start=1186
-  _globals['_WORKLOADSPREAD']._serialized_end=1459
-  _globals['_WORKLOADSPREAD_LABELSENTRY']._serialized_start=1414
-  _globals['_WORKLOADSPREAD_LABELSENTRY']._serialized_end=1459
-  _globals['_TOPOLOGYSPREAD']._serialized_start=1462
-  _globals['_TOPOLOGYSPREAD']._serialized_end=1777
-  _globals['_DOMAINSPREAD']._serialized_start=1779
-  _globals['_DOMAINSPREAD']._serialized_end=1869
+  _globals['_DESCRIBESPREADREQUEST']._serialized_end=438
+  _globals['_WORKLOADNAME']._serialized_start=440
+  _globals['_WORKLOADNAME']._serialized_end=528
+  _globals['_DESCRIBESPREADRESPONSE']._serialized_start=531
+  _globals['_DESCRIBESPREADRESPONSE']._serialized_end=966
+  _globals['_CONSTRAINTCOVERAGE']._serialized_start=969
+  _globals['_CONSTRAINTCOVERAGE']._serialized_end=1249
+  _globals['_ONEDOMAIN']._serialized_start=1251
+  _globals['_ONEDOMAIN']._serialized_end=1346
+  _globals['_TOPOLOGYKEY']._serialized_start=1348
+  _globals['_TOPOLOGYKEY']._serialized_end=1415
+  _globals['_WORKLOADSPREAD']._serialized_start=1418
+  _globals['_WORKLOADSPREAD']._serialized_end=1758
+  _globals['_WORKLOADSPREAD_LABELSENTRY']._serialized_start=1713
+  _globals['_WORKLOADSPREAD_LABELSENTRY']._serialized_end=1758
+  _globals['_WORKLOADMEMBER']._serialized_start=1760
+  _globals['_WORKLOADMEMBER']._serialized_end=1804
+  _globals['_TOPOLOGYSPREAD']._serialized_start=1807
+  _globals['_TOPOLOGYSPREAD']._serialized_end=2122
+  _globals['_DOMAINSPREAD']._serialized_start=2124
+  _globals['_DOMAINSPREAD']._serialized_end=2214
 # @@protoc_insertion_point(module_scope)

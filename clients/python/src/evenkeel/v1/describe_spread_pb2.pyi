@@ -21,7 +21,7 @@ DEFAULTS_KIND_SYSTEM: DefaultsKind
 DEFAULTS_KIND_LIST: DefaultsKind
 
 class DescribeSpreadRequest(_message.Message):
-    __slots__ = ("snapshot", "namespace", "workload", "selector", "topology_key", "min_revision", "max_domains", "page_size", "page_token", "epoch")
+    __slots__ = ("snapshot", "namespace", "workload", "selector", "topology_key", "min_revision", "max_domains", "page_size", "page_token", "epoch", "list_pods")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class DescribeSpreadRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LIST_PODS_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     namespace: str
     workload: WorkloadName
@@ -42,15 +43,18 @@ class DescribeSpreadRequest(_message.Message):
     page_size: int
     page_token: str
     epoch: str
-    def __init__(self, snapshot: _Optional[str] = ..., namespace: _Optional[str] = ..., workload: _Optional[_Union[WorkloadName, _Mapping]] = ..., selector: _Optional[_Union[_kubernetes_pb2.LabelSelector, _Mapping]] = ..., topology_key: _Optional[str] = ..., min_revision: _Optional[int] = ..., max_domains: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., epoch: _Optional[str] = ...) -> None: ...
+    list_pods: bool
+    def __init__(self, snapshot: _Optional[str] = ..., namespace: _Optional[str] = ..., workload: _Optional[_Union[WorkloadName, _Mapping]] = ..., selector: _Optional[_Union[_kubernetes_pb2.LabelSelector, _Mapping]] = ..., topology_key: _Optional[str] = ..., min_revision: _Optional[int] = ..., max_domains: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., epoch: _Optional[str] = ..., list_pods: _Optional[bool] = ...) -> None: ...
 
 class WorkloadName(_message.Message):
-    __slots__ = ("kind", "name")
+    __slots__ = ("kind", "name", "selector")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+    selector: _kubernetes_pb2.LabelSelector
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., selector: _Optional[_Union[_kubernetes_pb2.LabelSelector, _Mapping]] = ...) -> None: ...
 
 class DescribeSpreadResponse(_message.Message):
     __slots__ = ("revision", "epoch", "workloads", "next_page_token", "workload_count", "violating_count", "faulty_count", "coverage", "topology_keys", "unranked_count", "exceeding_count", "age", "defaults")
@@ -83,7 +87,7 @@ class DescribeSpreadResponse(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., workloads: _Optional[_Iterable[_Union[WorkloadSpread, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., workload_count: _Optional[int] = ..., violating_count: _Optional[int] = ..., faulty_count: _Optional[int] = ..., coverage: _Optional[_Union[ConstraintCoverage, _Mapping]] = ..., topology_keys: _Optional[_Iterable[_Union[TopologyKey, _Mapping]]] = ..., unranked_count: _Optional[int] = ..., exceeding_count: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsKind, str]] = ...) -> None: ...
 
 class ConstraintCoverage(_message.Message):
-    __slots__ = ("own_count", "default_count", "unconstrained_count", "single_count", "fixed_count", "in_one_zone_count", "on_one_node_count", "pending_pods")
+    __slots__ = ("own_count", "default_count", "unconstrained_count", "single_count", "fixed_count", "in_one_zone_count", "on_one_node_count", "pending_pods", "one_domain_count", "one_domain")
     OWN_COUNT_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_COUNT_FIELD_NUMBER: _ClassVar[int]
     UNCONSTRAINED_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +96,8 @@ class ConstraintCoverage(_message.Message):
     IN_ONE_ZONE_COUNT_FIELD_NUMBER: _ClassVar[int]
     ON_ONE_NODE_COUNT_FIELD_NUMBER: _ClassVar[int]
     PENDING_PODS_FIELD_NUMBER: _ClassVar[int]
+    ONE_DOMAIN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ONE_DOMAIN_FIELD_NUMBER: _ClassVar[int]
     own_count: int
     default_count: int
     unconstrained_count: int
@@ -100,7 +106,23 @@ class ConstraintCoverage(_message.Message):
     in_one_zone_count: int
     on_one_node_count: int
     pending_pods: int
-    def __init__(self, own_count: _Optional[int] = ..., default_count: _Optional[int] = ..., unconstrained_count: _Optional[int] = ..., single_count: _Optional[int] = ..., fixed_count: _Optional[int] = ..., in_one_zone_count: _Optional[int] = ..., on_one_node_count: _Optional[int] = ..., pending_pods: _Optional[int] = ...) -> None: ...
+    one_domain_count: int
+    one_domain: _containers.RepeatedCompositeFieldContainer[OneDomain]
+    def __init__(self, own_count: _Optional[int] = ..., default_count: _Optional[int] = ..., unconstrained_count: _Optional[int] = ..., single_count: _Optional[int] = ..., fixed_count: _Optional[int] = ..., in_one_zone_count: _Optional[int] = ..., on_one_node_count: _Optional[int] = ..., pending_pods: _Optional[int] = ..., one_domain_count: _Optional[int] = ..., one_domain: _Optional[_Iterable[_Union[OneDomain, _Mapping]]] = ...) -> None: ...
+
+class OneDomain(_message.Message):
+    __slots__ = ("namespace", "kind", "name", "topology_key", "value")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    kind: str
+    name: str
+    topology_key: str
+    value: str
+    def __init__(self, namespace: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., topology_key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class TopologyKey(_message.Message):
     __slots__ = ("key", "value_count", "node_count")
@@ -113,7 +135,7 @@ class TopologyKey(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value_count: _Optional[int] = ..., node_count: _Optional[int] = ...) -> None: ...
 
 class WorkloadSpread(_message.Message):
-    __slots__ = ("namespace", "kind", "name", "labels", "pod_count", "topologies", "fault", "pending_count")
+    __slots__ = ("namespace", "kind", "name", "labels", "pod_count", "topologies", "fault", "pending_count", "selected_count", "pods")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -129,6 +151,8 @@ class WorkloadSpread(_message.Message):
     TOPOLOGIES_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     PENDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PODS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     kind: str
     name: str
@@ -137,7 +161,17 @@ class WorkloadSpread(_message.Message):
     topologies: _containers.RepeatedCompositeFieldContainer[TopologySpread]
     fault: str
     pending_count: int
-    def __init__(self, namespace: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pod_count: _Optional[int] = ..., topologies: _Optional[_Iterable[_Union[TopologySpread, _Mapping]]] = ..., fault: _Optional[str] = ..., pending_count: _Optional[int] = ...) -> None: ...
+    selected_count: int
+    pods: _containers.RepeatedCompositeFieldContainer[WorkloadMember]
+    def __init__(self, namespace: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., pod_count: _Optional[int] = ..., topologies: _Optional[_Iterable[_Union[TopologySpread, _Mapping]]] = ..., fault: _Optional[str] = ..., pending_count: _Optional[int] = ..., selected_count: _Optional[int] = ..., pods: _Optional[_Iterable[_Union[WorkloadMember, _Mapping]]] = ...) -> None: ...
+
+class WorkloadMember(_message.Message):
+    __slots__ = ("name", "node")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    node: str
+    def __init__(self, name: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
 
 class TopologySpread(_message.Message):
     __slots__ = ("topology_key", "constraint", "constraint_index", "from_defaults", "domain_count", "global_minimum", "min_domains_unmet", "skew", "excess", "outside_pods", "domains")

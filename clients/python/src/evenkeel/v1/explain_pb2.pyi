@@ -33,6 +33,9 @@ class Hint(_message.Message):
         KIND_NOMINATED_PODS: _ClassVar[Hint.Kind]
         KIND_POD_AFFINITY: _ClassVar[Hint.Kind]
         KIND_VOLUMES: _ClassVar[Hint.Kind]
+        KIND_ONE_DOMAIN: _ClassVar[Hint.Kind]
+        KIND_PREEMPTION: _ClassVar[Hint.Kind]
+        KIND_OTHER_WORKLOADS: _ClassVar[Hint.Kind]
     KIND_UNSPECIFIED: Hint.Kind
     KIND_SELF_MISMATCH: Hint.Kind
     KIND_EMPTY_SELECTOR: Hint.Kind
@@ -54,6 +57,9 @@ class Hint(_message.Message):
     KIND_NOMINATED_PODS: Hint.Kind
     KIND_POD_AFFINITY: Hint.Kind
     KIND_VOLUMES: Hint.Kind
+    KIND_ONE_DOMAIN: Hint.Kind
+    KIND_PREEMPTION: Hint.Kind
+    KIND_OTHER_WORKLOADS: Hint.Kind
     KIND_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CONSTRAINT_INDEX_FIELD_NUMBER: _ClassVar[int]

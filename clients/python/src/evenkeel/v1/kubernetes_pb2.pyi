@@ -83,7 +83,7 @@ class Pod(_message.Message):
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[PodSpec, _Mapping]] = ..., status: _Optional[_Union[PodStatus, _Mapping]] = ..., kind: _Optional[str] = ..., api_version: _Optional[str] = ...) -> None: ...
 
 class PodSpec(_message.Message):
-    __slots__ = ("volumes", "containers", "node_selector", "node_name", "host_network", "affinity", "init_containers", "tolerations", "priority_class_name", "priority", "overhead", "topology_spread_constraints", "ephemeral_containers", "host_users", "scheduling_gates", "resource_claims", "resources")
+    __slots__ = ("volumes", "containers", "node_selector", "node_name", "host_network", "affinity", "init_containers", "tolerations", "priority_class_name", "priority", "preemption_policy", "overhead", "topology_spread_constraints", "ephemeral_containers", "host_users", "scheduling_gates", "resource_claims", "resources")
     class NodeSelectorEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,7 @@ class PodSpec(_message.Message):
     TOLERATIONS_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTION_POLICY_FIELD_NUMBER: _ClassVar[int]
     OVERHEAD_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
     EPHEMERAL_CONTAINERS_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +126,7 @@ class PodSpec(_message.Message):
     tolerations: _containers.RepeatedCompositeFieldContainer[Toleration]
     priority_class_name: str
     priority: int
+    preemption_policy: str
     overhead: _containers.MessageMap[str, _wrappers_pb2.StringValue]
     topology_spread_constraints: _containers.RepeatedCompositeFieldContainer[TopologySpreadConstraint]
     ephemeral_containers: _containers.RepeatedCompositeFieldContainer[EphemeralContainer]
@@ -132,7 +134,7 @@ class PodSpec(_message.Message):
     scheduling_gates: _containers.RepeatedCompositeFieldContainer[PodSchedulingGate]
     resource_claims: _containers.RepeatedCompositeFieldContainer[PodResourceClaim]
     resources: ResourceRequirements
-    def __init__(self, volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., host_network: _Optional[bool] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ..., init_containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., priority_class_name: _Optional[str] = ..., priority: _Optional[int] = ..., overhead: _Optional[_Mapping[str, _wrappers_pb2.StringValue]] = ..., topology_spread_constraints: _Optional[_Iterable[_Union[TopologySpreadConstraint, _Mapping]]] = ..., ephemeral_containers: _Optional[_Iterable[_Union[EphemeralContainer, _Mapping]]] = ..., host_users: _Optional[bool] = ..., scheduling_gates: _Optional[_Iterable[_Union[PodSchedulingGate, _Mapping]]] = ..., resource_claims: _Optional[_Iterable[_Union[PodResourceClaim, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
+    def __init__(self, volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., host_network: _Optional[bool] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ..., init_containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., priority_class_name: _Optional[str] = ..., priority: _Optional[int] = ..., preemption_policy: _Optional[str] = ..., overhead: _Optional[_Mapping[str, _wrappers_pb2.StringValue]] = ..., topology_spread_constraints: _Optional[_Iterable[_Union[TopologySpreadConstraint, _Mapping]]] = ..., ephemeral_containers: _Optional[_Iterable[_Union[EphemeralContainer, _Mapping]]] = ..., host_users: _Optional[bool] = ..., scheduling_gates: _Optional[_Iterable[_Union[PodSchedulingGate, _Mapping]]] = ..., resource_claims: _Optional[_Iterable[_Union[PodResourceClaim, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
 
 class PodStatus(_message.Message):
     __slots__ = ("phase", "conditions", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
@@ -530,14 +532,16 @@ class NodeSpec(_message.Message):
     def __init__(self, unschedulable: _Optional[bool] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ...) -> None: ...
 
 class Taint(_message.Message):
-    __slots__ = ("key", "value", "effect")
+    __slots__ = ("key", "value", "effect", "time_added")
     KEY_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     EFFECT_FIELD_NUMBER: _ClassVar[int]
+    TIME_ADDED_FIELD_NUMBER: _ClassVar[int]
     key: str
     value: str
     effect: str
-    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., effect: _Optional[str] = ...) -> None: ...
+    time_added: _timestamp_pb2.Timestamp
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., effect: _Optional[str] = ..., time_added: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Toleration(_message.Message):
     __slots__ = ("key", "operator", "value", "effect", "toleration_seconds")
@@ -736,10 +740,22 @@ class StatefulSet(_message.Message):
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[StatefulSetSpec, _Mapping]] = ..., kind: _Optional[str] = ..., api_version: _Optional[str] = ...) -> None: ...
 
 class StatefulSetSpec(_message.Message):
-    __slots__ = ("selector",)
+    __slots__ = ("replicas", "selector", "pod_management_policy", "ordinals")
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    POD_MANAGEMENT_POLICY_FIELD_NUMBER: _ClassVar[int]
+    ORDINALS_FIELD_NUMBER: _ClassVar[int]
+    replicas: int
     selector: LabelSelector
-    def __init__(self, selector: _Optional[_Union[LabelSelector, _Mapping]] = ...) -> None: ...
+    pod_management_policy: str
+    ordinals: StatefulSetOrdinals
+    def __init__(self, replicas: _Optional[int] = ..., selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., pod_management_policy: _Optional[str] = ..., ordinals: _Optional[_Union[StatefulSetOrdinals, _Mapping]] = ...) -> None: ...
+
+class StatefulSetOrdinals(_message.Message):
+    __slots__ = ("start",)
+    START_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    def __init__(self, start: _Optional[int] = ...) -> None: ...
 
 class PodDisruptionBudget(_message.Message):
     __slots__ = ("metadata", "spec", "status", "kind", "api_version")

@@ -13,6 +13,15 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class RemovalRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REMOVAL_RULE_UNSPECIFIED: _ClassVar[RemovalRule]
+    REMOVAL_RULE_DELETION_COST: _ClassVar[RemovalRule]
+    REMOVAL_RULE_HIGHEST_ORDINALS: _ClassVar[RemovalRule]
+REMOVAL_RULE_UNSPECIFIED: RemovalRule
+REMOVAL_RULE_DELETION_COST: RemovalRule
+REMOVAL_RULE_HIGHEST_ORDINALS: RemovalRule
+
 class RankRemovalsRequest(_message.Message):
     __slots__ = ("snapshot", "namespace", "workload", "count", "pods", "min_revision", "max_domains", "epoch")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
@@ -54,7 +63,7 @@ class PodFacts(_message.Message):
     def __init__(self, name: _Optional[str] = ..., uid: _Optional[str] = ..., ready: _Optional[bool] = ..., ready_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deletion_cost: _Optional[int] = ..., restarts: _Optional[int] = ..., sidecar_restarts: _Optional[int] = ..., creation_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RankRemovalsResponse(_message.Message):
-    __slots__ = ("revision", "epoch", "removals", "pod_count", "before", "after", "unknown_pod_count", "optimal", "fault", "age", "defaults")
+    __slots__ = ("revision", "epoch", "removals", "pod_count", "before", "after", "unknown_pod_count", "optimal", "fault", "rule", "better_removals", "better_after", "selected_count", "age", "defaults")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REMOVALS_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +73,10 @@ class RankRemovalsResponse(_message.Message):
     UNKNOWN_POD_COUNT_FIELD_NUMBER: _ClassVar[int]
     OPTIMAL_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    BETTER_REMOVALS_FIELD_NUMBER: _ClassVar[int]
+    BETTER_AFTER_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_COUNT_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     revision: int
@@ -75,9 +88,13 @@ class RankRemovalsResponse(_message.Message):
     unknown_pod_count: int
     optimal: bool
     fault: str
+    rule: RemovalRule
+    better_removals: _containers.RepeatedCompositeFieldContainer[Removal]
+    better_after: _containers.RepeatedCompositeFieldContainer[_describe_spread_pb2.TopologySpread]
+    selected_count: int
     age: _duration_pb2.Duration
     defaults: _describe_spread_pb2.DefaultsKind
-    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., removals: _Optional[_Iterable[_Union[Removal, _Mapping]]] = ..., pod_count: _Optional[int] = ..., before: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., unknown_pod_count: _Optional[int] = ..., optimal: _Optional[bool] = ..., fault: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., removals: _Optional[_Iterable[_Union[Removal, _Mapping]]] = ..., pod_count: _Optional[int] = ..., before: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., unknown_pod_count: _Optional[int] = ..., optimal: _Optional[bool] = ..., fault: _Optional[str] = ..., rule: _Optional[_Union[RemovalRule, str]] = ..., better_removals: _Optional[_Iterable[_Union[Removal, _Mapping]]] = ..., better_after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., selected_count: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
 
 class Removal(_message.Message):
     __slots__ = ("name", "uid", "node", "domains")
@@ -201,7 +218,7 @@ class MoveEffect(_message.Message):
     def __init__(self, topology_key: _Optional[str] = ..., from_value: _Optional[str] = ..., from_pods: _Optional[int] = ..., to_value: _Optional[str] = ..., to_pods: _Optional[int] = ...) -> None: ...
 
 class RebalancedWorkload(_message.Message):
-    __slots__ = ("namespace", "kind", "name", "labels", "move_count", "before", "after", "blockers", "fault")
+    __slots__ = ("namespace", "kind", "name", "labels", "move_count", "before", "after", "blockers", "fault", "selected_count")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +235,7 @@ class RebalancedWorkload(_message.Message):
     AFTER_FIELD_NUMBER: _ClassVar[int]
     BLOCKERS_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_COUNT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     kind: str
     name: str
@@ -227,7 +245,8 @@ class RebalancedWorkload(_message.Message):
     after: _containers.RepeatedCompositeFieldContainer[_describe_spread_pb2.TopologySpread]
     blockers: _containers.RepeatedCompositeFieldContainer[MoveBlocker]
     fault: str
-    def __init__(self, namespace: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., move_count: _Optional[int] = ..., before: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., blockers: _Optional[_Iterable[_Union[MoveBlocker, _Mapping]]] = ..., fault: _Optional[str] = ...) -> None: ...
+    selected_count: int
+    def __init__(self, namespace: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., move_count: _Optional[int] = ..., before: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., blockers: _Optional[_Iterable[_Union[MoveBlocker, _Mapping]]] = ..., fault: _Optional[str] = ..., selected_count: _Optional[int] = ...) -> None: ...
 
 class MoveBlocker(_message.Message):
     __slots__ = ("kind", "topology_key", "domain", "text", "count")

@@ -6,6 +6,7 @@ from evenkeel.v1 import kubernetes_pb2 as _kubernetes_pb2
 from evenkeel.v1 import plan_pb2 as _plan_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.rpc import status_pb2 as _status_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -185,7 +186,14 @@ class DefaultConstraints(_message.Message):
     def __init__(self, constraints: _Optional[_Iterable[_Union[_kubernetes_pb2.TopologySpreadConstraint, _Mapping]]] = ..., system: _Optional[bool] = ...) -> None: ...
 
 class UpdateSnapshotRequest(_message.Message):
-    __slots__ = ("snapshot", "changes", "mode", "expected_revision", "default_constraints", "age", "kubernetes_version")
+    __slots__ = ("snapshot", "changes", "mode", "expected_revision", "default_constraints", "age", "kubernetes_version", "resource_versions")
+    class ResourceVersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +201,7 @@ class UpdateSnapshotRequest(_message.Message):
     DEFAULT_CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     KUBERNETES_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     changes: _containers.RepeatedCompositeFieldContainer[Change]
     mode: Mode
@@ -200,19 +209,22 @@ class UpdateSnapshotRequest(_message.Message):
     default_constraints: DefaultConstraints
     age: _duration_pb2.Duration
     kubernetes_version: str
-    def __init__(self, snapshot: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., mode: _Optional[_Union[Mode, str]] = ..., expected_revision: _Optional[int] = ..., default_constraints: _Optional[_Union[DefaultConstraints, _Mapping]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., kubernetes_version: _Optional[str] = ...) -> None: ...
+    resource_versions: _containers.ScalarMap[str, int]
+    def __init__(self, snapshot: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., mode: _Optional[_Union[Mode, str]] = ..., expected_revision: _Optional[int] = ..., default_constraints: _Optional[_Union[DefaultConstraints, _Mapping]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., kubernetes_version: _Optional[str] = ..., resource_versions: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class UpdateSnapshotResponse(_message.Message):
-    __slots__ = ("revision", "epoch", "changed_count", "unchanged_count")
+    __slots__ = ("revision", "epoch", "changed_count", "unchanged_count", "skipped_count")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     CHANGED_COUNT_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_COUNT_FIELD_NUMBER: _ClassVar[int]
     revision: int
     epoch: str
     changed_count: int
     unchanged_count: int
-    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., changed_count: _Optional[int] = ..., unchanged_count: _Optional[int] = ...) -> None: ...
+    skipped_count: int
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., changed_count: _Optional[int] = ..., unchanged_count: _Optional[int] = ..., skipped_count: _Optional[int] = ...) -> None: ...
 
 class BeginReplace(_message.Message):
     __slots__ = ("snapshot",)
@@ -251,7 +263,14 @@ class NodeNames(_message.Message):
     def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FilterRequest(_message.Message):
-    __slots__ = ("snapshot", "pod", "candidates", "node_checks", "view", "min_revision", "overlay", "dialect", "max_domains", "epoch")
+    __slots__ = ("snapshot", "pod", "candidates", "node_checks", "view", "min_revision", "overlay", "dialect", "max_domains", "epoch", "min_resource_versions")
+    class MinResourceVersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
@@ -262,6 +281,7 @@ class FilterRequest(_message.Message):
     DIALECT_FIELD_NUMBER: _ClassVar[int]
     MAX_DOMAINS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MIN_RESOURCE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     pod: _kubernetes_pb2.Pod
     candidates: NodeNames
@@ -272,7 +292,8 @@ class FilterRequest(_message.Message):
     dialect: Dialect
     max_domains: int
     epoch: str
-    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., view: _Optional[_Union[View, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
+    min_resource_versions: _containers.ScalarMap[str, int]
+    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., view: _Optional[_Union[View, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ..., min_resource_versions: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class FilterResponse(_message.Message):
     __slots__ = ("revision", "epoch", "feasible", "infeasible", "constraints", "reasons", "feasible_bitmap", "feasible_count", "node_count", "unknown_candidates", "decision_id", "age", "unchecked", "unknown_deletes", "defaults", "node_order_revision")
@@ -389,7 +410,14 @@ class Domain(_message.Message):
     def __init__(self, value: _Optional[str] = ..., matching_pods: _Optional[int] = ..., skew: _Optional[int] = ..., feasible: _Optional[bool] = ..., eligible_nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
-    __slots__ = ("snapshot", "pod", "candidates", "node_checks", "view", "min_revision", "overlay", "dialect", "max_domains", "epoch")
+    __slots__ = ("snapshot", "pod", "candidates", "node_checks", "view", "min_revision", "overlay", "dialect", "max_domains", "epoch", "min_resource_versions", "waiting")
+    class MinResourceVersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
@@ -400,6 +428,8 @@ class ExplainRequest(_message.Message):
     DIALECT_FIELD_NUMBER: _ClassVar[int]
     MAX_DOMAINS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MIN_RESOURCE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     pod: _kubernetes_pb2.Pod
     candidates: NodeNames
@@ -410,7 +440,9 @@ class ExplainRequest(_message.Message):
     dialect: Dialect
     max_domains: int
     epoch: str
-    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., view: _Optional[_Union[View, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
+    min_resource_versions: _containers.ScalarMap[str, int]
+    waiting: int
+    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., view: _Optional[_Union[View, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ..., min_resource_versions: _Optional[_Mapping[str, int]] = ..., waiting: _Optional[int] = ...) -> None: ...
 
 class ExplainResponse(_message.Message):
     __slots__ = ("revision", "epoch", "summary", "constraints", "reasons", "infeasible", "hints", "feasible_count", "node_count", "feasible", "insights", "unknown_candidates", "decision_id", "age", "unchecked", "unknown_deletes", "defaults")
@@ -451,7 +483,14 @@ class ExplainResponse(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., summary: _Optional[str] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., infeasible: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., hints: _Optional[_Iterable[_Union[_explain_pb2.Hint, _Mapping]]] = ..., feasible_count: _Optional[int] = ..., node_count: _Optional[int] = ..., feasible: _Optional[_Iterable[str]] = ..., insights: _Optional[_Iterable[_Union[_explain_pb2.ConstraintInsight, _Mapping]]] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
 
 class ScoreRequest(_message.Message):
-    __slots__ = ("snapshot", "pod", "candidates", "node_checks", "view", "min_revision", "overlay", "dialect", "max_domains", "top", "epoch")
+    __slots__ = ("snapshot", "pod", "candidates", "node_checks", "view", "min_revision", "overlay", "dialect", "max_domains", "top", "epoch", "min_resource_versions")
+    class MinResourceVersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
@@ -463,6 +502,7 @@ class ScoreRequest(_message.Message):
     MAX_DOMAINS_FIELD_NUMBER: _ClassVar[int]
     TOP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MIN_RESOURCE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     pod: _kubernetes_pb2.Pod
     candidates: NodeNames
@@ -474,7 +514,8 @@ class ScoreRequest(_message.Message):
     max_domains: int
     top: int
     epoch: str
-    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., view: _Optional[_Union[View, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., max_domains: _Optional[int] = ..., top: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
+    min_resource_versions: _containers.ScalarMap[str, int]
+    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., view: _Optional[_Union[View, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., max_domains: _Optional[int] = ..., top: _Optional[int] = ..., epoch: _Optional[str] = ..., min_resource_versions: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ScoreResponse(_message.Message):
     __slots__ = ("revision", "epoch", "skipped", "scores", "constraints", "packed_scores", "unknown_candidates", "scored_bitmap", "decision_id", "age", "unchecked", "unknown_deletes", "defaults", "node_order_revision")
@@ -521,7 +562,14 @@ class NodeScore(_message.Message):
     def __init__(self, node: _Optional[str] = ..., score: _Optional[int] = ..., raw: _Optional[int] = ..., ignored: _Optional[bool] = ...) -> None: ...
 
 class PlaceRequest(_message.Message):
-    __slots__ = ("snapshot", "pod", "replicas", "candidates", "node_checks", "min_revision", "overlay", "dialect", "bonuses", "capacities", "reserve", "holders", "sticky", "view", "max_domains", "request_id", "epoch", "planning", "workloads", "completeness")
+    __slots__ = ("snapshot", "pod", "replicas", "candidates", "node_checks", "min_revision", "overlay", "dialect", "bonuses", "capacities", "reserve", "holders", "sticky", "view", "max_domains", "request_id", "epoch", "planning", "workloads", "completeness", "min_resource_versions")
+    class MinResourceVersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
@@ -542,6 +590,7 @@ class PlaceRequest(_message.Message):
     PLANNING_FIELD_NUMBER: _ClassVar[int]
     WORKLOADS_FIELD_NUMBER: _ClassVar[int]
     COMPLETENESS_FIELD_NUMBER: _ClassVar[int]
+    MIN_RESOURCE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     pod: _kubernetes_pb2.Pod
     replicas: int
@@ -562,15 +611,18 @@ class PlaceRequest(_message.Message):
     planning: Planning
     workloads: _containers.RepeatedCompositeFieldContainer[WorkloadReplicas]
     completeness: Completeness
-    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., bonuses: _Optional[_Iterable[_Union[NodeBonus, _Mapping]]] = ..., capacities: _Optional[_Iterable[_Union[NodeCapacity, _Mapping]]] = ..., reserve: _Optional[_Union[Reservation, _Mapping]] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., sticky: _Optional[_Iterable[str]] = ..., view: _Optional[_Union[View, str]] = ..., max_domains: _Optional[int] = ..., request_id: _Optional[str] = ..., epoch: _Optional[str] = ..., planning: _Optional[_Union[Planning, str]] = ..., workloads: _Optional[_Iterable[_Union[WorkloadReplicas, _Mapping]]] = ..., completeness: _Optional[_Union[Completeness, str]] = ...) -> None: ...
+    min_resource_versions: _containers.ScalarMap[str, int]
+    def __init__(self, snapshot: _Optional[str] = ..., pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ..., candidates: _Optional[_Union[NodeNames, _Mapping]] = ..., node_checks: _Optional[_Union[NodeChecks, str]] = ..., min_revision: _Optional[int] = ..., overlay: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., dialect: _Optional[_Union[Dialect, str]] = ..., bonuses: _Optional[_Iterable[_Union[NodeBonus, _Mapping]]] = ..., capacities: _Optional[_Iterable[_Union[NodeCapacity, _Mapping]]] = ..., reserve: _Optional[_Union[Reservation, _Mapping]] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., sticky: _Optional[_Iterable[str]] = ..., view: _Optional[_Union[View, str]] = ..., max_domains: _Optional[int] = ..., request_id: _Optional[str] = ..., epoch: _Optional[str] = ..., planning: _Optional[_Union[Planning, str]] = ..., workloads: _Optional[_Iterable[_Union[WorkloadReplicas, _Mapping]]] = ..., completeness: _Optional[_Union[Completeness, str]] = ..., min_resource_versions: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class WorkloadReplicas(_message.Message):
-    __slots__ = ("pod", "replicas")
+    __slots__ = ("pod", "replicas", "after_previous")
     POD_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     pod: _kubernetes_pb2.Pod
     replicas: int
-    def __init__(self, pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ...) -> None: ...
+    after_previous: bool
+    def __init__(self, pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ..., after_previous: _Optional[bool] = ...) -> None: ...
 
 class NodeBonus(_message.Message):
     __slots__ = ("node", "score")
@@ -609,7 +661,7 @@ class Holder(_message.Message):
     def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[HolderState, str]] = ..., spread_score: _Optional[int] = ..., bonus: _Optional[int] = ...) -> None: ...
 
 class PlaceResponse(_message.Message):
-    __slots__ = ("revision", "epoch", "placements", "unplaced", "reasons", "constraints", "removed", "constraints_before", "steps", "unknown_candidates", "reserved_until", "decision_id", "age", "unchecked", "unknown_deletes", "bound", "score_bound", "defaults", "workloads")
+    __slots__ = ("revision", "epoch", "placements", "unplaced", "reasons", "constraints", "removed", "constraints_before", "steps", "unknown_candidates", "reserved_until", "decision_id", "age", "unchecked", "unknown_deletes", "bound", "score_bound", "defaults", "workloads", "unknown_nodes")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
@@ -629,6 +681,7 @@ class PlaceResponse(_message.Message):
     SCORE_BOUND_FIELD_NUMBER: _ClassVar[int]
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_NODES_FIELD_NUMBER: _ClassVar[int]
     revision: int
     epoch: str
     placements: _containers.RepeatedCompositeFieldContainer[Placement]
@@ -648,10 +701,11 @@ class PlaceResponse(_message.Message):
     score_bound: int
     defaults: _describe_spread_pb2.DefaultsKind
     workloads: _containers.RepeatedCompositeFieldContainer[WorkloadPlacement]
-    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., placements: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ..., unplaced: _Optional[int] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ..., constraints_before: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[PlacementStep, _Mapping]]] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., reserved_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., bound: _Optional[int] = ..., score_bound: _Optional[int] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ..., workloads: _Optional[_Iterable[_Union[WorkloadPlacement, _Mapping]]] = ...) -> None: ...
+    unknown_nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., placements: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ..., unplaced: _Optional[int] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ..., constraints_before: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[PlacementStep, _Mapping]]] = ..., unknown_candidates: _Optional[_Iterable[str]] = ..., reserved_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision_id: _Optional[str] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unchecked: _Optional[_Iterable[str]] = ..., unknown_deletes: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., bound: _Optional[int] = ..., score_bound: _Optional[int] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ..., workloads: _Optional[_Iterable[_Union[WorkloadPlacement, _Mapping]]] = ..., unknown_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WorkloadPlacement(_message.Message):
-    __slots__ = ("placed_count", "unplaced", "reasons", "constraints", "constraints_before", "unchecked", "bound", "score_bound")
+    __slots__ = ("placed_count", "unplaced", "reasons", "constraints", "constraints_before", "unchecked", "bound", "score_bound", "pod_name")
     PLACED_COUNT_FIELD_NUMBER: _ClassVar[int]
     UNPLACED_FIELD_NUMBER: _ClassVar[int]
     REASONS_FIELD_NUMBER: _ClassVar[int]
@@ -660,6 +714,7 @@ class WorkloadPlacement(_message.Message):
     UNCHECKED_FIELD_NUMBER: _ClassVar[int]
     BOUND_FIELD_NUMBER: _ClassVar[int]
     SCORE_BOUND_FIELD_NUMBER: _ClassVar[int]
+    POD_NAME_FIELD_NUMBER: _ClassVar[int]
     placed_count: int
     unplaced: int
     reasons: _containers.RepeatedCompositeFieldContainer[ReasonCount]
@@ -668,7 +723,8 @@ class WorkloadPlacement(_message.Message):
     unchecked: _containers.RepeatedScalarFieldContainer[str]
     bound: int
     score_bound: int
-    def __init__(self, placed_count: _Optional[int] = ..., unplaced: _Optional[int] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., constraints_before: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., unchecked: _Optional[_Iterable[str]] = ..., bound: _Optional[int] = ..., score_bound: _Optional[int] = ...) -> None: ...
+    pod_name: str
+    def __init__(self, placed_count: _Optional[int] = ..., unplaced: _Optional[int] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., constraints_before: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., unchecked: _Optional[_Iterable[str]] = ..., bound: _Optional[int] = ..., score_bound: _Optional[int] = ..., pod_name: _Optional[str] = ...) -> None: ...
 
 class Placement(_message.Message):
     __slots__ = ("node", "score", "reservation_id", "workload")
@@ -695,7 +751,7 @@ class PlacementStep(_message.Message):
     def __init__(self, scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., violations: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., ranking: _Optional[_Iterable[str]] = ..., picked: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HeldPlacement(_message.Message):
-    __slots__ = ("id", "owner", "namespace", "node", "expire_time", "pod", "labels")
+    __slots__ = ("id", "owner", "namespace", "node", "reserved_until", "pod", "labels")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -707,17 +763,17 @@ class HeldPlacement(_message.Message):
     OWNER_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
-    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_UNTIL_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     id: str
     owner: str
     namespace: str
     node: str
-    expire_time: _timestamp_pb2.Timestamp
+    reserved_until: _timestamp_pb2.Timestamp
     pod: ReservedPod
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, id: _Optional[str] = ..., owner: _Optional[str] = ..., namespace: _Optional[str] = ..., node: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pod: _Optional[_Union[ReservedPod, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., owner: _Optional[str] = ..., namespace: _Optional[str] = ..., node: _Optional[str] = ..., reserved_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pod: _Optional[_Union[ReservedPod, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ReservedPod(_message.Message):
     __slots__ = ("name", "uid")
@@ -746,16 +802,18 @@ class AssignedPod(_message.Message):
     def __init__(self, pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., node: _Optional[str] = ...) -> None: ...
 
 class ReservePodsResponse(_message.Message):
-    __slots__ = ("revision", "epoch", "reservation_ids", "reserved_until")
+    __slots__ = ("revision", "epoch", "reservation_ids", "reserved_until", "unknown_nodes")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_IDS_FIELD_NUMBER: _ClassVar[int]
     RESERVED_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_NODES_FIELD_NUMBER: _ClassVar[int]
     revision: int
     epoch: str
     reservation_ids: _containers.RepeatedScalarFieldContainer[str]
     reserved_until: _timestamp_pb2.Timestamp
-    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., reservation_ids: _Optional[_Iterable[str]] = ..., reserved_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    unknown_nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., reservation_ids: _Optional[_Iterable[str]] = ..., reserved_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., unknown_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ConfirmReservationsRequest(_message.Message):
     __slots__ = ("snapshot", "confirmations")
@@ -886,7 +944,14 @@ class GetSnapshotResponse(_message.Message):
     def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("name", "epoch", "revision", "synced", "node_count", "pod_count", "reservation_count", "default_constraints", "memory_bytes", "create_time", "update_time", "label_set_count", "age", "stale", "kubernetes_version")
+    __slots__ = ("name", "epoch", "revision", "synced", "node_count", "pod_count", "reservation_count", "default_constraints", "memory_bytes", "create_time", "update_time", "label_set_count", "age", "stale", "kubernetes_version", "resource_versions")
+    class ResourceVersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -902,6 +967,7 @@ class Snapshot(_message.Message):
     AGE_FIELD_NUMBER: _ClassVar[int]
     STALE_FIELD_NUMBER: _ClassVar[int]
     KUBERNETES_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     name: str
     epoch: str
     revision: int
@@ -917,7 +983,8 @@ class Snapshot(_message.Message):
     age: _duration_pb2.Duration
     stale: bool
     kubernetes_version: str
-    def __init__(self, name: _Optional[str] = ..., epoch: _Optional[str] = ..., revision: _Optional[int] = ..., synced: _Optional[bool] = ..., node_count: _Optional[int] = ..., pod_count: _Optional[int] = ..., reservation_count: _Optional[int] = ..., default_constraints: _Optional[_Union[DefaultConstraints, _Mapping]] = ..., memory_bytes: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., label_set_count: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., stale: _Optional[bool] = ..., kubernetes_version: _Optional[str] = ...) -> None: ...
+    resource_versions: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., epoch: _Optional[str] = ..., revision: _Optional[int] = ..., synced: _Optional[bool] = ..., node_count: _Optional[int] = ..., pod_count: _Optional[int] = ..., reservation_count: _Optional[int] = ..., default_constraints: _Optional[_Union[DefaultConstraints, _Mapping]] = ..., memory_bytes: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., label_set_count: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., stale: _Optional[bool] = ..., kubernetes_version: _Optional[str] = ..., resource_versions: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ListSnapshotsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -1056,15 +1123,5 @@ class DecideResponse(_message.Message):
     filter: FilterResponse
     score: ScoreResponse
     place: PlaceResponse
-    error: QuestionError
-    def __init__(self, id: _Optional[int] = ..., filter: _Optional[_Union[FilterResponse, _Mapping]] = ..., score: _Optional[_Union[ScoreResponse, _Mapping]] = ..., place: _Optional[_Union[PlaceResponse, _Mapping]] = ..., error: _Optional[_Union[QuestionError, _Mapping]] = ...) -> None: ...
-
-class QuestionError(_message.Message):
-    __slots__ = ("code", "message", "details")
-    CODE_FIELD_NUMBER: _ClassVar[int]
-    MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    DETAILS_FIELD_NUMBER: _ClassVar[int]
-    code: int
-    message: str
-    details: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., details: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    error: _status_pb2.Status
+    def __init__(self, id: _Optional[int] = ..., filter: _Optional[_Union[FilterResponse, _Mapping]] = ..., score: _Optional[_Union[ScoreResponse, _Mapping]] = ..., place: _Optional[_Union[PlaceResponse, _Mapping]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...

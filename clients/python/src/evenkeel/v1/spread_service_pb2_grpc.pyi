@@ -6,6 +6,11 @@ Decides where pods may and should run so that they stay evenly spread.
 Errors are google.rpc.Status with details: ErrorInfo on all of them (reason
 in UPPER_SNAKE, domain "evenkeel"), and BadRequest with one field violation
 for every fault of the request.
+
+A 0 in a request means the same wherever the field is a limit of an answer or a plan
+(`page_size`, `top`, `max_domains`, `max_moves` and those beside it): the request sets
+no limit of its own, and those of the server hold. Where the field is an amount, 0 is
+that amount, and is refused where there must be one.
 """
 
 import abc
