@@ -78,7 +78,7 @@ fn volumes(clock: &mut Clock) {
         ("1,000 claims, volumes anywhere", false, 1_000, 0),
     ];
     for (name, is_local, claims, terms) in cases {
-        let node = (0..nodes).map(|i| local::node(i));
+        let node = (0..nodes).map(local::node);
         let volume = (0..volumes).map(|i| local::volume(i, nodes, is_local));
         let claim = (0..claims).map(|i| local::claim(i, terms));
         let all = node.chain(volume).chain(claim).chain([local::class()]);

@@ -86,7 +86,9 @@ impl AskedSnapshot {
     fn latest(&self, snapshot: &Snapshot, begun: Instant, deadline: Instant) -> Instant {
         match self.check_feed(snapshot) {
             Err(behind) if self.is_revision_reached(snapshot) => match behind.may_catch_up() {
-                true => deadline.min(begun + FEED_LAG),
+                true => begun
+                    .checked_add(FEED_LAG)
+                    .map_or(deadline, |at| deadline.min(at)),
                 false => begun,
             },
             _ => deadline,

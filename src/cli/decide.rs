@@ -268,11 +268,11 @@ impl QuestionArgs {
         asked: &LoadedQuestion,
     ) -> Result<Vec<Change>> {
         let mut beside = mem::take(&mut workload.beside);
-        if let Some(next) = workload.next_revision.take() {
-            if next.has_others || self.pods_there(asked, workload).await?.is_empty() {
-                workload.pod = next.pod;
-                beside.push(next.replica_set);
-            }
+        if let Some(next) = workload.next_revision.take()
+            && (next.has_others || self.pods_there(asked, workload).await?.is_empty())
+        {
+            workload.pod = next.pod;
+            beside.push(next.replica_set);
         }
         let constraints = workload.pod.spec.as_ref();
         let constraints = constraints.map(|spec| &spec.topology_spread_constraints);

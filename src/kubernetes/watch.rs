@@ -81,6 +81,7 @@ impl kube::Resource for Watched {
 
 /// What came of the list or the watch of one kind.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are events")]
 pub(super) enum WatchOutcome {
     /// An event of a list or a watch.
     Event(Event<Watched>),

@@ -182,7 +182,7 @@ impl NodePods {
 
 impl RequestedTable {
     /// Returns the sum of the requests of the pods on a node whose priority is not lower than this.
-    pub fn from_priority(&self, slot: Slot, priority: i32) -> Requested {
+    pub fn at_or_above(&self, slot: Slot, priority: i32) -> Requested {
         let pods = self.pods_of(slot);
         pods.map_or_else(Requested::default, |pods| pods.requested_from(priority))
     }

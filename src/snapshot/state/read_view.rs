@@ -183,7 +183,7 @@ impl<'a> ReadView<'a> {
     /// Returns the requests of the pods on a node whose priority is not lower than this.
     pub fn requested_from(&self, slot: Slot, priority: i32) -> Requested {
         let table = self.requested;
-        table.map_or_else(Requested::default, |it| it.from_priority(slot, priority))
+        table.map_or_else(Requested::default, |it| it.at_or_above(slot, priority))
     }
 
     /// The pods that are nominated to existing nodes, of all namespaces.
