@@ -252,7 +252,8 @@ impl CheckedTemplate<'_> {
 
     /// Returns whether the pod may have a label of this key, which something else adds.
     fn may_get(&self, key: &str) -> bool {
-        self.unsaid.labels || is_given_by(self.template.object.kind(), key)
+        let is_given_here = is_given_by(self.template.object.kind(), key);
+        is_given_here || self.unsaid.labels && !is_given(key)
     }
 
     /// Returns whether a selector matches the pod once all labels are added.
