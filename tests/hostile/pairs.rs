@@ -14,6 +14,7 @@ use prost_types::FieldDescriptorProto;
 use support::build::update_of;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
 use crate::beside::Bystanders;
 use crate::descriptors::{Call, FieldPath, Protocol, bytes_of};
@@ -62,6 +63,9 @@ const FULL: Scale = Scale {
     work: Duration::from_millis(200),
 };
 
+/// The entries of a list that a question has beside those that make it long.
+const AROUND: usize = 4;
+
 /// The time that a question gets, and that its caller waits in the try where it gives up.
 const DEADLINE: Duration = Duration::from_secs(3);
 const MOMENT: Duration = Duration::from_millis(250);
@@ -69,16 +73,8 @@ const MOMENT: Duration = Duration::from_millis(250);
 /// A machine that has other work makes anything late once, but hardly three times in turn.
 const TRIES: usize = 3;
 
-/// Calls that change something. All others are questions.
-const CHANGING: [&str; 7] = [
-    "UpdateSnapshot",
-    "StreamSnapshot",
-    "DeleteSnapshot",
-    "ReservePods",
-    "ConfirmReservations",
-    "RenewReservations",
-    "ReleaseReservations",
-];
+/// What calls that change something begin with. All others are questions.
+const CHANGING: &str = "Update Stream Delete Reserve Confirm Renew Release";
 
 /// A list of a question.
 struct Case<'a> {
@@ -91,7 +87,8 @@ impl<'a> Case<'a> {
     fn all(protocol: &'a Protocol) -> Vec<Self> {
         let mut seen = BTreeSet::new();
         let cases = lists(protocol).map(|(call, list)| Self { call, list });
-        let questions = cases.filter(|case| !CHANGING.contains(&&*case.call.name));
+        let changes = |call: &Call| CHANGING.split(' ').any(|it| call.name.starts_with(it));
+        let questions = cases.filter(|case| !changes(case.call));
         questions.filter(|case| seen.insert(case.key())).collect()
     }
 
@@ -181,18 +178,24 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Asks with as many entries as the server allows. Returns their number and the answer.
+    /// Asks with as many entries as the server allows. Returns the request and the answer.
     async fn ask(&self, case: &Case<'_>) -> (Vec<u8>, Result<(), Status>) {
         let mut count = self.scale.entries;
         loop {
             let request = case.request(self.protocol, self.kind, count);
             let channel = self.server.channel();
             let answer = case.call.send(&channel, request.clone(), DEADLINE).await;
-            let limit = answer.as_ref().err().and_then(limit_of);
-            let limit = limit.and_then(|name| Limit::named(&name));
-            count = match limit {
-                Some(Limit::MessageBytes) => count / 2,
-                Some(limit) if Limits::default().get(limit) < count => Limits::default().get(limit),
+            let refused = answer
+                .as_ref()
+                .err()
+                .filter(|it| it.get_details_bad_request().is_some());
+            let limit = refused
+                .and_then(limit_of)
+                .and_then(|name| Limit::named(&name));
+            let most = limit.map(|limit| Limits::default().get(limit) - AROUND);
+            count = match (limit, most) {
+                (Some(Limit::MessageBytes), _) => count / 2,
+                (_, Some(most)) if most < count => most,
                 _ => return (request, answer),
             };
         }
@@ -206,6 +209,16 @@ impl<'a> Scene<'a> {
         let begun = Instant::now();
         let (request, answer) = self.ask(case).await;
         let took = begun.elapsed();
+        let outcome = answer
+            .as_ref()
+            .err()
+            .map(|status| (status.code(), status.message()));
+        println!(
+            "{} × {}: {:?}",
+            self.kind.name(),
+            case.key(),
+            (took, outcome)
+        );
         let (health, filter) = bystanders.stop();
         let after_end = self.work_left().await;
         let mut after_cancel = Duration::ZERO;
@@ -283,8 +296,7 @@ async fn try_pairs(scale: &Scale) {
     let protocol = Protocol::read();
     let kinds = protocol.members(".evenkeel.v1.Change");
     // What is deleted is one of the others.
-    let kinds = kinds.filter(|kind| kind.name() != "delete");
-    let kinds: Vec<&FieldDescriptorProto> = kinds.collect();
+    let kinds: Vec<_> = kinds.filter(|kind| kind.name() != "delete").collect();
     let cases = Case::all(&protocol);
     let (of_kind, of_list) = (asked("KIND"), asked("LIST"));
     assert!(cases.len() > 200, "{} lists", cases.len());
