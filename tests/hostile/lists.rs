@@ -146,7 +146,7 @@ async fn try_all(protocol: &Protocol, scene: Scene, cases: Vec<Case<'_>>) {
 }
 
 /// The lists of all requests.
-fn lists(protocol: &Protocol) -> impl Iterator<Item = (&Call, FieldPath<'_>)> {
+pub(crate) fn lists(protocol: &Protocol) -> impl Iterator<Item = (&Call, FieldPath<'_>)> {
     protocol.calls.iter().flat_map(|call| {
         let fields = protocol.fields(&call.request).into_iter();
         fields

@@ -24,11 +24,13 @@ mod large;
 mod lists;
 mod memory;
 mod overload;
+mod pairs;
 mod port;
 mod products;
 mod questions;
+mod rich;
 mod silent;
 mod storage;
 mod world;
 
-use support::{descriptors, metrics, process, raw, streams};
+use support::{descriptors, examples, metrics, process, raw, streams};

@@ -72,6 +72,11 @@ impl Protocol {
         self.messages.insert(name, message);
     }
 
+    /// The fields of a message.
+    pub fn members(&self, message: &str) -> impl Iterator<Item = &FieldDescriptorProto> {
+        self.messages[message].field.iter()
+    }
+
     /// Every field of a message, and of the messages within it.
     pub fn fields(&self, message: &str) -> Vec<FieldPath<'_>> {
         let mut found = Vec::new();
@@ -110,6 +115,11 @@ fn is_message(field: &FieldDescriptorProto) -> bool {
 impl Protocol {
     /// An entry of a list or a map that differs from the entries with other numbers.
     pub fn entry(&self, list: &FieldDescriptorProto, number: usize) -> Vec<u8> {
+        self.rich_entry(list, number, &[])
+    }
+
+    /// As [`Self::entry`], with further fields if it is a message.
+    pub fn rich_entry(&self, list: &FieldDescriptorProto, number: usize, rich: &[u8]) -> Vec<u8> {
         let text = format!("entry-{number}").into_bytes();
         let value = match list.r#type() {
             Type::String | Type::Bytes => text,
@@ -118,13 +128,24 @@ impl Protocol {
                 let distinct = match name.trim_start_matches(".evenkeel.v1.") {
                     "Change" => bytes_of(15, &bytes_of(3, &text)),
                     "Question" => varint_of(1, number as u64),
-                    _ => self.named(name, &text),
+                    _ => [self.named(name, &text), self.quantity(name)].concat(),
                 };
-                [examples::of(name, None), distinct].concat()
+                [&examples::of(name, None), &distinct, rich].concat()
             }
             _ => return varint_of(list.number(), number as u64),
         };
         bytes_of(list.number(), &value)
+    }
+
+    /// A quantity, in an entry of a map of quantities.
+    fn quantity(&self, message: &str) -> Vec<u8> {
+        let is_one = |field: &&FieldDescriptorProto| {
+            field.type_name() == ".google.protobuf.StringValue"
+        };
+        let field = self.messages[message].field.iter().find(is_one);
+        field.map_or(Vec::new(), |field| {
+            bytes_of(field.number(), &bytes_of(1, b"1"))
+        })
     }
 
     /// The field that is the name of a message, if it has one.
@@ -199,15 +220,25 @@ impl FieldPath<'_> {
     /// A request of a call that has `content` in the innermost message around the field. The rest
     /// of it is valid, as far as there are examples of its messages.
     pub fn request(&self, call: &Call, content: &[u8]) -> Vec<u8> {
+        self.request_with(call, content, examples::of)
+    }
+
+    /// As [`Self::request`], with other examples of the messages around the field.
+    pub fn request_with(
+        &self,
+        call: &Call,
+        content: &[u8],
+        example: fn(&str, Option<&FieldDescriptorProto>) -> Vec<u8>,
+    ) -> Vec<u8> {
         let mut bytes = content.to_vec();
         let (last, around) = self.0.split_last().expect("a path is not empty");
         let mut inner = *last;
         for field in around.iter().rev() {
-            let example = examples::of(field.type_name(), Some(inner));
-            bytes = bytes_of(field.number(), &[example, bytes].concat());
+            let around = example(field.type_name(), Some(inner));
+            bytes = bytes_of(field.number(), &[around, bytes].concat());
             inner = field;
         }
-        [examples::of(&call.request, Some(inner)), bytes].concat()
+        [example(&call.request, Some(inner)), bytes].concat()
     }
 }
 
