@@ -139,9 +139,8 @@ impl Protocol {
 
     /// A quantity, in an entry of a map of quantities.
     fn quantity(&self, message: &str) -> Vec<u8> {
-        let is_one = |field: &&FieldDescriptorProto| {
-            field.type_name() == ".google.protobuf.StringValue"
-        };
+        let is_one =
+            |field: &&FieldDescriptorProto| field.type_name() == ".google.protobuf.StringValue";
         let field = self.messages[message].field.iter().find(is_one);
         field.map_or(Vec::new(), |field| {
             bytes_of(field.number(), &bytes_of(1, b"1"))

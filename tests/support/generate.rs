@@ -93,7 +93,12 @@ pub fn node() -> impl Strategy<Value = Node> {
                     unschedulable,
                     taints: taints
                         .into_iter()
-                        .map(|((key, effect), value)| Taint { key, value, effect, ..Taint::default() })
+                        .map(|((key, effect), value)| Taint {
+                            key,
+                            value,
+                            effect,
+                            ..Taint::default()
+                        })
                         .collect(),
                 }),
                 status,
@@ -274,7 +279,10 @@ fn owning() -> impl Strategy<Value = Change> {
             .change(),
             1 => StatefulSet {
                 metadata,
-                spec: Some(StatefulSetSpec { selector, ..Default::default() }),
+                spec: Some(StatefulSetSpec {
+                    selector,
+                    ..Default::default()
+                }),
             }
             .change(),
             2 => PodDisruptionBudget {

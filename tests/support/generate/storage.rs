@@ -115,7 +115,10 @@ fn affinity() -> impl Strategy<Value = NodeSelectorTerm> {
             let all = label.into_iter().chain(further);
             NodeSelectorTerm {
                 match_expressions: all.map(|(k, o, v)| requirement(k, o, v)).collect(),
-                match_fields: by_name.map(|(k, o, v)| requirement(k, o, v)).into_iter().collect(),
+                match_fields: by_name
+                    .map(|(k, o, v)| requirement(k, o, v))
+                    .into_iter()
+                    .collect(),
             }
         },
     )
