@@ -41,6 +41,7 @@ pub(crate) fn hint<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> 
 }
 
 /// The end of a message that nothing is called `name`: the known names that are nearest to it.
+#[cfg(feature = "cli")]
 pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     /// The most names that a line lists.
     const LISTED: usize = 3;

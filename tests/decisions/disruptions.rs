@@ -72,7 +72,7 @@ impl Budget {
         };
         // Selectors of both kinds: those that name a pair, and those that name several.
         let selector = match &*self.apps {
-            [app] if number % 2 == 0 => labelled(&[("app", APPS[*app])]),
+            [app] if number.is_multiple_of(2) => labelled(&[("app", APPS[*app])]),
             [app] => LabelSelector {
                 match_expressions: vec![requirement("app", "In", &[APPS[*app], "other"])],
                 ..LabelSelector::default()
