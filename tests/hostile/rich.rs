@@ -218,6 +218,7 @@ pub(crate) fn entry(message: &str, number: usize) -> Vec<u8> {
         "WorkloadReplicas" => bytes(&v1::WorkloadReplicas {
             pod: Some(asker()),
             replicas: 100,
+            ..Default::default()
         }),
         "Question" => bytes(&v1::Question {
             ask: Some(v1::question::Ask::Filter(v1::FilterRequest {
@@ -263,6 +264,7 @@ pub(crate) fn around(message: &str, within: Option<&FieldDescriptorProto>) -> Ve
             workload: Some(v1::WorkloadName {
                 kind: "ReplicaSet".into(),
                 name: name(0),
+                ..Default::default()
             }),
             count: 10,
             ..Default::default()
