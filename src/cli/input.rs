@@ -13,16 +13,20 @@ use super::output;
 use super::stored;
 use crate::explain::number;
 use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
+use crate::matching::{Path, Violation};
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
-use crate::snapshot::ObjectKind;
+use crate::snapshot::{Batch, Limits, ObjectKind};
 use crate::visible;
 
 /// The size of files from which on a progress bar is shown.
 const BAR_FROM_BYTES: u64 = 4 << 20;
 /// The most repeated objects that are named.
 const NAMED_REPEATS: usize = 5;
+/// The most objects that are named of those that cannot be judged.
+const NAMED_FAULTY: usize = 5;
 
 /// The objects and settings for a snapshot.
+#[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) objects: Arc<LoadedObjects>,
     /// The default constraints: those of the flag, else those of the files.
@@ -93,6 +97,33 @@ impl Input {
     /// Returns the number of objects of each kind that no decision reads.
     pub(crate) fn skipped(&self) -> String {
         counted(&self.objects.skipped)
+    }
+
+    /// Leaves out the objects that cannot be judged, and returns each with its faults. An API server
+    /// has admitted what a cluster has, but files may be written by hand: there, only values count
+    /// that a newer version of Kubernetes may know. `None` if an object has another fault.
+    fn leave_out_faulty(&mut self, limits: &Limits) -> Option<Vec<String>> {
+        let mut faulty = Vec::new();
+        let is_admitted = self.is_complete;
+        let objects = Arc::make_mut(&mut self.objects);
+        let mut kept = vec![true; objects.changes.len()];
+        for (index, kept) in kept.iter_mut().enumerate() {
+            let change = vec![objects.changes[index].clone()];
+            if let Err(faults) = Batch::check(change, limits, Path::root("changes")) {
+                if !is_admitted && !faults.iter().all(|fault| fault.is_unknown_value) {
+                    return None;
+                }
+                *kept = false;
+                let faults: Vec<String> = faults.iter().map(of_object).collect();
+                faulty.push(format!(
+                    "{}: {}",
+                    objects.describe(index),
+                    faults.join(", ")
+                ));
+            }
+        }
+        objects.keep(&kept);
+        (!faulty.is_empty()).then_some(faulty)
     }
 
     /// Writes the [`Input::warnings`] to standard error.
@@ -189,6 +220,40 @@ pub(crate) async fn send(
         range.map(|index| objects.describe(index)).collect()
     };
     feed::send(client, batches, objects.changes.len(), describe, &target).await
+}
+
+/// Sends `input` to a snapshot in this process, as its whole state. Objects that cannot be judged are
+/// left out and named in a warning. Returns the objects that were sent.
+pub(crate) async fn send_judged(
+    client: &Client,
+    mut input: Input,
+    snapshot: &str,
+    limits: &Limits,
+) -> Result<Arc<LoadedObjects>> {
+    // Objects are checked one by one only if some were refused, because this takes as long again.
+    if let Err(refused) = send(client, input.clone(), snapshot, true).await {
+        let Some(faulty) = input.leave_out_faulty(limits) else {
+            return Err(refused);
+        };
+        let named = &faulty[..faulty.len().min(NAMED_FAULTY)];
+        let more = match faulty.len() - named.len() {
+            0 => String::new(),
+            more => format!("; and {} more", number(more)),
+        };
+        output::warn(&format!(
+            "left out, because they cannot be judged: {}{more}",
+            named.join("; ")
+        ));
+        send(client, input.clone(), snapshot, true).await?;
+    }
+    Ok(input.objects)
+}
+
+/// The fault of a single change, by its field in the object.
+fn of_object(fault: &Violation) -> String {
+    let in_object = fault.field.splitn(3, '.').nth(2);
+    let field = in_object.unwrap_or(&fault.field);
+    format!("{field}: {}", fault.description)
 }
 
 /// Returns the summary of a load, for a person.

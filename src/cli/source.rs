@@ -294,8 +294,9 @@ impl SnapshotSource {
         input.warn(true);
         let client = self.in_process();
         let is_read_again = !self.asks_cluster() || self.listed_for() == ListedFor::Anything;
-        let objects = is_read_again.then(|| Arc::clone(&input.objects));
-        input::send(&client, input, self.snapshot(), true).await?;
+        let limits = self.local_limits();
+        let objects = input::send_judged(&client, input, self.snapshot(), &limits).await?;
+        let objects = is_read_again.then_some(objects);
         Ok(Opened { client, objects })
     }
 
