@@ -11,7 +11,7 @@ use super::backend::Client;
 use super::feed::{self, FeedTarget};
 use super::output;
 use super::stored;
-use crate::explain::number;
+use crate::explain::{number, plural};
 use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
 use crate::matching::{Path, Violation};
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
@@ -139,8 +139,11 @@ impl Input {
         let repeated = &self.objects.repeated;
         let mut warnings: Vec<String> = repeated.iter().take(NAMED_REPEATS).cloned().collect();
         if repeated.len() > NAMED_REPEATS {
-            let more = number(repeated.len() - NAMED_REPEATS);
-            warnings.push(format!("{more} more objects occur more than once"));
+            let more = repeated.len() - NAMED_REPEATS;
+            warnings.push(format!(
+                "repeated besides these: {}",
+                plural(more, "object")
+            ));
         }
         if replace && !self.is_complete && !self.objects.kinds().contains_key("Node") {
             warnings.push("no Node in the files".to_owned());

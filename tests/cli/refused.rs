@@ -15,6 +15,11 @@ fn wrong_input_ends_with_2_and_says_where() {
             "number.yaml",
             "kind: Pod\nmetadata: {name: p, labels: {version: 1}}",
         )
+        .file("twice.yaml", "kind: Pod\nmetadata: {name: p, name: q}")
+        .file(
+            "list.yaml",
+            "kind: Pod\nmetadata: {name: p}\nspec: {affinity: [1]}",
+        )
         .file("pod.yaml", "kind: Pod\nmetadata: {name: p}");
     let cases = [
         (
@@ -37,6 +42,14 @@ fn wrong_input_ends_with_2_and_says_where() {
             "filter -f number.yaml",
             "error: number.yaml, document 1: Pod default/p: metadata.labels.version: \
              invalid type: integer `1`, expected a string: put it in quotes",
+        ),
+        (
+            "filter -f twice.yaml",
+            "error: twice.yaml: not valid YAML: duplicate mapping key: name at line 2, column",
+        ),
+        (
+            "filter -f list.yaml",
+            "spec.affinity: invalid type: sequence, expected an object\n",
         ),
         (
             "filter -f pod.yaml --load nowhere",
