@@ -136,6 +136,13 @@ impl Input {
     /// Returns warnings about the files, one sentence each. With `replace` the files are the whole
     /// state, otherwise a part of it.
     pub(crate) fn warnings(&self, replace: bool) -> Vec<String> {
+        let mut warnings = self.oddities(replace);
+        warnings.extend(self.lack_of_owners().filter(|_| replace));
+        warnings
+    }
+
+    /// The warnings that are true of every question.
+    pub(crate) fn oddities(&self, replace: bool) -> Vec<String> {
         let repeated = &self.objects.repeated;
         let mut warnings: Vec<String> = repeated.iter().take(NAMED_REPEATS).cloned().collect();
         if repeated.len() > NAMED_REPEATS {
@@ -148,14 +155,19 @@ impl Input {
         if replace && !self.is_complete && !self.objects.kinds().contains_key("Node") {
             warnings.push("no Node in the files".to_owned());
         }
+        warnings
+    }
+
+    /// The warning that default constraints select pods by objects that the files lack, which are the
+    /// whole state.
+    pub(crate) fn lack_of_owners(&self) -> Option<String> {
         let missing = self.missing_kinds();
-        if replace && !self.is_complete && !missing.is_empty() {
-            warnings.push(format!(
+        (!self.is_complete && !missing.is_empty()).then(|| {
+            format!(
                 "the files have no {}; default constraints apply only to pods that one of these selects",
                 missing.join(", ")
-            ));
-        }
-        warnings
+            )
+        })
     }
 
     /// The kinds that default constraints need but the files lack: Services, and the kinds of the
