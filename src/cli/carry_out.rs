@@ -14,6 +14,7 @@ use super::exit::Exit;
 use super::output;
 use super::rebalance::RebalanceCommand;
 use super::successor::{LOOK_AGAIN, SuccessorMaker};
+use crate::explain::plural;
 use crate::kubernetes::{self, ClusterClient, Eviction};
 use crate::proto::v1::move_blocker::Kind;
 use crate::proto::v1::{PodMove, RebalanceResponse};
@@ -309,11 +310,8 @@ fn is_confirmed(command: &RebalanceCommand, plan: &RebalanceResponse) -> Result<
         "standard input is not a terminal, so nobody can answer; --yes evicts without a question"
     );
     command.print(plan)?;
-    let pods = plan.moves.len();
-    write!(
-        io::stderr(),
-        "Evict up to {pods} pods, one at a time? [y/N] "
-    )?;
+    let pods = plural(plan.moves.len(), "pod");
+    write!(io::stderr(), "Evict up to {pods}, one at a time? [y/N] ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))

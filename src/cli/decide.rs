@@ -171,7 +171,7 @@ impl QuestionArgs {
                     [one] => QuestionScope::Namespace(one.clone()),
                     _ => QuestionScope::All,
                 });
-                let opened = self.state.open().await?;
+                let opened = self.state.open_for_pods().await?;
                 finder.admit_by(self.state.admission(&opened, finder.namespace()).await?);
                 (overlay, opened, find(&finder, &place)?)
             }
@@ -185,6 +185,7 @@ impl QuestionArgs {
                  give a file with -f"
             ),
         };
+        opened.warn_of_lack(workloads.iter().map(|workload| &workload.pod));
         let others = workloads.split_off(1);
         let mut asked = LoadedQuestion {
             workload: workloads.remove(0),

@@ -11,18 +11,22 @@ use super::backend::Client;
 use super::feed::{self, FeedTarget};
 use super::output;
 use super::stored;
-use crate::explain::number;
+use crate::explain::{number, plural};
 use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
+use crate::matching::{Path, Violation};
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
-use crate::snapshot::ObjectKind;
+use crate::snapshot::{Batch, Limits, ObjectKind};
 use crate::visible;
 
 /// The size of files from which on a progress bar is shown.
 const BAR_FROM_BYTES: u64 = 4 << 20;
 /// The most repeated objects that are named.
 const NAMED_REPEATS: usize = 5;
+/// The most objects that are named of those that cannot be judged.
+const NAMED_FAULTY: usize = 5;
 
 /// The objects and settings for a snapshot.
+#[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) objects: Arc<LoadedObjects>,
     /// The default constraints: those of the flag, else those of the files.
@@ -95,6 +99,33 @@ impl Input {
         counted(&self.objects.skipped)
     }
 
+    /// Leaves out the objects that cannot be judged, and returns each with its faults. An API server
+    /// has admitted what a cluster has, but files may be written by hand: there, only values count
+    /// that a newer version of Kubernetes may know. `None` if an object has another fault.
+    fn leave_out_faulty(&mut self, limits: &Limits) -> Option<Vec<String>> {
+        let mut faulty = Vec::new();
+        let is_admitted = self.is_complete;
+        let objects = Arc::make_mut(&mut self.objects);
+        let mut kept = vec![true; objects.changes.len()];
+        for (index, kept) in kept.iter_mut().enumerate() {
+            let change = vec![objects.changes[index].clone()];
+            if let Err(faults) = Batch::check(change, limits, Path::root("changes")) {
+                if !is_admitted && !faults.iter().all(|fault| fault.is_unknown_value) {
+                    return None;
+                }
+                *kept = false;
+                let faults: Vec<String> = faults.iter().map(of_object).collect();
+                faulty.push(format!(
+                    "{}: {}",
+                    objects.describe(index),
+                    faults.join(", ")
+                ));
+            }
+        }
+        objects.keep(&kept);
+        (!faulty.is_empty()).then_some(faulty)
+    }
+
     /// Writes the [`Input::warnings`] to standard error.
     pub(crate) fn warn(&self, replace: bool) {
         for warning in self.warnings(replace) {
@@ -105,23 +136,38 @@ impl Input {
     /// Returns warnings about the files, one sentence each. With `replace` the files are the whole
     /// state, otherwise a part of it.
     pub(crate) fn warnings(&self, replace: bool) -> Vec<String> {
+        let mut warnings = self.oddities(replace);
+        warnings.extend(self.lack_of_owners().filter(|_| replace));
+        warnings
+    }
+
+    /// The warnings that are true of every question.
+    pub(crate) fn oddities(&self, replace: bool) -> Vec<String> {
         let repeated = &self.objects.repeated;
         let mut warnings: Vec<String> = repeated.iter().take(NAMED_REPEATS).cloned().collect();
         if repeated.len() > NAMED_REPEATS {
-            let more = number(repeated.len() - NAMED_REPEATS);
-            warnings.push(format!("{more} more objects occur more than once"));
+            let more = repeated.len() - NAMED_REPEATS;
+            warnings.push(format!(
+                "repeated besides these: {}",
+                plural(more, "object")
+            ));
         }
         if replace && !self.is_complete && !self.objects.kinds().contains_key("Node") {
             warnings.push("no Node in the files".to_owned());
         }
+        warnings
+    }
+
+    /// The warning that default constraints select pods by objects that the files lack, which are the
+    /// whole state.
+    pub(crate) fn lack_of_owners(&self) -> Option<String> {
         let missing = self.missing_kinds();
-        if replace && !self.is_complete && !missing.is_empty() {
-            warnings.push(format!(
+        (!self.is_complete && !missing.is_empty()).then(|| {
+            format!(
                 "the files have no {}; default constraints apply only to pods that one of these selects",
                 missing.join(", ")
-            ));
-        }
-        warnings
+            )
+        })
     }
 
     /// The kinds that default constraints need but the files lack: Services, and the kinds of the
@@ -189,6 +235,40 @@ pub(crate) async fn send(
         range.map(|index| objects.describe(index)).collect()
     };
     feed::send(client, batches, objects.changes.len(), describe, &target).await
+}
+
+/// Sends `input` to a snapshot in this process, as its whole state. Objects that cannot be judged are
+/// left out and named in a warning. Returns the objects that were sent.
+pub(crate) async fn send_judged(
+    client: &Client,
+    mut input: Input,
+    snapshot: &str,
+    limits: &Limits,
+) -> Result<Arc<LoadedObjects>> {
+    // Objects are checked one by one only if some were refused, because this takes as long again.
+    if let Err(refused) = send(client, input.clone(), snapshot, true).await {
+        let Some(faulty) = input.leave_out_faulty(limits) else {
+            return Err(refused);
+        };
+        let named = &faulty[..faulty.len().min(NAMED_FAULTY)];
+        let more = match faulty.len() - named.len() {
+            0 => String::new(),
+            more => format!("; and {} more", number(more)),
+        };
+        output::warn(&format!(
+            "left out, because they cannot be judged: {}{more}",
+            named.join("; ")
+        ));
+        send(client, input.clone(), snapshot, true).await?;
+    }
+    Ok(input.objects)
+}
+
+/// The fault of a single change, by its field in the object.
+fn of_object(fault: &Violation) -> String {
+    let in_object = fault.field.splitn(3, '.').nth(2);
+    let field = in_object.unwrap_or(&fault.field);
+    format!("{field}: {}", fault.description)
 }
 
 /// Returns the summary of a load, for a person.

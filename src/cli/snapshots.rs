@@ -14,7 +14,7 @@ use super::output;
 use super::render;
 use super::source;
 use super::stored;
-use crate::explain::number;
+use crate::explain::plural;
 use crate::manifest::{ListFile, SavedOrigin};
 use crate::proto::v1::{
     DeleteSnapshotRequest, ExportSnapshotResponse, ExportSummary, ListSnapshotsRequest,
@@ -139,9 +139,9 @@ impl Save {
         let (objects, is_file) = file.finish()?;
         if is_file {
             output::print(&format!(
-                "snapshot {:?}, revision {revision}: {} objects written to {}\n",
+                "snapshot {:?}, revision {revision}: {} written to {}\n",
                 self.state.snapshot(),
-                number(objects),
+                plural(objects, "object"),
                 self.file.display()
             ))?;
         }

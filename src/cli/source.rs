@@ -20,8 +20,8 @@ use super::stored;
 use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, Reads};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names;
-use crate::proto::v1::LabelSelector;
 use crate::proto::v1::change::Object;
+use crate::proto::v1::{LabelSelector, Pod};
 use crate::server::config::RuleSettings;
 use crate::snapshot::Limits;
 
@@ -89,9 +89,34 @@ pub(crate) struct Opened {
     pub(crate) client: Client,
     /// The objects, if this process has read them.
     pub(crate) objects: Option<Arc<LoadedObjects>>,
+    /// The warning that the files lack objects that default constraints read.
+    lack_of_owners: Option<String>,
 }
 
 impl Opened {
+    /// Warns of missing objects that default constraints read, if they apply to one of the `pods`
+    /// that the question is about: to a pod without constraints of its own.
+    pub(super) fn warn_of_lack<'p>(&self, mut pods: impl Iterator<Item = &'p Pod>) {
+        let has_none = |pod: &Pod| {
+            let spec = pod.spec.as_ref();
+            spec.is_none_or(|spec| spec.topology_spread_constraints.is_empty())
+        };
+        if let Some(lack) = self.lack_of_owners.as_ref().filter(|_| pods.any(has_none)) {
+            output::warn(lack);
+        }
+    }
+
+    /// The same for a question about all pods of the files.
+    fn warned(self) -> Self {
+        let objects = self.objects.as_ref();
+        self.warn_of_lack(
+            objects
+                .into_iter()
+                .flat_map(|it| stored::pods_of(&it.changes)),
+        );
+        self
+    }
+
     /// Passes all objects of `snapshot` to `take`. If this process has read them they have all
     /// fields, from a server only those that it keeps.
     pub(crate) async fn for_each(&self, snapshot: &str, take: impl FnMut(&Object)) -> Result<()> {
@@ -135,6 +160,11 @@ impl SnapshotSource {
 
     /// Opens the source, and returns the client with the objects that were read for it.
     pub(crate) async fn open(&self) -> Result<Opened> {
+        Ok(self.open_for_pods().await?.warned())
+    }
+
+    /// Opens the source of a question about pods that the caller has, of which it warns itself.
+    pub(super) async fn open_for_pods(&self) -> Result<Opened> {
         self.open_and_find(None).await
     }
 
@@ -145,11 +175,11 @@ impl SnapshotSource {
         name: Option<ObjectName>,
     ) -> Result<(Opened, Option<LabelSelector>)> {
         let mut finder = name.map(WorkloadFinder::in_cluster);
-        let opened = self.open_and_find(finder.as_mut()).await?;
+        let opened = self.open_and_find(finder.as_mut()).await?.warned();
         Ok((opened, finder.and_then(|finder| finder.selector())))
     }
 
-    /// Opens the source, and finds the pod of the object called `name`. If the name has no
+    /// Opens the source, and finds the pod of the object called `name`; the caller warns of it. If the name has no
     /// namespace, `namespace` applies, else that of the cluster's context, else `default`.
     pub(crate) async fn open_named(
         &self,
@@ -171,7 +201,7 @@ impl SnapshotSource {
         }
         let name = in_namespace(names::DEFAULT_NAMESPACE);
         if !self.is_local() {
-            let opened = self.open().await?;
+            let opened = self.open_for_pods().await?;
             let pod = stored::workload(&opened.client, self.snapshot(), &name).await?;
             return Ok((opened, pod));
         }
@@ -205,6 +235,7 @@ impl SnapshotSource {
             return Ok(Opened {
                 client,
                 objects: None,
+                lack_of_owners: None,
             });
         }
         let input = Input::read(&self.load, &self.rules, finder)?;
@@ -291,12 +322,20 @@ impl SnapshotSource {
 
     async fn decide_on(&self, input: Input) -> Result<Opened> {
         let input = input.or_system_defaults();
-        input.warn(true);
+        for warning in input.oddities(true) {
+            output::warn(&warning);
+        }
+        let lack_of_owners = input.lack_of_owners();
         let client = self.in_process();
         let is_read_again = !self.asks_cluster() || self.listed_for() == ListedFor::Anything;
-        let objects = is_read_again.then(|| Arc::clone(&input.objects));
-        input::send(&client, input, self.snapshot(), true).await?;
-        Ok(Opened { client, objects })
+        let limits = self.local_limits();
+        let objects = input::send_judged(&client, input, self.snapshot(), &limits).await?;
+        let objects = is_read_again.then_some(objects);
+        Ok(Opened {
+            client,
+            objects,
+            lack_of_owners,
+        })
     }
 
     fn in_process(&self) -> Client {

@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::feed::{self, BATCH_CHANGES, FeedTarget};
 use super::input;
 use super::output;
-use crate::explain::number;
+use crate::explain::{number, plural};
 use crate::manifest::ListFile;
 use crate::proto::v1::UpdateSnapshotRequest;
 use crate::synth::{Shape, SyntheticCluster};
@@ -94,9 +94,9 @@ impl Synth {
                 }
                 let (objects, is_file) = list.finish()?;
                 if is_file {
-                    let objects = number(objects);
+                    let objects = plural(objects, "object");
                     let file = file.display();
-                    output::print(&format!("{objects} objects written to {file}\n"))?;
+                    output::print(&format!("{objects} written to {file}\n"))?;
                 }
             }
             None => self.send(cluster).await?,

@@ -106,8 +106,11 @@ impl LeanValue {
     }
 }
 
-/// Adds a hint about the most common mistake in YAML.
+/// Adds a hint about the most common mistake in YAML, and says "an object" for the name of a message.
 fn with_hint(message: String) -> String {
+    if let Some((found, _)) = message.split_once("expected struct evenkeel.") {
+        return format!("{found}expected an object");
+    }
     let is_plain = ["boolean", "integer", "floating point"]
         .iter()
         .any(|kind| message.starts_with(&format!("invalid type: {kind}")));

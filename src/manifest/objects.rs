@@ -20,7 +20,7 @@ use crate::proto::v1::{Change, DefaultConstraints, PodFacts};
 use crate::snapshot::{ObjectId, ObjectKind};
 
 /// The objects of input files, or of a cluster.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct LoadedObjects {
     /// The objects that decisions read, each at most once.
     pub(crate) changes: Vec<Change>,
@@ -93,9 +93,16 @@ impl LoadedObjects {
             let kind = object.and_then(ObjectKind::of);
             matches!(kind, Some(ObjectKind::Storage(_)))
         };
-        let mut kept = self.changes.iter().map(|change| !is_storage(change));
-        self.origins.retain(|_| kept.next().unwrap_or(true));
-        self.changes.retain(|change| !is_storage(change));
+        let kept: Vec<bool> = self.changes.iter().map(|it| !is_storage(it)).collect();
+        self.keep(&kept);
+    }
+
+    /// Drops the objects of the changes that are not marked in `kept`.
+    pub(crate) fn keep(&mut self, kept: &[bool]) {
+        let mut marks = kept.iter();
+        self.origins.retain(|_| *marks.next().unwrap_or(&true));
+        let mut marks = kept.iter();
+        self.changes.retain(|_| *marks.next().unwrap_or(&true));
     }
 
     fn place(&self, origin: ObjectOrigin) -> String {

@@ -147,7 +147,9 @@ impl InputSource {
         ManifestError::Syntax {
             file: self.to_string(),
             format: "YAML",
-            message: error.without_snippet().to_string(),
+            // The advice is for who calls the parser.
+            message: (error.without_snippet().to_string())
+                .replace(", set DuplicateKeyPolicy in Options if acceptable", ""),
             at: error.location().map(|at| Position {
                 line: at.line() as usize,
                 column: at.column() as usize,

@@ -53,7 +53,7 @@ impl Action {
         let action = all.into_iter().find(|action| action.as_str() == wire);
         if action.is_none() {
             let known = "must be DoNotSchedule or ScheduleAnyway";
-            faults.add(path.field("whenUnsatisfiable"), known);
+            faults.unknown_value(path.field("whenUnsatisfiable"), wire, known);
         }
         action
     }
@@ -73,8 +73,8 @@ impl Policy {
             None => default,
             Some("Honor") => Self::Honor,
             Some("Ignore") => Self::Ignore,
-            Some(_) => {
-                faults.add(path, "must be Honor or Ignore");
+            Some(other) => {
+                faults.unknown_value(path, other, "must be Honor or Ignore");
                 default
             }
         }

@@ -68,7 +68,8 @@ impl HostPort {
             faults.add(path.field("hostPort"), "must be 0 to 65535");
         }
         if Protocol::parse(&wire.protocol).is_none() {
-            faults.add(path.field("protocol"), "must be TCP, UDP or SCTP");
+            let known = "must be TCP, UDP or SCTP";
+            faults.unknown_value(path.field("protocol"), &wire.protocol, known);
         }
         let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
         if wire.host_ip.len() > MAX_ADDRESS_BYTES || !wire.host_ip.bytes().all(is_part) {

@@ -152,7 +152,7 @@ impl Operator<Box<str>> {
                     LabelsOf::Pods => "must be In, NotIn, Exists or DoesNotExist",
                     LabelsOf::Nodes => "must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
                 };
-                faults.add(path.field("operator"), known);
+                faults.unknown_value(path.field("operator"), operator, known);
                 return None;
             }
         };

@@ -136,7 +136,7 @@ impl Taint {
             names::check_label_key(&taint.key, path.field("key"), faults);
             names::check_label_value(&taint.value, path.field("value"), faults);
             let Some(effect) = Effect::parse(&taint.effect) else {
-                faults.add(path.field("effect"), EFFECTS);
+                faults.unknown_value(path.field("effect"), &taint.effect, EFFECTS);
                 continue;
             };
             times::check(taint.time_added.as_ref(), path.field("timeAdded"), faults);
@@ -268,7 +268,7 @@ impl Toleration {
         }
         let effect = Effect::parse(&wire.effect);
         if effect.is_none() && !wire.effect.is_empty() {
-            faults.add(path.field("effect"), EFFECTS);
+            faults.unknown_value(path.field("effect"), &wire.effect, EFFECTS);
         }
         let value = match &*wire.operator {
             "Exists" => ToleratedValue::Any,
@@ -285,8 +285,9 @@ impl Toleration {
                     _ => ToleratedValue::Below(bound),
                 }
             }
-            _ => {
-                faults.add(path.field("operator"), "must be Exists or Equal");
+            other => {
+                let known = "must be Exists or Equal";
+                faults.unknown_value(path.field("operator"), other, known);
                 return None;
             }
         };

@@ -76,6 +76,8 @@ pub struct Violation {
     pub description: String,
     /// The configured limit that the value exceeds; `None` for other faults.
     pub limit: Option<Limit>,
+    /// True if the value is none of a fixed set. A newer version of Kubernetes may know it.
+    pub is_unknown_value: bool,
 }
 
 /// The number of faults that are kept with their text. Further ones are only counted.
@@ -99,6 +101,15 @@ impl Violations {
     /// Adds a fault.
     pub fn add(&mut self, path: Path<'_>, description: impl Into<String>) {
         self.push(path, || description.into(), None);
+    }
+
+    /// Adds the fault of a value that is none of the `known` ones.
+    pub fn unknown_value(&mut self, path: Path<'_>, value: &str, known: &str) {
+        let kept = self.kept.len();
+        self.add(path, known);
+        if let Some(fault) = self.kept.get_mut(kept) {
+            fault.is_unknown_value = !value.is_empty();
+        }
     }
 
     /// Returns whether the length of a list or a text is within a limit; adds a fault
@@ -152,6 +163,7 @@ impl Violations {
                 field: path.to_string(),
                 description: description(),
                 limit,
+                is_unknown_value: false,
             });
         }
     }

@@ -96,7 +96,10 @@ impl<'a> NamespaceBudgets<'a> {
                 let running = workload.groups.iter().map(|(group, _)| group.nodes.len());
                 let budget = DisruptionBudget::of_unavailable(max_unavailable);
                 let is_allowed = budget.allows(all, running.sum()) > 0;
-                let said = || format!("{max_unavailable} pods may be unavailable, and are");
+                let said = || match max_unavailable {
+                    1 => "1 pod may be unavailable, and is".to_owned(),
+                    pods => format!("{pods} pods may be unavailable, and are"),
+                };
                 (!is_allowed).then(|| Staying::Budget(said()))
             }
             [one] => {

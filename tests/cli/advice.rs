@@ -376,6 +376,30 @@ fn a_node_that_lacks_several_things_counts_once() {
 }
 
 #[test]
+fn a_selector_that_names_the_topology_key_is_told_whose_label_it_is() {
+    let by_key = json!({"matchLabels": {ZONE: "a"}});
+    let by_other = json!({"matchExpressions": [{"key": "track", "operator": "Exists"}]});
+    let said = "topology.kubernetes.io/zone is a label of nodes, and a labelSelector selects pods";
+    for (selector, is_said) in [(by_key, true), (by_other, false)] {
+        let mut template = template("web", "100m", ZONE);
+        template["spec"]["topologySpreadConstraints"][0]["labelSelector"] = selector;
+        let objects = vec![
+            node("a1", &[(ZONE, "a")], "4"),
+            node("b1", &[(ZONE, "b")], "4"),
+        ];
+        let mut deployment = workload("Deployment", "web", 3, &template);
+        deployment["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
+        let workspace = workspace(objects, &deployment);
+        let told = explain(&workspace).expect(0).out;
+        let linted = workspace.expect(1, "lint -f workload.json").out;
+        for told in [told, linted] {
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(told.contains(said), is_said, "{told}");
+        }
+    }
+}
+
+#[test]
 fn a_pod_that_cannot_be_judged_is_named_and_the_others_are_answered() {
     let template = template("web", "100m", ZONE);
     let mut newer = pod("newer", "newer", &template, "");

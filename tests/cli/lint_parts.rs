@@ -233,7 +233,7 @@ fn comments_after_a_key_without_a_value_are_read_over() {
         .expect(1, "lint -f a.yaml")
         .says("a.yaml:1007:6: error: maxSkew");
     let line = "filter -f good.yaml --load cluster.yaml --default-constraints defaults.yaml";
-    workspace.expect(1, line).says("feasible: 0 of 1 nodes");
+    workspace.expect(1, line).says("feasible: 0 of 1 node\n");
 }
 
 #[test]

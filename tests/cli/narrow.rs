@@ -110,10 +110,10 @@ fn nothing_is_cut_at_80_columns() {
 
 #[test]
 fn warnings_and_errors_wrap() {
-    let workspace = workspace();
+    let workspace = workspace().file("plain.yaml", "kind: Pod\nmetadata: {name: p}\n");
     let warned = narrow(
         &workspace,
-        "filter -f pod.yaml --load cluster.yaml --default-constraints system",
+        "filter -f plain.yaml --load cluster.yaml --default-constraints system",
     );
     assert!(warned.err.contains("Service"), "{}", warned.err);
     let failed = narrow(

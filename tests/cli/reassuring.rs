@@ -150,6 +150,18 @@ fn files_that_lack_what_default_constraints_need_say_so() {
             assert_eq!(workspace.expect(0, line).err, "", "{line}: {files}");
         }
     }
+    // Default constraints do not apply to a pod with constraints of its own.
+    let own = "kind: Pod\nmetadata: {name: q}\nspec: {topologySpreadConstraints: [{maxSkew: 1, \
+               topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}\n";
+    let workspace = Workspace::new()
+        .file("cluster.yaml", &owned_by("ReplicaSet"))
+        .file("own.yaml", own)
+        .file("none.yaml", "kind: Pod\nmetadata: {name: q}\n");
+    for (file, is_told) in [("own.yaml", false), ("none.yaml", true)] {
+        let told = workspace.expect(0, &format!("filter -f {file} --load cluster.yaml"));
+        let words = "the files have no Service, ReplicaSet";
+        assert_eq!(told.err.contains(words), is_told, "{}", told.err);
+    }
     // A cluster lists all its objects, so nothing is missing.
     let owners = json!([{"apiVersion": "v1", "kind": "ReplicaSet", "name": "o", "uid": "u",
         "controller": true}]);

@@ -421,3 +421,29 @@ fn workloads_that_share_a_selector_are_even_together() {
     let over = page.matches("class=\"bar limited over\"").count();
     assert_eq!(over, 2, "{page}");
 }
+
+/// A pod that waits takes the one place that is left.
+#[test]
+fn the_only_pod_that_may_be_unavailable_is_one() {
+    let node = |name: &str| json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": {"host": name}}});
+    let pod = |index: usize, spec: Value| {
+        let mut pod = json!({
+            "kind": "Pod", "apiVersion": "v1", "spec": spec, "status": {"phase": "Pending"},
+            "metadata": {
+                "name": format!("one-{index}"), "namespace": "shop", "labels": {"app": "foo"},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "one",
+                    "uid": "one", "controller": true}],
+            },
+        });
+        pod["spec"]["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "foo"}}}]);
+        pod
+    };
+    let mut objects: Vec<Value> = ["n1", "n2"].map(node).to_vec();
+    objects.extend((0..4).map(|index| pod(index, json!({"nodeName": "n1"}))));
+    objects.push(pod(4, json!({})));
+    let line = "rebalance --max-unavailable 1 --load cluster.json";
+    let plan = workspace(objects).expect(1, line);
+    plan.says("in the way: host n1: 1 pod may be unavailable, and is (4)");
+}

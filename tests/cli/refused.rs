@@ -1,6 +1,9 @@
 //! Refusals: their words, and the exit code.
 
+use serde_json::{Value, json};
+
 use crate::evenkeel::Workspace;
+use crate::kube_api;
 use crate::workspace;
 
 #[test]
@@ -11,6 +14,11 @@ fn wrong_input_ends_with_2_and_says_where() {
         .file(
             "number.yaml",
             "kind: Pod\nmetadata: {name: p, labels: {version: 1}}",
+        )
+        .file("twice.yaml", "kind: Pod\nmetadata: {name: p, name: q}")
+        .file(
+            "list.yaml",
+            "kind: Pod\nmetadata: {name: p}\nspec: {affinity: [1]}",
         )
         .file("pod.yaml", "kind: Pod\nmetadata: {name: p}");
     let cases = [
@@ -34,6 +42,14 @@ fn wrong_input_ends_with_2_and_says_where() {
             "filter -f number.yaml",
             "error: number.yaml, document 1: Pod default/p: metadata.labels.version: \
              invalid type: integer `1`, expected a string: put it in quotes",
+        ),
+        (
+            "filter -f twice.yaml",
+            "error: twice.yaml: not valid YAML: duplicate mapping key: name at line 2, column",
+        ),
+        (
+            "filter -f list.yaml",
+            "spec.affinity: invalid type: sequence, expected an object\n",
         ),
         (
             "filter -f pod.yaml --load nowhere",
@@ -149,6 +165,44 @@ fn violations_in_files_name_the_object() {
             outcome.err
         );
     }
+}
+
+/// Objects with values of a newer Kubernetes, and a node that has none.
+fn newer_objects() -> Vec<Value> {
+    let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": {}});
+    let mut node = object("Node", "newer");
+    node["spec"]["taints"] = json!([{"key": "k", "effect": "NoAdmit"}]);
+    let mut pod = object("Pod", "newer");
+    pod["metadata"]["namespace"] = json!("x");
+    pod["status"]["phase"] = json!("Paused");
+    vec![object("Node", "known"), node, pod]
+}
+
+#[test]
+fn objects_of_a_newer_kubernetes_are_left_out_and_named() {
+    let files = json!({"apiVersion": "v1", "kind": "List", "items": newer_objects()});
+    let mut of_cluster = newer_objects();
+    // An older API server may have admitted what none admits today.
+    let mut odd = of_cluster[0].clone();
+    odd["metadata"] = json!({"name": "odd", "labels": {"bad key": "v"}});
+    of_cluster.push(odd);
+    let address = kube_api::start(of_cluster, "");
+    let workspace = Workspace::new()
+        .file("pod.yaml", "kind: Pod\nmetadata: {name: p}\n")
+        .file("cluster.json", &files.to_string())
+        .file("kube.yaml", &kube_api::kubeconfig(&address));
+    let effects = "spec.taints[0].effect: must be NoSchedule, PreferNoSchedule or NoExecute";
+    let from_files = workspace.expect(0, "filter -f pod.yaml --load cluster.json -o name");
+    assert_eq!(from_files.out, "known\n");
+    let warnings = from_files.err.lines().filter(|it| it.contains("left out"));
+    assert_eq!(warnings.count(), 1, "{}", from_files.err);
+    from_files.complains(&format!(
+        "Node newer (cluster.json, item 2): {effects}; Pod x/newer "
+    ));
+    let from_cluster = workspace.expect(0, "filter -f pod.yaml --kubeconfig kube.yaml -o name");
+    assert_eq!(from_cluster.out, "known\n");
+    from_cluster.complains("left out, because they cannot be judged: Node newer ");
+    from_cluster.complains("metadata.labels: key \"bad key\" ");
 }
 
 #[test]

@@ -23,12 +23,15 @@ pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> String {
 
 fn summary(answer: &FilterResponse) -> String {
     let style = headline_style(answer.feasible_count > 0, &answer.unchecked);
-    let (feasible, all) = (number(answer.feasible_count), number(answer.node_count));
+    let (feasible, all) = (
+        number(answer.feasible_count),
+        plural(answer.node_count, "node"),
+    );
     let but_for = match answer.feasible_count {
         0 => String::new(),
         _ => but_for(&answer.unchecked),
     };
-    let first = format!("feasible: {feasible} of {all} nodes{but_for}");
+    let first = format!("feasible: {feasible} of {all}{but_for}");
     let mut text = paragraph(&first, "", |line| styled(style, line));
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{BAD, GOOD, HEADING, number, styled};
+use super::text::{BAD, GOOD, HEADING, number, plural, styled};
 use crate::decision_log::AnswerDifference;
 
 /// The result of a replay.
@@ -64,10 +64,10 @@ pub(crate) fn replayed(replayed: &Replayed) -> String {
     let different = replayed.different.len();
     let all = replayed.same + different;
     let (style, verdict) = match different {
-        0 => (GOOD, format!("same: all of {} decisions", number(all))),
+        0 => (GOOD, format!("same: all of {}", plural(all, "decision"))),
         _ => {
-            let (different, all) = (number(different), number(all));
-            (BAD, format!("different: {different} of {all} decisions"))
+            let (different, all) = (number(different), plural(all, "decision"));
+            (BAD, format!("different: {different} of {all}"))
         }
     };
     let verdict = styled(style.bold(), &verdict);

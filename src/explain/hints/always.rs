@@ -27,14 +27,32 @@ pub fn mismatch(active: &Active, labels: &BTreeMap<String, String>) -> Option<v1
     if active.self_match > 0 {
         return None;
     }
-    let message = format!(
+    let mut message = format!(
         "{} counts pods with {}, and the pod itself {}: it is not counted where it goes, so pods \
          like it are not spread",
         title(active),
         selector_text(&wire),
         differences(&wire, labels),
     );
+    let topology_key = &*active.constraint.topology_key;
+    let mut used = keys(&wire);
+    if used.any(|key| key == topology_key) && !labels.contains_key(topology_key) {
+        message.push_str(&format!(
+            ". {topology_key} is a label of nodes, and a labelSelector selects pods: topologyKey alone \
+             names the domains"
+        ));
+    }
     Some(hint(Kind::SelfMismatch, active, message))
+}
+
+/// The keys that a selector uses.
+fn keys(selector: &v1::LabelSelector) -> impl Iterator<Item = &str> {
+    let expressions = selector.match_expressions.iter().map(|it| &*it.key);
+    selector
+        .match_labels
+        .keys()
+        .map(|key| &**key)
+        .chain(expressions)
 }
 
 /// The keys that a selector uses, each with the pod's value.

@@ -182,10 +182,10 @@ pub fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Vi
     }
     let bytes = asks::size_bytes(pod);
     faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
-    let phase = status.map_or("", |s| &s.phase);
+    let phase = status.map_or("", |s| &*s.phase);
     if Phase::parse(phase.as_bytes()).is_none() {
         let known = "must be Pending, Running, Succeeded, Failed or Unknown";
-        faults.add(path.field("status.phase"), known);
+        faults.unknown_value(path.field("status.phase"), phase, known);
     }
 }
 
