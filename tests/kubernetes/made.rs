@@ -241,7 +241,9 @@ fn decided(directory: &Path, workloads: &[Value], around: &[Value]) -> Vec<Pod> 
     }
     let lines = until("the decisions are noted", || {
         let text = fs::read_to_string(&log_path).ok()?;
-        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        // Whether a pod of a StatefulSet is there already is asked of no candidate.
+        let asked = text.lines().filter(|line| !line.contains("\"candidates\""));
+        let lines: Vec<String> = asked.map(str::to_owned).collect();
         (lines.len() == workloads.len() && text.ends_with('\n')).then_some(lines)
     });
     let pod = |line: String| {
