@@ -74,7 +74,7 @@ async fn a_replay_on_another_state_shows_what_differs() {
         let (code, out) = log.told(&format!("replay decisions.jsonl {source}"));
         assert_eq!(code, 1, "{out}");
         let expected = [
-            "different: 1 of 1 decisions",
+            "different: 1 of 1 decision\n",
             &format!("{} Filter of default/, ", logged.decision_id),
             ", on another revision, 2\n",
             "  nodes: was 2, is 1\n",
