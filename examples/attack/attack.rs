@@ -9,10 +9,10 @@ use anyhow::Result;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::held::{HELD, Held};
-use crate::pods::Scale;
-use crate::questions::{self, Hostile};
-use crate::request::{Request, client, outcome, small};
+use super::held::{HELD, Held};
+use super::pods::Scale;
+use super::questions::{self, Hostile};
+use super::request::{Request, client, outcome, small};
 
 /// The time that an attacker waits for its last answer, when the attack is over. All
 /// attacks together end within ten minutes.

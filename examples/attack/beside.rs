@@ -16,7 +16,7 @@ use tonic::Status;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::request::{channel_from, client_on, outcome, small};
+use super::request::{channel_from, client_on, outcome, small};
 
 /// Where they ask from: all of 127.0.0.0/8 is this machine. The attackers ask
 /// from the first address of it, so they are other callers than these.

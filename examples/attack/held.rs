@@ -17,9 +17,9 @@ use tokio::time::{sleep_until, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic_health::pb::HealthCheckRequest;
 
-use crate::attack::Context;
-use crate::questions;
-use crate::request::{client, outcome, small};
+use super::attack::Context;
+use super::questions;
+use super::request::{client, outcome, small};
 
 /// The method of reflection.
 const REFLECT: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";

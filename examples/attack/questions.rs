@@ -4,8 +4,8 @@ use evenkeel::proto::v1;
 use evenkeel::proto::v1::{Change, Dialect, NodeBonus, NodeCapacity, NodeNames, Pod, View};
 use evenkeel::synth::{HOSTNAME_KEY, RACK_KEY, Shape, SyntheticCluster};
 
-use crate::pods::{self, PODS, Scale};
-use crate::request::Request;
+use super::pods::{self, PODS, Scale};
+use super::request::Request;
 
 /// A snapshot of nobody else's, which writers write into.
 pub const OWN: &str = "attacked";

@@ -8,7 +8,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 use tonic_types::StatusExt;
 
-use crate::pods;
+use super::pods;
 
 /// A client with room for whole answers.
 pub type Client = SpreadServiceClient<Channel>;

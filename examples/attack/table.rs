@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use crate::beside::Waits;
+use super::beside::Waits;
 
 /// The longest wait of 99 of 100 health checks, in milliseconds.
 const HEALTH_MS: f64 = 50.0;

@@ -1,7 +1,7 @@
-//! `tests/fuzz/requests.rs`, guided by coverage.
+//! `tests/service/fuzz/requests.rs`, guided by coverage.
 #![no_main]
 
-#[path = "../../tests/fuzz/requests.rs"]
+#[path = "../../tests/service/fuzz/requests.rs"]
 mod requests;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| requests::check(input));

@@ -1,7 +1,7 @@
-//! `tests/fuzz/selectors.rs`, guided by coverage.
+//! `tests/service/fuzz/selectors.rs`, guided by coverage.
 #![no_main]
 
-#[path = "../../tests/fuzz/selectors.rs"]
+#[path = "../../tests/service/fuzz/selectors.rs"]
 mod selectors;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| selectors::check(input));

@@ -68,7 +68,7 @@
 //! - Servers that append to one log take turns: after an append a server lets as many others append
 //!   as have done so since its last one, for 10 ms each (`Reading::note_own`,
 //!   `Journal::let_others`). No message is sent for that. With four servers that change one
-//!   snapshot all the time, `tests/simulation/fairness.rs` bounds how often a change loses.
+//!   snapshot all the time, `tests/service/simulation/fairness.rs` bounds how often a change loses.
 //! - The log of a deleted snapshot is soon closed by a record, after which nobody appends, and then
 //!   removed. A key notes that, for servers that have not read of the deletion. `Log::remove_if` removes it on the condition that it ends with that record.
 //!   NATS deletes streams without a condition. So the stream of a log that is made anew has the

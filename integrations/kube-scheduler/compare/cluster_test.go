@@ -1,4 +1,4 @@
-// Package compare runs the plugin in kube-scheduler on a real control plane, that of tests/kubernetes.
+// Package compare runs the plugin in kube-scheduler on a real control plane, that of tests/external/kubernetes.
 package compare
 
 import (
@@ -52,7 +52,7 @@ func start(t *testing.T) *cluster {
 		t.Skip("build evenkeel, or name it in EVENKEEL:", err)
 	}
 	c := &cluster{T: t, directory: t.TempDir(), program: program, address: "127.0.0.1:" + ports(t, 1)}
-	plane := exec.Command("../../../tests/kubernetes/control-plane", c.directory, ports(t, 5))
+	plane := exec.Command("../../../tests/external/kubernetes/control-plane", c.directory, ports(t, 5))
 	plane.Stderr = os.Stderr
 	input, _ := plane.StdinPipe()
 	output, _ := plane.StdoutPipe()

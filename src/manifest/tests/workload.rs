@@ -17,7 +17,7 @@ fn workload(content: &str, name: Option<&str>, namespace: Option<&str>) -> Resul
         .map_err(|error| message(&error, &directory))
 }
 
-/// Removes the tolerations that admission adds, which `tests/cli/made_pods.rs` tests.
+/// Removes the tolerations that admission adds, which `tests/service/cli/made_pods.rs` tests.
 fn without_tolerations(mut pod: Pod) -> Pod {
     if let Some(spec) = &mut pod.spec {
         assert!(spec.tolerations.len() >= 2, "{spec:?}");

@@ -1,0 +1,102 @@
+//! `evenkeel log`, on a log that servers use.
+
+use std::process::Output;
+use std::time::Duration;
+
+use evenkeel::proto::v1::{Mode, UpdateSnapshotRequest};
+
+use crate::replicas::build::{node, on, pod};
+use crate::replicas::fleet::{Fleet, batch, put_node, put_pod, update};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_see_check_and_shorten_logs() {
+    let Some(mut fleet) = Fleet::start(1, 1, &[]) else {
+        return;
+    };
+    let clients = fleet.clients();
+    for number in 0..20 {
+        let change = put_node(node(&format!("n{number}"), &[]));
+        update(&clients, 0, &batch("default", vec![change])).await;
+    }
+    let pods = (0..5).map(|number| put_pod(on(pod(&format!("p{number}"), &[]), "n")));
+    let replace = UpdateSnapshotRequest {
+        mode: Mode::Replace as i32,
+        ..batch("eu/a.b", pods.collect())
+    };
+    update(&clients, 0, &replace).await;
+
+    let status = told(&fleet.log(&["status"]), 0);
+    let rows: Vec<Vec<&str>> = status
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows[0][..2], ["NAME", "FIRST"], "{status}");
+    assert_eq!(rows[1][..3], ["default", "1", "20"], "{status}");
+    assert_eq!(rows[1][5..], ["1/1", "-", "-"], "{status}");
+    assert_eq!(rows[2][..3], ["eu/a.b", "1", "1"], "{status}");
+    let verified = told(&fleet.log(&["verify"]), 0);
+    assert!(
+        verified.contains("default: 20 records and 0 voids from 1 to 20: all as they were written"),
+        "{verified}"
+    );
+
+    // A command that reads a whole log appends a record of its own to find the end.
+    let written = told(&fleet.log(&["checkpoint", "default"]), 0);
+    assert_eq!(written, "default: the checkpoint covers 21\n");
+    let written = told(&fleet.log(&["checkpoint"]), 0);
+    assert_eq!(
+        written,
+        "default: the checkpoint covers 22\neu/a.b: the checkpoint covers 2\n"
+    );
+    // Records that are minutes old are kept, even if a checkpoint covers them.
+    let trimmed = told(&fleet.log(&["trim", "default"]), 0);
+    let why = "the checkpoint before the last is not 10 minutes old";
+    let expected = format!("default: begins at 1, ends at 22; nothing was dropped: {why}\n");
+    assert_eq!(trimmed, expected);
+    let trimmed = told(&fleet.log(&["trim", "eu/a.b"]), 0);
+    assert!(
+        trimmed.ends_with("nothing was dropped: it takes two checkpoints\n"),
+        "{trimmed}"
+    );
+    // Removes old records as trimming does after hours: a server begins from the checkpoint and the
+    // rest.
+    let change = put_node(node("last", &[]));
+    update(&clients, 0, &batch("default", vec![change])).await;
+    let stream = fleet.brokers.stream("default").await;
+    stream.purge().sequence(23).await.expect("it is there");
+    fleet.signal(0, "KILL");
+    fleet.run(0);
+    let held = fleet.agree("default").await;
+    assert_eq!((held.revision, held.objects.len()), (21, 21));
+    let verified = told(&fleet.log(&["verify", "default"]), 0);
+    assert!(
+        verified.contains("2 records and 0 voids from 23 to 24"),
+        "{verified}"
+    );
+    let status = told(&fleet.log(&["status"]), 0);
+    assert!(status.contains("1/1     22"), "{status}");
+
+    // A client that may publish can break the log, and `verify` reports that.
+    fleet
+        .brokers
+        .publish("evk.test.log.default", "what is this")
+        .await;
+    let verified = told(&fleet.log(&["verify", "default"]), 1);
+    assert!(verified.contains(": 1 wrong\n  25: "), "{verified}");
+
+    // The command waits for a log that comes back.
+    fleet.brokers.signal(0, "KILL");
+    let coming = fleet.start_log(&["trim"]);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    fleet.brokers.run(0);
+    told(&coming.join().expect("it ends"), 0);
+
+    fleet.brokers.signal(0, "KILL");
+    told(&fleet.log(&["status"]), 3);
+}
+
+/// Checks the exit code of a command, and returns its output.
+fn told(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

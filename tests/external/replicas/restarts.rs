@@ -1,0 +1,77 @@
+//! Servers that stop, start, and meet what others have just made.
+
+use std::fs;
+
+use crate::replicas::build::node;
+use crate::replicas::fleet::{Fleet, batch, described, put_node, update};
+use crate::replicas::process::until;
+
+fn change(snapshot: &str) -> evenkeel::proto::v1::UpdateSnapshotRequest {
+    batch(snapshot, vec![put_node(node("n", &[]))])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_snapshot_is_known_everywhere_at_once() {
+    let Some(fleet) = Fleet::start(1, 2, &[]) else {
+        return;
+    };
+    for number in 0..20 {
+        let name = format!("s{number}");
+        let made = fleet.client(0).update_snapshot(change(&name)).await;
+        made.expect("nobody is in the way");
+        let found = described(&mut fleet.client(1), &name).await;
+        assert_eq!(found.expect("another server has made it").revision, 1);
+    }
+    let unknown = described(&mut fleet.client(1), "never").await;
+    assert_eq!(
+        unknown.expect_err("nobody made it").code(),
+        tonic::Code::NotFound
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_stops_leaves_nothing_behind() {
+    let Some(mut fleet) = Fleet::start(1, 1, &[]) else {
+        return;
+    };
+    for number in 0..20 {
+        update(&fleet.clients(), 0, &change(&format!("s{number}"))).await;
+    }
+    for _ in 0..10 {
+        let lines = fleet.stopped(0).await;
+        let panicked = lines.iter().find(|line| line.contains("panicked"));
+        assert_eq!(panicked, None);
+        fleet.run(0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_damaged_state_directory_is_set_aside() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = format!("--state-dir={}", directory.path().display());
+    let Some(mut fleet) = Fleet::start(1, 1, &[&state]) else {
+        return;
+    };
+    update(&fleet.clients(), 0, &change("default")).await;
+    let held = fleet.agree("default").await;
+    for damage in ["cut off", "overwritten"] {
+        fleet.stop(0, "TERM").await;
+        let file = directory.path().join("evenkeel.redb");
+        let mut bytes = fs::read(&file).expect("it is there");
+        match damage {
+            "cut off" => bytes.truncate(bytes.len() / 2),
+            _ => bytes.iter_mut().skip(4_096).for_each(|byte| *byte ^= 0x55),
+        }
+        fs::write(&file, bytes).expect("it is written");
+        fleet.run(0);
+        assert_eq!(fleet.agree("default").await, held, "{damage}");
+        until("the damaged file is kept", || {
+            let mut files = fs::read_dir(directory.path()).expect("it is there");
+            let is_kept = files.any(|file| {
+                let name = file.expect("it can be listed").file_name();
+                name.to_string_lossy().contains("damaged")
+            });
+            is_kept.then_some(())
+        });
+    }
+}

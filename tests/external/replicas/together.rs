@@ -1,0 +1,198 @@
+//! Servers of a fleet answer alike, as if they were one server.
+
+use std::time::{Duration, Instant};
+
+use evenkeel::proto::v1::{FilterRequest, Mode, Snapshot, UpdateSnapshotRequest};
+use tonic::{Code, Status};
+
+use crate::replicas::build::{node, on, pod};
+use crate::replicas::fleet::{Client, Fleet, batch, described, put_node, put_pod, update};
+use crate::replicas::metrics::Page;
+use crate::replicas::process::DEADLINE;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_server_takes_all_of_them_answer() {
+    let Some(mut fleet) = Fleet::start(1, 3, &[]) else {
+        return;
+    };
+    let clients = fleet.clients();
+    // Each change goes to the next server.
+    for number in 0..30 {
+        let change = put_node(node(&format!("n{number}"), &[]));
+        let answer = update(&clients, number, &batch("default", vec![change])).await;
+        assert_eq!(answer.revision, number as i64 + 1);
+        // Another server answers with the change, also if it did not know of the snapshot before.
+        let request = FilterRequest {
+            pod: Some(pod("p", &[])),
+            min_revision: answer.revision,
+            epoch: answer.epoch.clone(),
+            ..FilterRequest::default()
+        };
+        let read = fleet.client((number + 1) % 3).filter(request).await;
+        let read = read.expect("it waits for the revision").into_inner();
+        assert_eq!(read.epoch, answer.epoch);
+        assert_eq!(read.feasible_count, number as i64 + 1);
+    }
+    let held = fleet.agree("default").await;
+    assert_eq!((held.revision, held.objects.len()), (30, 30));
+
+    // All servers see a replace, and a server that begins has all of it.
+    let replace = UpdateSnapshotRequest {
+        mode: Mode::Replace as i32,
+        ..batch(
+            "default",
+            vec![put_node(node("n0", &[])), put_pod(on(pod("a", &[]), "n0"))],
+        )
+    };
+    update(&clients, 1, &replace).await;
+    fleet.signal(2, "KILL");
+    fleet.run(2);
+    let held = fleet.agree("default").await;
+    assert_eq!((held.revision, held.objects.len()), (31, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_a_state_directory_reads_only_what_it_missed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let state = format!("--state-dir={}/{{number}}", directory.path().display());
+    let flags = [&*state, "--durability=none", "--admin-listen=127.0.0.1:0"];
+    let Some(mut fleet) = Fleet::start(1, 2, &flags) else {
+        return;
+    };
+    let clients = fleet.clients();
+    let put = async |number: usize, first| {
+        let change = put_node(node(&format!("n{number}"), &[]));
+        update(&clients, first, &batch("default", vec![change])).await
+    };
+    for number in 0..20 {
+        put(number, number).await;
+    }
+    fleet.agree("default").await;
+    // A server that stops writes all to its disk. Otherwise it would read more from the log again.
+    fleet.stop(1, "TERM").await;
+    for number in 20..23 {
+        put(number, 0).await;
+    }
+    fleet.run(1);
+    let held = fleet.agree("default").await;
+    assert_eq!((held.revision, held.objects.len()), (23, 23));
+    let page = Page::of(&fleet.admin(1));
+    assert_eq!(page.value("evenkeel_log_followed_total", &[]), 3.0);
+    assert_eq!(page.value("evenkeel_log_bootstraps_total", &[]), 0.0);
+    fleet.signal(1, "KILL");
+    fleet.run(1);
+    assert_eq!(fleet.agree("default").await, held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_updates_at_one_revision_one_is_applied() {
+    let Some(fleet) = Fleet::start(1, 2, &[]) else {
+        return;
+    };
+    let mut revision = update(
+        &fleet.clients(),
+        0,
+        &batch("default", vec![put_node(node("n", &[]))]),
+    )
+    .await
+    .revision;
+    for round in 0..20 {
+        let at_once = (0..2).map(|number| {
+            let change = put_pod(on(pod(&format!("p{round}-{number}"), &[]), "n"));
+            let request = UpdateSnapshotRequest {
+                expected_revision: Some(revision),
+                ..batch("default", vec![change])
+            };
+            let mut client = fleet.client(number);
+            async move { client.update_snapshot(request).await }
+        });
+        let outcomes = futures::future::join_all(at_once).await;
+        let won: Vec<_> = outcomes.iter().flatten().collect();
+        assert_eq!(won.len(), 1, "{outcomes:?}");
+        revision = won[0].get_ref().revision;
+        let lost = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
+        let lost = lost.expect("one lost");
+        assert_eq!(lost.code(), Code::Aborted, "{lost}");
+    }
+    let held = fleet.agree("default").await;
+    assert_eq!((held.revision, held.objects.len()), (21, 21));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_is_deleted_is_gone_everywhere() {
+    let Some(fleet) = Fleet::start(1, 2, &[]) else {
+        return;
+    };
+    let clients = fleet.clients();
+    let request = batch("eu/a.b", vec![put_node(node("n", &[]))]);
+    let first = update(&clients, 0, &request).await;
+    fleet.agree("eu/a.b").await;
+    let delete = evenkeel::proto::v1::DeleteSnapshotRequest {
+        snapshot: "eu/a.b".to_owned(),
+        ..Default::default()
+    };
+    fleet
+        .client(1)
+        .delete_snapshot(delete)
+        .await
+        .expect("it is there");
+    gone(&fleet, "eu/a.b").await;
+    let second = update(&clients, 0, &request).await;
+    assert_eq!(second.revision, 1);
+    assert_ne!(second.epoch, first.epoch);
+    // A client that asks another server for the new epoch never sees the old one.
+    let request = FilterRequest {
+        snapshot: "eu/a.b".to_owned(),
+        pod: Some(pod("p", &[])),
+        min_revision: 1,
+        epoch: second.epoch.clone(),
+        ..FilterRequest::default()
+    };
+    let read = fleet.client(1).filter(request.clone()).await;
+    let read = read.expect("it waits for the epoch").into_inner();
+    assert_eq!(read.epoch, second.epoch);
+    let former = FilterRequest {
+        epoch: first.epoch,
+        ..request
+    };
+    refused_for_its_epoch(&mut fleet.client(1), &former).await;
+    assert_eq!(fleet.agree("eu/a.b").await.epoch, second.epoch);
+    let there = described(&mut fleet.client(1), "eu/a.b").await;
+    assert!(there.is_ok());
+}
+
+/// Asks for an epoch that is over until the server says so. The server says that at the end of the
+/// call, when a slow client has given up already.
+async fn refused_for_its_epoch(client: &mut Client, request: &FilterRequest) {
+    let start = Instant::now();
+    loop {
+        let mut asked = tonic::Request::new(request.clone());
+        asked.set_timeout(Duration::from_millis(500));
+        let refused = client.filter(asked).await.expect_err("its epoch is over");
+        if refused.code() == Code::Aborted {
+            return;
+        }
+        assert!(is_late(&refused) && start.elapsed() < DEADLINE, "{refused}");
+    }
+}
+
+fn is_late(status: &Status) -> bool {
+    [Code::Cancelled, Code::DeadlineExceeded].contains(&status.code())
+}
+
+/// Waits until no server has a snapshot.
+async fn gone(fleet: &Fleet, snapshot: &str) {
+    let start = Instant::now();
+    for client in fleet.clients() {
+        while !is_missing(&described(&mut client.clone(), snapshot).await) {
+            assert!(start.elapsed() < DEADLINE, "{snapshot} is still there");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn is_missing(answer: &Result<Snapshot, Status>) -> bool {
+    answer
+        .as_ref()
+        .is_err_and(|status| status.code() == Code::NotFound)
+}

@@ -1,0 +1,256 @@
+//! All memory that clients make the server hold is on its account. The resident memory stays near
+//! the accounted one, and within a limit if there is one.
+
+use std::collections::BTreeMap;
+
+use evenkeel::proto::v1::change::Object;
+use evenkeel::proto::v1::{
+    Affinity, Change, DeleteSnapshotRequest, LabelSelector, LabelSelectorRequirement, Node,
+    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta,
+    PlaceRequest, Pod, PodSpec, ReplicaSet, ReplicaSetSpec, Reservation, Toleration,
+    UpdateSnapshotRequest,
+};
+use support::build::place_of;
+
+use crate::hostile::attack::{AttackStep, Scene, attack};
+use crate::hostile::process::until;
+use crate::hostile::world::{question, spread_pod};
+
+/// A label value of the greatest length, a different one for each pair.
+fn value(number: usize, of: usize) -> String {
+    format!("{number:030}-{of:032}")
+}
+
+fn values(number: usize, count: usize) -> Vec<String> {
+    (0..count).map(|i| value(number, i)).collect()
+}
+
+fn metadata(namespace: &str, name: String, labels: BTreeMap<String, String>) -> Option<ObjectMeta> {
+    Some(ObjectMeta {
+        name,
+        namespace: namespace.into(),
+        labels,
+        ..ObjectMeta::default()
+    })
+}
+
+fn change(object: Object) -> Change {
+    Change {
+        object: Some(object),
+    }
+}
+
+fn update(snapshot: String, objects: impl IntoIterator<Item = Object>) -> AttackStep {
+    AttackStep::Update(UpdateSnapshotRequest {
+        snapshot,
+        changes: objects.into_iter().map(change).collect(),
+        ..UpdateSnapshotRequest::default()
+    })
+}
+
+fn affinity(number: usize, count: usize) -> Affinity {
+    let requirement = NodeSelectorRequirement {
+        key: "zone".into(),
+        operator: "NotIn".into(),
+        values: values(number, count),
+    };
+    let term = NodeSelectorTerm {
+        match_expressions: vec![requirement],
+        ..NodeSelectorTerm::default()
+    };
+    let required = NodeSelector {
+        node_selector_terms: vec![term],
+    };
+    Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(required),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    }
+}
+
+fn selector(number: usize, count: usize) -> LabelSelector {
+    let requirement = LabelSelectorRequirement {
+        key: "app".into(),
+        operator: "NotIn".into(),
+        values: values(number, count),
+    };
+    LabelSelector {
+        match_expressions: vec![requirement],
+        ..LabelSelector::default()
+    }
+}
+
+fn replica_set(number: usize) -> Object {
+    Object::ReplicaSet(ReplicaSet {
+        metadata: metadata("", format!("owner-{number}"), BTreeMap::new()),
+        spec: Some(ReplicaSetSpec {
+            selector: Some(selector(number, 16_000)),
+        }),
+    })
+}
+
+fn pod(namespace: &str, name: String, labels: BTreeMap<String, String>) -> Pod {
+    Pod {
+        metadata: metadata(namespace, name, labels),
+        ..Pod::default()
+    }
+}
+
+/// A question about a pod with a changed spec.
+fn asked(change: impl FnOnce(&mut PodSpec)) -> AttackStep {
+    let mut filter = question("web");
+    let spec = filter.pod.as_mut().and_then(|pod| pod.spec.as_mut());
+    change(spec.expect("a question has one"));
+    AttackStep::Filter(filter)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn affinity_of_many_values() {
+    let step = |step| asked(|spec| spec.affinity = Some(affinity(step, 16_000)));
+    attack(&[], 40, step).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distinct_selectors() {
+    let step = |step: usize| {
+        // An empty snapshot keeps no views.
+        if step == 0 {
+            let pod = pod("", "p".into(), BTreeMap::new());
+            return update(String::new(), [Object::Pod(pod)]);
+        }
+        // The first 64 selectors of a namespace get views at once, others when they come again.
+        asked(|spec| {
+            let constraint = &mut spec.topology_spread_constraints[0];
+            constraint.label_selector = Some(selector(step, 12_000));
+        })
+    };
+    attack(&[], 60, step).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owners_with_large_selectors() {
+    attack(&[], 40, |step| update(String::new(), [replica_set(step)])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn label_sets_with_long_values() {
+    let step = |step| {
+        let labels = |pod: usize| {
+            let label = |i| (format!("key-{i}"), value(step * 100 + pod, i));
+            (0..50).map(label).collect()
+        };
+        let pods = (0..100).map(|i| pod("", format!("pod-{step}-{i}"), labels(i)));
+        update(String::new(), pods.map(Object::Pod))
+    };
+    attack(&[], 100, step).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_namespaces() {
+    let step = |step| {
+        let pod = |i| pod(&format!("ns-{step}-{i}"), "p".into(), BTreeMap::new());
+        update(String::new(), (0..1_000).map(pod).map(Object::Pod))
+    };
+    attack(&[], 45, step).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_snapshots() {
+    let step = |step| {
+        let pod = pod("", "p".into(), BTreeMap::new());
+        update(format!("s-{step}"), [Object::Pod(pod)])
+    };
+    attack(&["--max-snapshots", "20000"], 10_000, step).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn staged_replaces() {
+    attack(&[], 40, |step| AttackStep::Stage(change(replica_set(step)))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn templates() {
+    let step = |step| {
+        let mut pod = pod("", format!("pod-{step}"), BTreeMap::new());
+        pod.spec = Some(PodSpec {
+            affinity: Some(affinity(step, 900)),
+            ..PodSpec::default()
+        });
+        update(String::new(), [Object::Pod(pod)])
+    };
+    attack(&[], 900, step).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reservations_of_long_owners() {
+    let step = |step| {
+        let mut pod = spread_pod("web");
+        if let Some(spec) = &mut pod.spec {
+            spec.topology_spread_constraints.clear();
+        }
+        AttackStep::Place(PlaceRequest {
+            reserve: Some(Reservation {
+                owner: format!("{step}-{}", "o".repeat(190_000)),
+                ttl: Some(pbjson_types::Duration {
+                    seconds: 3_600,
+                    nanos: 0,
+                }),
+            }),
+            ..place_of(pod, 1)
+        })
+    };
+    attack(&["--max-string-bytes", "200000"], 300, step).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_while_nodes_come_and_go() {
+    let step = |step: usize| {
+        if step.is_multiple_of(20) {
+            let node = |i| {
+                let zone = [("zone".to_owned(), format!("zone-{}", i % 10))];
+                Object::Node(Node {
+                    metadata: metadata("", format!("n-{step}-{i}"), zone.into()),
+                    ..Node::default()
+                })
+            };
+            return update(String::new(), (0..2_000).map(node));
+        }
+        asked(|spec| {
+            spec.tolerations = vec![Toleration {
+                key: format!("key-{step}"),
+                operator: "Exists".into(),
+                ..Toleration::default()
+            }];
+            for constraint in &mut spec.topology_spread_constraints {
+                constraint.node_taints_policy = Some("Honor".into());
+            }
+        })
+    };
+    attack(&["--max-view-bytes", "1000000000"], 200, step).await;
+}
+
+/// Deleted objects are off the account, and so are those of a replace that was given up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_deleted_is_off_the_account() {
+    let scene = &mut Scene::start(&[]).await;
+    let before = scene.accounted();
+    for step in 0..4 {
+        let update = update("s".into(), [replica_set(step)]);
+        scene.deal(update).await.expect("within the limits");
+        let stage = AttackStep::Stage(change(replica_set(step)));
+        scene.deal(stage).await.expect("within the limits");
+    }
+    assert!(scene.accounted() > before + 4_000_000);
+    let request = DeleteSnapshotRequest {
+        snapshot: "s".into(),
+        ..Default::default()
+    };
+    let deleted = scene.client.delete_snapshot(request).await;
+    deleted.expect("it exists");
+    scene.feeds.clear();
+    until("the account is as before", || {
+        (scene.accounted() <= before).then_some(())
+    });
+}

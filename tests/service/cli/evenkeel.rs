@@ -1,0 +1,131 @@
+//! The real binary, run as a person runs it.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::cli::process;
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Outcome {
+    /// Returns the outcome of a run that ended.
+    pub fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
+        Self {
+            code: output.status.code().expect("no signal ended it"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
+    /// Fails unless the run ended with `code`.
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "out:\n{}\nerr:\n{}", self.out, self.err);
+        self
+    }
+
+    /// Fails unless standard error says this.
+    #[track_caller]
+    pub fn complains(&self, of: &str) {
+        assert!(self.err.contains(of), "{of:?} is not in\n{}", self.err);
+    }
+
+    /// Fails unless standard output says this.
+    #[track_caller]
+    pub fn says(&self, what: &str) {
+        assert!(self.out.contains(what), "{what:?} is not in\n{}", self.out);
+    }
+
+    /// Standard output as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).expect("standard output is JSON")
+    }
+}
+
+/// A saved snapshot's objects, without the line that says which snapshot it
+/// was.
+pub fn objects(saved: &str) -> String {
+    let lines = saved.lines().filter(|line| !line.contains("SavedSnapshot"));
+    lines.map(|line| line.to_owned() + "\n").collect()
+}
+
+/// A directory that commands run in.
+pub struct Workspace {
+    directory: TempDir,
+    server: Option<String>,
+}
+
+impl Workspace {
+    /// An empty directory.
+    pub fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().expect("a temporary directory can be made"),
+            server: None,
+        }
+    }
+
+    /// Commands talk to this server.
+    pub fn with_server(mut self, address: &str) -> Self {
+        self.server = Some(address.to_owned());
+        self
+    }
+
+    /// Writes a file.
+    pub fn file(self, name: &str, content: &str) -> Self {
+        std::fs::write(self.path(name), content).expect("the file can be written");
+        self
+    }
+
+    /// Path of a file.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The command, not started. `line` is split at blanks.
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = process::command(&line.split_whitespace().collect::<Vec<_>>());
+        command.current_dir(&self.directory);
+        if let Some(server) = &self.server {
+            command.env("EVENKEEL_SERVER", server);
+        }
+        command
+    }
+
+    /// Runs a command line with nothing on standard input.
+    pub fn run(&self, line: &str) -> Outcome {
+        self.run_with(line, "")
+    }
+
+    /// Runs a command line, which must end with `code`.
+    pub fn expect(&self, code: i32, line: &str) -> Outcome {
+        self.run(line).expect(code)
+    }
+
+    /// Runs a command line with `input` on standard input.
+    pub fn run_with(&self, line: &str, input: &str) -> Outcome {
+        let mut child = self
+            .command(line)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // A command that fails early may not read its input.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        Outcome::of(child.wait_with_output().expect("the binary ends"))
+    }
+}

@@ -1,0 +1,219 @@
+//! Commands other than decisions, and the form of output.
+
+use std::process::Stdio;
+
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic_health::ServingStatus;
+
+use crate::cli::evenkeel::Workspace;
+use crate::cli::workspace;
+
+#[test]
+fn healthcheck_asks_the_health_service() {
+    let runtime = Runtime::new().expect("a runtime starts");
+    let address = runtime.block_on(async {
+        let (reporter, service) = tonic_health::server::health_reporter();
+        reporter
+            .set_service_status("ready", ServingStatus::Serving)
+            .await;
+        reporter
+            .set_service_status("waiting", ServingStatus::NotServing)
+            .await;
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port is free");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let serve = tonic::transport::Server::builder().add_service(service);
+        tokio::spawn(serve.serve_with_incoming(TcpListenerStream::new(listener)));
+        address
+    });
+    let workspace = Workspace::new().with_server(&address);
+    for (line, code, expected) in [
+        ("healthcheck", 0, "SERVING\n"),
+        ("healthcheck --service ready", 0, "SERVING\n"),
+        ("healthcheck --service waiting", 1, "NOT_SERVING\n"),
+        ("healthcheck --service nothing", 1, "SERVICE_UNKNOWN\n"),
+    ] {
+        assert_eq!(workspace.expect(code, line).out, expected, "{line}");
+    }
+}
+
+/// The requests of pods are in their containers, ports and volumes.
+#[test]
+fn what_pods_take_is_read_from_files() {
+    let node =
+        "kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: '2', pods: '9'}}\n---\n";
+    let takes =
+        |cpu: u8| format!("containers: [{{name: c, resources: {{requests: {{cpu: '{cpu}'}}}}}}]");
+    let runs = |cpu: u8| {
+        let spec = takes(cpu);
+        format!("kind: Pod\nmetadata: {{name: old}}\nspec: {{nodeName: a, {spec}}}\n---\n")
+    };
+    let claims = "volumes: [{name: v, persistentVolumeClaim: {claimName: v}}]";
+    for (old, new, code, expected) in [
+        (1, takes(1), 0, "a\n"),
+        (2, takes(1), 1, ""),
+        (1, takes(2), 1, ""),
+    ] {
+        let workspace = Workspace::new()
+            .file("cluster.yaml", &format!("{node}{}", runs(old)))
+            .file(
+                "pod.yaml",
+                &format!("kind: Pod\nspec: {{{claims}, {new}}}\n"),
+            );
+        let outcome = workspace.expect(code, "filter -f pod.yaml --load cluster.yaml -o name");
+        assert_eq!(outcome.out, expected, "{old}, {new}");
+        let answer = workspace.expect(code, "filter -f pod.yaml --load cluster.yaml -o json");
+        assert_eq!(answer.json()["unchecked"][0], "spec.volumes");
+    }
+}
+
+#[test]
+fn the_descriptor_describes_the_service() {
+    let workspace = Workspace::new();
+    workspace.expect(0, "descriptor -o protocol.binpb");
+    let written = std::fs::read(workspace.path("protocol.binpb")).expect("it was written");
+    let output = workspace
+        .command("descriptor")
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.stdout, written);
+    // Files are field 1 of a descriptor set, their names field 1 of a file.
+    #[derive(Clone, PartialEq, Message)]
+    struct File {
+        #[prost(string, tag = "1")]
+        name: String,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Files {
+        #[prost(message, repeated, tag = "1")]
+        files: Vec<File>,
+    }
+    let files = Files::decode(&written[..])
+        .expect("it is a descriptor set")
+        .files;
+    assert!(
+        files
+            .iter()
+            .any(|file| file.name == "evenkeel/v1/spread_service.proto")
+    );
+}
+
+#[test]
+fn completions_are_written_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = Workspace::new()
+            .expect(0, &format!("completions {shell}"))
+            .out;
+        assert!(script.contains("_EVENKEEL_COMPLETE"), "{shell}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let workspace = Workspace::new();
+    workspace.expect(0, "man pages/man1");
+    let pages = workspace.path("pages/man1");
+    let page = |name| std::fs::read_to_string(pages.join(name)).expect(name);
+    let first = page("evenkeel.1");
+    for command in ["serve", "explain", "lint", "man"] {
+        assert!(
+            first.contains(&format!("evenkeel\\-{command}(1)")),
+            "{command}"
+        );
+    }
+    assert!(page("evenkeel-snapshot-save.1").contains("Example"));
+    assert!(page("evenkeel-lint.1").contains("\\-\\-fail\\-on"));
+    workspace.expect(2, "man pages/man1/evenkeel.1");
+}
+
+#[test]
+fn help_of_every_command_has_examples_or_exit_codes() {
+    for line in [
+        "--help",
+        "filter --help",
+        "score --help",
+        "healthcheck --help",
+    ] {
+        let help = Workspace::new().expect(0, line).out;
+        assert!(help.contains("Exit codes:"), "{line}\n{help}");
+    }
+    for line in [
+        "load --help",
+        "snapshot save --help",
+        "snapshot restore --help",
+        "descriptor --help",
+    ] {
+        let help = Workspace::new().expect(0, line).out;
+        assert!(help.contains("Example"), "{line}\n{help}");
+    }
+}
+
+#[test]
+fn colours_are_written_only_where_they_are_wanted() {
+    let workspace = workspace();
+    let line = "filter -f workloads.yaml --name web --load cluster.yaml";
+    let escape = '\u{1b}';
+    assert!(!workspace.run(line).out.contains(escape));
+    assert!(
+        workspace
+            .run(&format!("{line} --color always"))
+            .out
+            .contains(escape)
+    );
+    let forced = workspace
+        .command(line)
+        .env("CLICOLOR_FORCE", "1")
+        .output()
+        .expect("the binary runs");
+    assert!(forced.stdout.contains(&(escape as u8)));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let workspace = workspace();
+    for (line, code) in [
+        ("completions bash", 0),
+        ("descriptor", 0),
+        ("filter -f workloads.yaml --name web --load cluster.yaml", 1),
+        ("snapshot save - --load cluster.yaml", 0),
+    ] {
+        let mut child = workspace
+            .command(line)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("the binary ends");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), err.as_ref()),
+            (Some(code), ""),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn files_in_utf_16_are_read_as_those_in_utf_8() {
+    let workspace = workspace();
+    let line = "filter -f workloads.yaml --name db -o name --load";
+    let expected = workspace.run(&format!("{line} cluster.yaml")).out;
+    let text = std::fs::read_to_string(workspace.path("cluster.yaml")).expect("it is there");
+    let marked = format!("\u{feff}{text}");
+    let encodings: [fn(u16) -> [u8; 2]; 2] = [u16::to_le_bytes, u16::to_be_bytes];
+    for encode in encodings {
+        let bytes: Vec<u8> = marked.encode_utf16().flat_map(encode).collect();
+        std::fs::write(workspace.path("wide.yaml"), &bytes).expect("it can be written");
+        let outcome = workspace.expect(0, &format!("{line} wide.yaml"));
+        assert_eq!(outcome.out, expected);
+        // Half a character at the end.
+        std::fs::write(workspace.path("wide.yaml"), &bytes[..bytes.len() - 1]).expect("as before");
+        let refused = workspace.expect(2, &format!("{line} wide.yaml"));
+        refused.complains("wide.yaml: not valid UTF-16");
+    }
+}

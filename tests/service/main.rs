@@ -1,0 +1,23 @@
+//! All that needs nothing but this crate and its program. Its parts, one a promise, run side by side in one program,
+//! because each test program links the whole crate. `cargo test SUBJECT::` runs one part.
+
+mod architecture;
+mod aside;
+mod bad_input;
+mod cli;
+mod concurrency;
+mod decision_log;
+mod decisions;
+mod explain;
+mod fuzz;
+mod reservations;
+mod restart;
+mod revisions;
+mod security;
+mod serving;
+mod simulation;
+mod snapshots;
+mod staleness;
+mod thrash;
+mod upkeep;
+mod worked_examples;

@@ -1,0 +1,235 @@
+//! State directories that cannot be used are refused, and can be repaired.
+
+use std::fs;
+use std::path::Path;
+
+use evenkeel::proto::v1::UpdateSnapshotRequest;
+
+use crate::restart::home::Home;
+use crate::restart::process;
+use support::build::{ZONE, node, on, pod};
+use support::model::Stored;
+
+/// Runs `evenkeel` with these arguments. Returns its exit code and its output.
+fn evenkeel(args: &[&str]) -> (i32, String) {
+    let output = process::run(process::command(args));
+    let code = output.status.code().expect("it exits by itself");
+    let said = [output.stdout, output.stderr].concat();
+    (code, String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Returns the output of a server that cannot start on this directory.
+pub fn refused(home: &Home) -> String {
+    let flags = home.flags();
+    let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
+    args.extend(flags.iter().map(String::as_str));
+    let (code, said) = evenkeel(&args);
+    assert_eq!(code, 1, "{said}");
+    said
+}
+
+pub fn state(command: &str, home: &Home) -> (i32, String) {
+    evenkeel(&["state", command, &home.state().display().to_string()])
+}
+
+/// A state directory with two snapshots of some size. Some of their changes are
+/// under the keys of objects, the last ones are still in batches.
+async fn filled() -> Home {
+    let home = Home::new();
+    let server = home.start(&[]);
+    for snapshot in ["one", "two"] {
+        let nodes = (0..20).map(|i| node(&format!("n{i}"), &[(ZONE, "z")]).change());
+        let pods = |tier: &'static str| {
+            move |i| {
+                let labels = [("app", snapshot), ("tier", tier)];
+                on(pod(&format!("pod-{i}"), &labels), &format!("n{}", i % 20)).change()
+            }
+        };
+        let all = nodes.chain((0..2_000).map(pods("backend"))).collect();
+        let some = (1_800..2_010).map(pods("frontend")).collect();
+        for changes in [all, some] {
+            let request = UpdateSnapshotRequest {
+                snapshot: snapshot.into(),
+                changes,
+                ..Default::default()
+            };
+            server.send(request).await;
+        }
+    }
+    server.stop().await;
+    home
+}
+
+#[test]
+fn foreign_directories_are_refused() {
+    let home = Home::new();
+    fs::create_dir(home.state()).expect("it is free");
+    fs::write(home.state().join("notes.txt"), "mine").expect("it can be written");
+    assert!(refused(&home).contains("is not a state directory"));
+    assert_eq!(state("check", &home).0, 2);
+    assert_eq!(state("repair", &home).0, 2);
+    let left: Vec<_> = fs::read_dir(home.state()).expect("it is there").collect();
+    assert_eq!(left.len(), 1, "nothing was put there");
+}
+
+#[tokio::test]
+async fn a_directory_belongs_to_one_server() {
+    let home = Home::new();
+    let _server = home.start(&[]);
+    assert!(refused(&home).contains("in use"));
+    for command in ["check", "show", "repair"] {
+        let (code, said) = state(command, &home);
+        assert!(code == 2 && said.contains("in use"), "{command}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn files_that_are_no_state_are_refused_and_repaired() {
+    let text = b"it is a long way to Tipperary\n".repeat(1_000);
+    for bytes in [Vec::new(), text, vec![0; 100_000]] {
+        let home = Home::new();
+        fs::create_dir(home.state()).expect("it is free");
+        fs::write(home.file(), &bytes).expect("it can be written");
+        let said = refused(&home);
+        assert!(
+            said.contains("damaged") && said.contains("state repair"),
+            "{said}"
+        );
+        assert_eq!(state("check", &home).0, 1);
+        let (code, said) = state("repair", &home);
+        assert!(code == 1 && said.contains("lost"), "{said}");
+        // The damaged file is kept beside the new one.
+        let kept = kept_aside(&home.state());
+        assert_eq!(fs::read(kept).expect("it is there"), bytes);
+        assert_eq!(state("check", &home).0, 0);
+        home.start(&[]);
+    }
+}
+
+fn kept_aside(state: &Path) -> std::path::PathBuf {
+    let entries = fs::read_dir(state).expect("it is there");
+    let mut paths = entries.map(|entry| entry.expect("it can be read").path());
+    let is_kept = |path: &std::path::PathBuf| path.to_string_lossy().contains("damaged-");
+    paths.find(is_kept).expect("it was kept")
+}
+
+/// Makes the file say that it has this format, and makes another change in it.
+fn reformat(home: &Home, format: u32, change: impl FnOnce(&redb::WriteTransaction)) {
+    let database = redb::Database::open(home.file()).expect("it is a file of redb");
+    let transaction = database.begin_write().expect("nobody else writes");
+    let facts = redb::TableDefinition::<&str, &[u8]>::new("evenkeel");
+    {
+        let mut facts = transaction.open_table(facts).expect("it is there");
+        let format = format.to_le_bytes();
+        facts.insert("format", &format[..]).expect("it can be set");
+    }
+    change(&transaction);
+    transaction.commit().expect("it can be written");
+}
+
+#[tokio::test]
+async fn newer_formats_are_refused() {
+    let home = filled().await;
+    reformat(&home, 7, |_| ());
+    assert!(refused(&home).contains("has format 7"));
+    let (code, said) = state("repair", &home);
+    assert!(code == 2 && said.contains("has format 7"), "{said}");
+}
+
+/// The first format had no batches.
+#[tokio::test]
+async fn the_first_format_is_read() {
+    let home = filled().await;
+    assert_eq!(state("check", &home).0, 0);
+    reformat(&home, 1, |transaction| {
+        let batches = redb::TableDefinition::<(u64, u64), Vec<&[u8]>>::new("batches");
+        assert!(transaction.delete_table(batches).expect("it is not open"));
+    });
+    let (code, said) = state("check", &home);
+    assert_eq!((code, said.matches(" 2,030 ").count()), (0, 2), "{said}");
+    let server = home.start(&[]);
+    server.send(UpdateSnapshotRequest::default()).await;
+    server.stop().await;
+    assert_eq!(state("check", &home).0, 0);
+}
+
+/// Removes unused room from the file.
+fn compact(home: &Home) {
+    let mut database = redb::Database::open(home.file()).expect("it is a file of redb");
+    while database.compact().expect("nobody else writes") {}
+}
+
+/// Returns the places of bytes that look like objects, because damage has visible effects there.
+fn text_of_pods(bytes: &[u8]) -> Vec<usize> {
+    let is_text = |at: &usize| bytes[*at..].starts_with(b"pod-");
+    (0..bytes.len()).step_by(4).filter(is_text).collect()
+}
+
+/// Wherever a file is damaged, a server starts with all of it or not at all,
+/// and a repair keeps only what is whole.
+#[tokio::test]
+async fn damage_is_never_served() {
+    let home = filled().await;
+    compact(&home);
+    let whole = fs::read(home.file()).expect("it is there");
+    let text = text_of_pods(&whole);
+    let (mut refusals, mut survivors) = (0, 0);
+    for part in 0..24 {
+        let mut bytes = whole.clone();
+        // Half of the places are anywhere, half are in objects.
+        let at = if part % 2 == 0 {
+            bytes.len() / 24 * part + fastrand::usize(..bytes.len() / 24)
+        } else {
+            text[text.len() / 24 * part + fastrand::usize(..text.len() / 24)]
+        };
+        let until = (at + 64).min(bytes.len());
+        for byte in &mut bytes[at..until] {
+            *byte = !*byte;
+        }
+        fs::write(home.file(), &bytes).expect("it can be written");
+        let (code, said) = state("check", &home);
+        if code == 0 {
+            // The damaged place is not in use.
+            assert_eq!(said.matches(" 2,030 ").count(), 2, "at {at}: {said}");
+            continue;
+        }
+        refusals += 1;
+        assert_eq!(code, 1, "at {at}: {said}");
+        fs::write(home.file(), &bytes).expect("it can be written");
+        assert!(refused(&home).contains("is damaged"), "at {at}");
+        fs::write(home.file(), &bytes).expect("it can be written");
+        let (code, said) = state("repair", &home);
+        assert!(code <= 1, "at {at}: {said}");
+        let kept = said.matches("kept  ").count();
+        survivors += kept;
+        let (code, shown) = state("check", &home);
+        assert_eq!(code, 0, "at {at}: {shown}");
+        assert_eq!(shown.matches(" 2,030 ").count(), kept, "at {at}: {shown}");
+        fs::remove_file(kept_aside(&home.state())).expect("it is there");
+    }
+    assert!(refusals >= 12, "{refusals} of 24 damages were found");
+    assert!(survivors > 0, "no snapshot survived any damage");
+}
+
+/// What a cluster runs is nobody else's business, whatever the umask is.
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_reads_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = filled().await;
+    let modes = || {
+        let files = fs::read_dir(home.state()).expect("a directory");
+        let files = files.map(|file| file.expect("a file"));
+        let mode = |file: fs::DirEntry| file.metadata().expect("it is there").permissions().mode();
+        files.map(mode).map(|mode| mode & 0o777).collect::<Vec<_>>()
+    };
+    assert_eq!(modes(), [0o600, 0o600]);
+    // Those that a former version left readable are closed.
+    for file in fs::read_dir(home.state()).expect("a directory") {
+        let path = file.expect("a file").path();
+        fs::set_permissions(path, PermissionsExt::from_mode(0o644)).expect("they are ours");
+    }
+    home.start(&[]).stop().await;
+    assert_eq!(modes(), [0o600, 0o600]);
+}

@@ -1,0 +1,108 @@
+//! The connections that TLS and client certificates allow.
+
+use std::io::Read;
+use std::net::TcpStream;
+
+use tonic::transport::ClientTlsConfig;
+
+use crate::security::client::{connect, healthy, list, serve};
+use crate::security::pki::{Authority, Files, Subject};
+use crate::security::process::{DEADLINE, Server};
+
+/// Returns whether a client gets an answer.
+async fn answers(server: &Server, tls: ClientTlsConfig) -> bool {
+    match connect(server, tls).await {
+        Ok(channel) => list(channel).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_trusts_the_server_is_answered_and_no_other() {
+    let (ours, theirs, files) = (
+        Authority::new("ours"),
+        Authority::new("theirs"),
+        Files::new(),
+    );
+    let server = serve(&files.tls_flags(&ours.server()));
+    assert!(answers(&server, ours.trusted()).await);
+    assert!(!answers(&server, theirs.trusted()).await, "wrong authority");
+    let other_name = ours.trusted().domain_name("other.test");
+    assert!(!answers(&server, other_name).await, "wrong name");
+    let plain = list(server.channel()).await;
+    plain.expect_err("a server with TLS does not talk in plain text");
+    assert!(answers(&server, ours.trusted()).await, "and it goes on");
+}
+
+#[tokio::test]
+async fn client_certificates() {
+    let (ours, theirs, files) = (
+        Authority::new("ours"),
+        Authority::new("theirs"),
+        Files::new(),
+    );
+    let client = Subject {
+        common_name: "client",
+        ..Subject::default()
+    };
+    let expired = Subject {
+        ends: Some((2020, 1, 1)),
+        ..client
+    };
+    let (good, wrong, old) = (
+        ours.issue(client),
+        theirs.issue(client),
+        ours.issue(expired),
+    );
+    // Each case has the client's certificate, and whether the client is answered where a
+    // certificate is required and where it is optional.
+    let cases = [
+        ("none", None, false, true),
+        ("good", Some(&good), true, true),
+        ("of another authority", Some(&wrong), false, false),
+        ("expired", Some(&old), false, false),
+    ];
+    let mut flags = files.tls_flags(&ours.server());
+    flags.extend(["--tls-client-ca".into(), files.write("ca.crt", ours.pem())]);
+    let required = serve(&flags);
+    flags.extend(["--tls-client-auth".into(), "optional".into()]);
+    let optional = serve(&flags);
+    for (what, certificate, if_required, if_optional) in cases {
+        let tls = match certificate {
+            Some(issued) => ours.trusted().identity(issued.identity()),
+            None => ours.trusted(),
+        };
+        assert_eq!(answers(&required, tls.clone()).await, if_required, "{what}");
+        assert_eq!(answers(&optional, tls).await, if_optional, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_shake_hands_holds_up_nobody_and_is_closed() {
+    let (authority, files) = (Authority::new("ours"), Files::new());
+    let mut flags = files.tls_flags(&authority.server());
+    flags.extend(["--handshake-timeout".into(), "300ms".into()]);
+    flags.extend(["--threads".into(), "1".into()]);
+    let server = serve(&flags);
+    let address = server.url().trim_start_matches("http://").to_owned();
+    let silent: Vec<TcpStream> = (0..200)
+        .map(|_| TcpStream::connect(&address).expect("it is accepted"))
+        .collect();
+    let channel = connect(&server, authority.trusted()).await;
+    healthy(channel.expect("it is accepted"))
+        .await
+        .expect("health answers");
+    for mut silent in silent {
+        let closed = tokio::task::spawn_blocking(move || {
+            silent
+                .set_read_timeout(Some(DEADLINE))
+                .expect("it can be set");
+            silent.read(&mut [0])
+        });
+        // The server has closed it: the read ends with the end of the stream, or a reset.
+        let read = closed.await.expect("no panic");
+        assert!(!matches!(read, Ok(1..)), "{read:?}");
+        let timed_out = read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        assert!(!timed_out, "still open");
+    }
+}

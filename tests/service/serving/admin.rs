@@ -1,0 +1,147 @@
+//! The admin port of a running server: it answers odd requests, answers while the server is busy,
+//! and changes the log level.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::{FilterRequest, Mode, Pod, UpdateSnapshotRequest};
+use support::build::{self, filter_of, hard, plain_node, spread, update_of};
+use support::model::Stored;
+use tonic::transport::Channel;
+
+use crate::serving::http::{ask, exchange, get};
+use crate::serving::metrics::Page;
+use crate::serving::process::{Server, until};
+
+pub(super) type Client = SpreadServiceClient<Channel>;
+
+/// A server with an admin port, and the address of that port.
+pub(super) fn start(args: &[&str]) -> (Server, String) {
+    let mut all = vec!["--admin-listen", "127.0.0.1:0"];
+    all.extend(args);
+    let mut server = Server::start(&all);
+    let admin = server.logged("admin listening", "address");
+    (server, admin)
+}
+
+pub(super) fn client(server: &Server) -> Client {
+    Client::new(server.channel())
+}
+
+/// A batch of nodes, each in a zone of its own.
+pub(super) fn nodes(snapshot: &str, names: &[&str], mode: Mode) -> UpdateSnapshotRequest {
+    let node = |name: &&str| plain_node(name, &[("zone", name), ("app", "web")]).change();
+    UpdateSnapshotRequest {
+        snapshot: snapshot.into(),
+        mode: mode.into(),
+        ..update_of(names.iter().map(node).collect())
+    }
+}
+
+/// Sends a batch of [`nodes`].
+pub(super) async fn fill(client: &mut Client, snapshot: &str, names: &[&str], mode: Mode) {
+    let filled = client.update_snapshot(nodes(snapshot, names, mode)).await;
+    filled.expect("valid nodes");
+}
+
+/// A pod with a hard constraint over zones.
+pub(super) fn pod() -> Pod {
+    let pod = build::pod("pod", &[("zone", "pod"), ("app", "web")]);
+    spread(pod, vec![hard(1, "zone", &[("app", "web")])])
+}
+
+pub(super) fn question(snapshot: &str) -> FilterRequest {
+    FilterRequest {
+        snapshot: snapshot.into(),
+        ..filter_of(pod())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_admin_port_answers_while_every_thread_is_taken() {
+    let (server, admin) = start(&["--threads", "1", "--max-connections", "1"]);
+    let held = server
+        .endpoint()
+        .connect()
+        .await
+        .expect("the one connection");
+    let _open = crate::serving::streams::feed(held).await;
+    assert_eq!(get(&admin, "/readyz").status, 200);
+    let page = Page::of(&admin);
+    assert_eq!(page.value("evenkeel_open_connections", &[]), 1.0);
+    let refused = server.endpoint().connect().await;
+    drop(refused);
+    until("the second connection is refused", || {
+        let page = Page::of(&admin);
+        (page.value("evenkeel_connections_refused_total", &[]) >= 1.0).then_some(())
+    });
+}
+
+#[test]
+fn the_log_level_changes_while_the_server_runs() {
+    let (mut server, admin) = start(&["--log-level", "warn,evenkeel=info"]);
+    assert_eq!(get(&admin, "/debug/log-level").body, "warn,evenkeel=info\n");
+    let bad = ask(&admin, "PUT", "/debug/log-level", "loud");
+    assert_eq!(bad.status, 400);
+    assert!(bad.body.contains("loud"), "{}", bad.body);
+    assert_eq!(get(&admin, "/debug/log-level").body, "warn,evenkeel=info\n");
+
+    let set = ask(&admin, "PUT", "/debug/log-level", "debug\n");
+    assert_eq!((set.status, set.body.as_str()), (200, "debug\n"));
+    assert_eq!(server.logged("log level changed", "to"), "debug");
+    // Debug lines are written from now on: this one tells of a bad request.
+    exchange(&admin, b"nonsense\r\n\r\n");
+    server.logged("admin connection failed", "peer");
+}
+
+#[test]
+fn odd_requests_do_no_harm() {
+    let (_server, admin) = start(&[]);
+    let cases: &[(&str, &str, usize, u16)] = &[
+        ("GET", "/nowhere", 0, 404),
+        ("POST", "/metrics", 0, 405),
+        ("DELETE", "/debug/snapshot", 0, 405),
+        ("PUT", "/debug/log-level", 100_000, 413),
+        (
+            "GET",
+            &format!("/debug/snapshot/{}", "x".repeat(30_000)),
+            0,
+            431,
+        ),
+        ("GET", "/debug/snapshot/%ff", 0, 400),
+    ];
+    for (method, path, bytes, status) in cases {
+        let answer = ask(&admin, method, path, &"x".repeat(*bytes));
+        assert_eq!(
+            answer.status, *status,
+            "{method} {path:.40}: {answer:.300?}"
+        );
+    }
+    // More connections than are served at once, none of which sends anything.
+    let silent: Vec<TcpStream> = (0..100)
+        .map(|_| TcpStream::connect(&admin).expect("the port listens"))
+        .collect();
+    // They are cut off, and the port answers again.
+    until("the port answers", || {
+        let mut stream = TcpStream::connect(&admin).ok()?;
+        stream.write_all(b"GET /livez HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.contains(" 200 ").then_some(())
+    });
+    drop(silent);
+}
+
+#[test]
+fn an_admin_address_that_is_taken_is_one_line_and_exit_code_1() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let mut command = crate::serving::process::command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.args(["--admin-listen", &address, "--log-level", "error"]);
+    let output = crate::serving::process::run(command);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains(&address), "{told}");
+}

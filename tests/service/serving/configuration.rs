@@ -1,0 +1,450 @@
+//! The settings of `evenkeel serve`: their sources, which source wins, and the errors about bad
+//! settings.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+
+use clap::{Args, CommandFactory};
+use evenkeel::cli::Cli;
+use evenkeel::limits::Limit;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::server::Config;
+use evenkeel::server::config::apply_file;
+use support::build::update_of;
+use support::model::delete_uid;
+use tempfile::TempDir;
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::serving::process::{Server, run};
+
+/// The sources of settings.
+#[derive(Debug, Clone, Copy)]
+struct Sources {
+    flags: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+    file: Option<&'static str>,
+}
+
+impl Sources {
+    /// `evenkeel serve` with these settings. `directory` holds the file.
+    fn command(&self, directory: &TempDir) -> Command {
+        let mut command = crate::serving::process::command(&["serve"]);
+        command.args(self.flags);
+        command.envs(self.environment.iter().copied());
+        if let Some(text) = self.file {
+            let path = directory.path().join("evenkeel.toml");
+            fs::write(&path, text).expect("a temporary file can be written");
+            command.arg("--config").arg(path);
+        }
+        command
+    }
+}
+
+const NONE: Sources = Sources {
+    flags: &[],
+    environment: &[],
+    file: None,
+};
+
+const fn flags(flags: &'static [&'static str]) -> Sources {
+    Sources { flags, ..NONE }
+}
+
+const fn environment(environment: &'static [(&'static str, &'static str)]) -> Sources {
+    Sources {
+        environment,
+        ..NONE
+    }
+}
+
+const fn file(text: &'static str) -> Sources {
+    Sources {
+        file: Some(text),
+        ..NONE
+    }
+}
+
+#[test]
+fn bad_settings_exit_with_64_and_one_line_that_names_them() {
+    let cases: &[(Sources, &[&str])] = &[
+        (flags(&["--max-nodes", "many"]), &["--max-nodes", "many"]),
+        (flags(&["--max-nodes", "0"]), &["--max-nodes", "from 1"]),
+        (flags(&["--max-nodes=-1"]), &["--max-nodes", "from 1"]),
+        (flags(&["--max-node", "5"]), &["--max-node'", "--max-nodes"]),
+        (flags(&["--limit", "max-nodes"]), &["--limit", "NAME=VALUE"]),
+        (
+            flags(&["--limit", "max-nodes=0"]),
+            &["--limit", "max-nodes=0", "from 1"],
+        ),
+        (
+            flags(&["--limit", "max-node=5"]),
+            &["max-node", "did you mean max-nodes?"],
+        ),
+        (
+            file("limit = 'max-nodes=5'"),
+            &["evenkeel.toml", "limit", "max_nodes = 5000"],
+        ),
+        (flags(&["--listen", "nowhere.invalid:1"]), &["--listen"]),
+        (flags(&["--listen", ":99999"]), &["--listen", ":50051"]),
+        (
+            environment(&[("EVENKEEL_MAX_NODE", "5")]),
+            &["EVENKEEL_MAX_NODE:", "EVENKEEL_MAX_NODES?"],
+        ),
+        (flags(&["--listen", "here"]), &["--listen", "here"]),
+        (flags(&["--listen"]), &["--listen"]),
+        (
+            flags(&["--drain-pause", "soon"]),
+            &["--drain-pause", "soon"],
+        ),
+        (
+            flags(&["--keepalive-interval", "0s"]),
+            &["--keepalive-interval"],
+        ),
+        (
+            flags(&["--max-message-bytes", "5000000000"]),
+            &["--max-message-bytes"],
+        ),
+        (flags(&["--log-format", "xml"]), &["--log-format", "json"]),
+        (flags(&["--log-level", "loud"]), &["--log-level", "loud"]),
+        (flags(&["--max-age", "soon"]), &["--max-age", "soon"]),
+        (
+            flags(&["--max-age", "prod=0s"]),
+            &["--max-age", "above zero"],
+        ),
+        (flags(&["--max-age", "a b=5s"]), &["--max-age", "a b"]),
+        (flags(&["--stale", "perhaps"]), &["--stale", "refuse"]),
+        (flags(&["--expect-snapshot", ""]), &["--expect-snapshot"]),
+        (
+            flags(&["--expect-snapshot", "a b"]),
+            &["--expect-snapshot", "a b"],
+        ),
+        (
+            file("expect_snapshot = ['a', 'grpc.b']"),
+            &["expect_snapshot", "grpc.b"],
+        ),
+        (flags(&["--config", "/no/such/file"]), &["/no/such/file"]),
+        (flags(&["surplus"]), &["surplus"]),
+        (
+            environment(&[("EVENKEEL_MAX_PODS", "x")]),
+            &["EVENKEEL_MAX_PODS", "x"],
+        ),
+        (
+            environment(&[("EVENKEEL_LISTEN", "")]),
+            &["EVENKEEL_LISTEN"],
+        ),
+        (
+            environment(&[("EVENKEEL_CONFIG", "/no/file")]),
+            &["/no/file"],
+        ),
+        (environment(&[("RUST_LOG", "loud")]), &["RUST_LOG", "loud"]),
+        (
+            file("max_node = 5"),
+            &["evenkeel.toml", "max_node,", "max_nodes?"],
+        ),
+        (
+            file("max_nodes = 'x'"),
+            &["evenkeel.toml", "max_nodes", "\"x\""],
+        ),
+        (
+            file("max-nodes = 1.5"),
+            &["evenkeel.toml", "max-nodes", "1.5"],
+        ),
+        (
+            file("max_nodes = true"),
+            &["evenkeel.toml", "max_nodes", "true"],
+        ),
+        (
+            file("max_nodes = [1]"),
+            &["evenkeel.toml", "max_nodes", "array"],
+        ),
+        (
+            file("max_nodes = 1979-05-27"),
+            &["evenkeel.toml", "max_nodes", "datetime"],
+        ),
+        (
+            file("max_nodes = 1\nmax-nodes = 2"),
+            &["max-nodes", "max_nodes", "twice"],
+        ),
+        (
+            file("max_nodes = 1\nmax_nodes = 2"),
+            &["evenkeel.toml", "line 2"],
+        ),
+        (
+            file("expect_snapshot = ['a', ['b']]"),
+            &["expect_snapshot", "array"],
+        ),
+        (
+            file("log_format = 'xml'"),
+            &["log_format", "auto, human, json"],
+        ),
+        (
+            file("listen = '127.0.0.1'"),
+            &["evenkeel.toml", "listen", "127.0.0.1"],
+        ),
+        (
+            file("[limits]\nmax_nodes = 1"),
+            &["evenkeel.toml", "limits"],
+        ),
+        (file("config = 'other.toml'"), &["evenkeel.toml", "config"]),
+        (file("zone = 'eu'"), &["evenkeel.toml", "zone"]),
+        (
+            file("# limits\n\nmax_nodes ="),
+            &["evenkeel.toml", "line 3"],
+        ),
+        // A file is checked even where a flag wins over it.
+        (
+            Sources {
+                flags: &["--max-nodes", "5"],
+                environment: &[],
+                file: Some("max_nodes = 'x'"),
+            },
+            &["evenkeel.toml", "max_nodes"],
+        ),
+    ];
+    let directory = TempDir::new().expect("a temporary directory");
+    for (sources, words) in cases {
+        let output = run(sources.command(&directory));
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{sources:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{sources:?}: {told}");
+        let line: serde_json::Value = serde_json::from_str(&told).expect("a line of the log");
+        let told = line["message"].as_str().expect("a message");
+        for word in *words {
+            assert!(told.contains(word), "{sources:?}: {word} in {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn flag_wins_over_environment_over_file_over_default() {
+    const FLAG: &[&str] = &["--max-message-bytes", "2000"];
+    const VARIABLE: &[(&str, &str)] = &[("EVENKEEL_MAX_MESSAGE_BYTES", "3000")];
+    const FILE: Option<&str> = Some("max_message_bytes = 4000");
+    let cases = [
+        (NONE, None),
+        (Sources { file: FILE, ..NONE }, Some("4000")),
+        (
+            Sources {
+                environment: VARIABLE,
+                file: FILE,
+                ..NONE
+            },
+            Some("3000"),
+        ),
+        (
+            Sources {
+                flags: FLAG,
+                environment: VARIABLE,
+                file: FILE,
+            },
+            Some("2000"),
+        ),
+        (
+            Sources {
+                flags: FLAG,
+                file: FILE,
+                ..NONE
+            },
+            Some("2000"),
+        ),
+    ];
+    let deletion = delete_uid("Node", "", "n", &"u".repeat(1_000));
+    let update = update_of(vec![deletion; 5]);
+    let directory = TempDir::new().expect("a temporary directory");
+    for (sources, limit) in cases {
+        let server = Server::spawn(&mut sources.command(&directory));
+        let mut client = SpreadServiceClient::new(server.channel());
+        let answer = client.update_snapshot(update.clone()).await;
+        let status = answer.err().filter(|s| s.code() == Code::ResourceExhausted);
+        let message = status.as_ref().map(|status| status.message());
+        match limit {
+            None => assert_eq!(message, None, "{sources:?}"),
+            Some(limit) => assert!(
+                message.is_some_and(|message| message.contains(limit)),
+                "{sources:?}: {limit} in {message:?}"
+            ),
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_come_whole_from_the_source_that_wins() {
+    const FLAGS: &[&str] = &["--expect-snapshot", "a", "--expect-snapshot=b"];
+    const VARIABLE: &[(&str, &str)] = &[("EVENKEEL_EXPECT_SNAPSHOT", "c,d")];
+    const FILE: Option<&str> = Some("expect-snapshot = ['e', 'f']");
+    let cases: [(Sources, &[&str]); 5] = [
+        (NONE, &[]),
+        (Sources { file: FILE, ..NONE }, &["e", "f"]),
+        (file("expect_snapshot = 'e'"), &["e"]),
+        (
+            Sources {
+                environment: VARIABLE,
+                file: FILE,
+                ..NONE
+            },
+            &["c", "d"],
+        ),
+        (
+            Sources {
+                flags: FLAGS,
+                environment: VARIABLE,
+                file: FILE,
+            },
+            &["a", "b"],
+        ),
+    ];
+    let directory = TempDir::new().expect("a temporary directory");
+    for (sources, expected) in cases {
+        let server = Server::spawn(&mut sources.command(&directory));
+        let mut health = HealthClient::new(server.channel());
+        let mut known = Vec::new();
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            let request = HealthCheckRequest {
+                service: name.into(),
+            };
+            if health.check(request).await.is_ok() {
+                known.push(name);
+            }
+        }
+        assert_eq!(known, expected, "{sources:?}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_one_line_and_exit_code_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let address = taken.local_addr().expect("a bound listener has one");
+    let output = run({
+        let mut command =
+            crate::serving::process::command(&["serve", "--listen", &address.to_string()]);
+        command.args(["--log-level", "error"]);
+        command
+    });
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains(&address.to_string()), "{told}");
+    assert!(told.contains("in use"), "{told}");
+}
+
+#[test]
+fn every_setting_has_a_flag_a_variable_a_key_and_help() {
+    let serve = Config::augment_args(clap::Command::new("serve"));
+    let mut defaults = BTreeMap::new();
+    for arg in serve.get_arguments() {
+        let flag = arg.get_long().expect("a setting has a flag");
+        let key = flag.replace('-', "_");
+        if flag == "limit" {
+            let help = arg.get_long_help().expect("it has help").to_string();
+            let all = Limit::ALL.iter().filter(|limit| limit.row().settable);
+            all.for_each(|limit| assert!(help.contains(limit.name()), "{limit:?}"));
+            continue;
+        }
+        let variable = format!("EVENKEEL_{}", key.to_uppercase());
+        assert_eq!(arg.get_env(), Some(variable.as_ref()), "{flag}");
+        assert!(arg.get_help().is_some() || arg.is_hide_set(), "{flag}");
+        if let [default] = arg.get_default_values() {
+            let default = default.to_str().expect("defaults are text");
+            defaults.insert(key, default.to_owned());
+        }
+    }
+    assert!(defaults.len() > 10, "{defaults:?}");
+
+    let directory = TempDir::new().expect("a temporary directory");
+    let path = directory.path().join("evenkeel.toml");
+    let lines = defaults
+        .iter()
+        .map(|(key, value)| match value.parse::<i64>() {
+            Ok(number) => format!("{key} = {number}\n"),
+            Err(_) => format!("{key} = \"{value}\"\n"),
+        });
+    fs::write(&path, lines.collect::<String>()).expect("a temporary file can be written");
+    let program = clap::Command::new("evenkeel").subcommand(serve);
+    let applied = apply_file(program, "serve", &path);
+    applied.expect("every default is a valid value of its key");
+}
+
+#[test]
+fn addresses_may_be_a_port_or_a_name() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let port = taken.local_addr().expect("a bound listener has one").port();
+    drop(taken);
+    for (address, flags, bound) in [
+        ("localhost:0", &[][..], "127.0.0.1:"),
+        (":0", &["--allow-plaintext"][..], ":"),
+        ("[::1]:0", &[][..], "[::1]:"),
+    ] {
+        let mut command = crate::serving::process::command(&["serve", "--drain-pause", "0s"]);
+        let admin = format!("localhost:{port}");
+        command.args(flags).args(["--admin-listen", &admin]);
+        let mut server = Server::begin_on(address, &mut command);
+        assert!(server.logged("listening", "address").starts_with(bound) || bound == ":");
+        assert_eq!(
+            server.logged("admin listening", "address"),
+            format!("127.0.0.1:{port}")
+        );
+    }
+}
+
+#[test]
+fn an_admin_port_for_all_is_warned_of() {
+    const WARNING: &str =
+        "whoever reaches the admin port may read it: let only scrapers and probes do so";
+    let mut open = Server::start(&["--admin-listen", ":0"]);
+    open.logged(WARNING, "level");
+    let closed = Server::start(&["--admin-listen", "127.0.0.1:0"]);
+    assert!(!closed.lines().iter().any(|line| line.contains(WARNING)));
+}
+
+#[test]
+fn misspelt_variables_are_refused_by_all_commands() {
+    for (arguments, code) in [(&["serve"][..], 64), (&["snapshot", "list"], 2)] {
+        let mut command = crate::serving::process::command(arguments);
+        command.env("EVENKEEL_SERVR", "127.0.0.1:1");
+        let output = run(command);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        let meant = "EVENKEEL_SERVR: no setting has this variable, did you mean EVENKEEL_SERVER?";
+        assert!(told.contains(meant), "{told}");
+    }
+    // Kubernetes gives containers variables for services, and others are no settings of ours.
+    let mut command = crate::serving::process::command(&["serve", "--drain-pause", "0s"]);
+    command.envs([
+        ("EVENKEEL_PORT", "tcp://10.0.0.1:50051"),
+        ("EVENKEEL_PORT_50051_TCP_ADDR", "10.0.0.1"),
+        ("EVENKEEL_SERVICE_HOST", "10.0.0.1"),
+        ("EVENKEEL_LOG_PORT", "tcp://10.0.0.2:80"),
+        ("EVENKEEL_DIST", "here"),
+    ]);
+    Server::spawn(&mut command);
+}
+
+/// The example has settings that hold, and others behind `#`, which are valid and say what they
+/// would be.
+#[test]
+fn the_example_of_a_file_is_valid() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/evenkeel.toml");
+    let mut server = Server::start(&["--config", path]);
+    server.logged("ready", "message");
+
+    let text = fs::read_to_string(path).expect("it is there");
+    let uncommented = text.lines().map(|line| {
+        let setting = line.strip_prefix("# ").unwrap_or(line);
+        match setting.split_once(" = ") {
+            Some((key, _)) if !key.contains(' ') => setting,
+            _ => line,
+        }
+    });
+    let all: Vec<&str> = uncommented.collect();
+    let directory = TempDir::new().expect("a temporary directory");
+    let whole = directory.path().join("evenkeel.toml");
+    fs::write(&whole, all.join("\n")).expect("a temporary file can be written");
+    let program = <Cli as CommandFactory>::command();
+    apply_file(program, "serve", &whole).expect("every setting is valid");
+    let settings = all.iter().filter(|line| !line.starts_with('#'));
+    assert!(settings.filter(|line| line.contains(" = ")).count() > 15);
+}

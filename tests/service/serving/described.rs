@@ -1,0 +1,114 @@
+//! Snapshots in the metrics and on the debug page: the values of each, and the limit on their
+//! number.
+
+use std::time::Instant;
+
+use evenkeel::proto::v1::{GetSnapshotRequest, Mode, PlaceRequest, Reservation};
+use support::build::place_of;
+
+use super::admin::{Client, client, fill, pod, question, start};
+use crate::serving::http::get;
+use crate::serving::metrics::Page;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn snapshots_are_described_and_their_labels_are_bounded() {
+    let (server, admin) = start(&["--metrics-snapshots", "3", "--expect-snapshot", "expected"]);
+    let mut client = client(&server);
+    let sizes: [(&str, &[&str]); 3] = [
+        ("large", &["a", "b", "c"]),
+        ("middle", &["a", "b"]),
+        ("small", &["a"]),
+    ];
+    let start = Instant::now();
+    for (snapshot, names) in sizes {
+        fill(&mut client, snapshot, names, Mode::Replace).await;
+    }
+    let took = start.elapsed().as_secs_f64();
+    for number in 0..20 {
+        let name = format!("tiny-{number}");
+        fill(&mut client, &name, &["a"], Mode::Unspecified).await;
+    }
+    let place = PlaceRequest {
+        snapshot: "large".into(),
+        reserve: Some(Reservation {
+            owner: "me".into(),
+            ttl: Some(std::time::Duration::from_secs(60).into()),
+        }),
+        ..place_of(pod(), 2)
+    };
+    client.place(place).await.expect("there is room");
+    let asked = client.filter(question("large")).await;
+    asked.expect("a valid question");
+
+    assert_metrics(&Page::of(&admin), took);
+    assert_debug_page(&admin, &mut client).await;
+}
+
+/// Checks the metrics of the large snapshots, and those of all others together.
+fn assert_metrics(page: &Page, took: f64) {
+    assert_eq!(page.value("evenkeel_snapshots", &[]), 24.0);
+    let names = page
+        .text()
+        .lines()
+        .filter(|line| line.starts_with("evenkeel_snapshot_age_seconds{"));
+    assert_eq!(names.count(), 4, "{}", page.text());
+    let nodes_of = |snapshot: &str| {
+        let label = format!("snapshot=\"{snapshot}\"");
+        page.value("evenkeel_snapshot_objects", &[&label, "kind=\"node\""])
+    };
+    assert_eq!(nodes_of("expected"), 0.0);
+    assert_eq!(nodes_of("large"), 3.0);
+    assert_eq!(nodes_of("middle"), 2.0);
+    assert_eq!(nodes_of("(others)"), 21.0);
+    let of =
+        |metric: &str, snapshot: &str| page.value(metric, &[&format!("snapshot=\"{snapshot}\"")]);
+    assert_eq!(of("evenkeel_snapshot_synced", "expected"), 0.0);
+    assert_eq!(of("evenkeel_snapshot_synced", "large"), 1.0);
+    assert_eq!(of("evenkeel_snapshot_reservations", "large"), 2.0);
+    assert_eq!(of("evenkeel_snapshot_views", "large"), 1.0);
+    assert!(of("evenkeel_snapshot_age_seconds", "large") < 3_600.0);
+    let lag = of("evenkeel_snapshot_feed_lag_seconds", "large");
+    assert!(lag > 0.0 && lag < took, "{lag} of {took}");
+    assert_eq!(of("evenkeel_snapshot_feed_lag_seconds", "expected"), 0.0);
+    assert_eq!(page.value("evenkeel_reservations_made_total", &[]), 2.0);
+    assert_eq!(page.value("evenkeel_replaces_total", &[]), 3.0);
+    assert_eq!(
+        page.value("evenkeel_changes_total", &["result=\"changed\""]),
+        28.0
+    );
+}
+
+/// Checks that all snapshots are listed, and that one has all that `GetSnapshot` says and more.
+async fn assert_debug_page(admin: &str, client: &mut Client) {
+    let answer = get(admin, "/debug/snapshot");
+    assert_eq!(answer.status, 200);
+    let told: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+    assert_eq!(told.as_array().map(Vec::len), Some(24));
+    let answer = get(admin, "/debug/snapshot/large");
+    let one: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+    let wanted = client
+        .get_snapshot(GetSnapshotRequest {
+            snapshot: "large".into(),
+        })
+        .await
+        .expect("it exists")
+        .into_inner()
+        .snapshot
+        .expect("it is described");
+    for (key, value) in serde_json::to_value(&wanted)
+        .expect("JSON")
+        .as_object()
+        .expect("an object")
+    {
+        assert_eq!(&one[key], value, "{key}");
+    }
+    assert_eq!(one["namespaces"], 1);
+    assert_eq!(one["views"], 1);
+    let parts = one["memoryBytesByPart"].as_object().expect("parts");
+    let total: u64 = parts.values().filter_map(serde_json::Value::as_u64).sum();
+    assert_eq!(
+        Some(total.to_string().as_str()),
+        one["memoryBytes"].as_str()
+    );
+    assert_eq!(get(admin, "/debug/snapshot/none").status, 404);
+}

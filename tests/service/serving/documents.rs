@@ -1,0 +1,189 @@
+//! The documents and examples are true: each command prints what they say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use evenkeel::proto::v1::FilterRequest;
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+
+/// The path under which the documents call the binary.
+const BINARY: &str = "target/debug/evenkeel ";
+
+#[test]
+fn documents_show_what_commands_print() {
+    let mut shown = 0;
+    for document in files("docs", "md") {
+        for (command, expected) in sessions(&read(&document)) {
+            // Other commands need a server or other programs.
+            let Some(arguments) = in_process(&command) else {
+                continue;
+            };
+            let printed = run(arguments, &[]);
+            assert_eq!(printed, expected, "{}: {command}", document.display());
+            shown += 1;
+        }
+    }
+    assert!(shown > 0, "the documents show no command");
+}
+
+#[test]
+fn the_tour_of_the_readme_is_real() {
+    let tour = sessions(&read(&root().join("README.md")));
+    let served = |command: &str| -> Option<Vec<String>> {
+        let arguments = command.strip_prefix("cargo run -- serve ")?;
+        Some(arguments.split_whitespace().map(str::to_owned).collect())
+    };
+    let start = |(command, log): &(String, String)| Some((served(command)?, log.clone()));
+    let start = tour.iter().find_map(start);
+    let (arguments, log) = start.expect("the tour starts a server, with cargo");
+    let mut serve = crate::serving::process::command(&["serve"]);
+    let mut server =
+        crate::serving::process::Server::spawn(serve.args(arguments).current_dir(root()));
+    for line in log.lines() {
+        let line = line.strip_prefix("INFO ").expect("nothing is wrong");
+        let (target, said) = line.split_once(": ").expect("a target and a message");
+        let words = said.split(' ').take_while(|word| !word.contains('='));
+        let message = words.collect::<Vec<_>>().join(" ");
+        assert_eq!(server.logged(&message, "target"), target, "{line}");
+    }
+
+    let mut shown = 0;
+    // A command after other programs may depend on what those did.
+    let mut alone = true;
+    for (command, expected) in tour {
+        if served(&command).is_some() {
+            continue;
+        }
+        alone &= command.starts_with(BINARY);
+        let arguments = match command.strip_prefix(BINARY) {
+            Some(arguments) if alone => Some(arguments),
+            _ => in_process(&command),
+        };
+        let Some(arguments) = arguments else { continue };
+        let printed = run(arguments, &[("EVENKEEL_SERVER", server.url())]);
+        assert_eq!(printed, expected, "{command}");
+        shown += 1;
+    }
+    assert!(shown > 0, "the tour shows no command");
+}
+
+/// The commands of the page about load tests fill a server, and its question is answered.
+#[test]
+fn the_load_test_asks_what_it_says() {
+    let page = read(&root().join("docs/load-testing.md"));
+    let (_, rest) = page.split_once("filter.json <<'END'\n").expect("a file");
+    let (question, _) = rest.split_once("\nEND\n").expect("its end");
+    let fill = page
+        .lines()
+        .find_map(|line| line.strip_prefix("evenkeel admin synth "))
+        .expect("it fills a server");
+    let smaller = fill
+        .replace("--nodes 5000", "--nodes 50")
+        .replace("--pods 150000", "--pods 3000");
+    let server = crate::serving::process::Server::start(&[]);
+    let address = [("EVENKEEL_SERVER", server.url())];
+    run(&format!("admin synth {smaller}"), &address);
+    let asked: FilterRequest = serde_json::from_str(question).expect("a request");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let answer = runtime.block_on(async {
+        let mut client = SpreadServiceClient::new(server.channel());
+        client.filter(asked).await.expect("a valid question")
+    });
+    let answer = answer.into_inner();
+    assert!(answer.feasible_count > 0, "{answer:?}");
+    assert_eq!(answer.constraints[0].domain_count, 10);
+    assert!(answer.feasible.is_empty(), "names are not asked for");
+}
+
+#[test]
+fn examples_do_what_their_comments_say() {
+    let mut checked = 0;
+    for example in files("examples", "yaml") {
+        let text = read(&example);
+        let comment = |line: &str| Some(line.strip_prefix('#')?.trim().to_owned());
+        let head: Vec<String> = text.lines().map_while(comment).collect();
+        let expect = head.iter().find_map(|line| line.strip_prefix("expect:"));
+        let Some(expected) = expect else { continue };
+        let commands = joined(head.iter().map(String::as_str));
+        let command = commands.iter().find_map(|line| line.strip_prefix(BINARY));
+        let command = command.expect("an example with an expectation has a command");
+        let names = run(&format!("{command} -o name"), &[]);
+        let names: Vec<&str> = names.lines().collect();
+        let expected: Vec<&str> = expected.split_whitespace().collect();
+        assert_eq!(names, expected, "{}", example.display());
+        checked += 1;
+    }
+    assert!(checked > 0, "no example says what to expect");
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).expect("the file can be read")
+}
+
+/// All files with an extension below a directory, by name.
+fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
+    let walk = walkdir::WalkDir::new(root().join(directory)).sort_by_file_name();
+    let paths = walk
+        .into_iter()
+        .map(|entry| entry.expect("the directory can be read").into_path());
+    paths
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect()
+}
+
+/// The arguments of a command that decides without a server.
+fn in_process(command: &str) -> Option<&str> {
+    let arguments = command.strip_prefix(BINARY)?;
+    let decides = arguments.contains("--load ") && !arguments.starts_with("serve");
+    decides.then_some(arguments)
+}
+
+/// The commands after a `$` in blocks that show a terminal, each with what it
+/// prints.
+fn sessions(text: &str) -> Vec<(String, String)> {
+    let mut sessions: Vec<(String, String)> = Vec::new();
+    for block in text.split("```console\n").skip(1) {
+        let (block, _) = block.split_once("```").expect("a block has an end");
+        for line in joined(block.lines()) {
+            match (line.strip_prefix("$ "), sessions.last_mut()) {
+                (Some(command), _) => sessions.push((command.to_owned(), String::new())),
+                (None, Some((_, output))) => output.push_str(&format!("{line}\n")),
+                (None, None) => panic!("{line:?} comes before any command"),
+            }
+        }
+    }
+    sessions
+}
+
+/// Lines, where a line that ends with a backslash is joined with the next.
+fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut joined: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in lines {
+        let (text, continues) = match line.strip_suffix(" \\") {
+            Some(text) => (text, true),
+            None => (line, false),
+        };
+        match joined.last_mut() {
+            Some(last) if goes_on => last.push_str(&format!(" {}", text.trim())),
+            _ => joined.push(text.to_owned()),
+        }
+        goes_on = continues;
+    }
+    joined
+}
+
+/// Returns the standard output of the binary. No argument in the documents needs quotes.
+fn run(arguments: &str, variables: &[(&str, &str)]) -> String {
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    let mut command = crate::serving::process::command(&arguments);
+    // The documents show a terminal of this width.
+    command.current_dir(root()).env("COLUMNS", "120");
+    command.envs(variables.iter().copied());
+    let output = crate::serving::process::run(command);
+    String::from_utf8(output.stdout).expect("the output is text")
+}

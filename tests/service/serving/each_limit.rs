@@ -1,0 +1,141 @@
+//! Each limit of the table can be reached, and the metrics then count it from 0 on, under the name
+//! that the refusal has. The documents state its default.
+
+use std::collections::BTreeSet;
+
+use evenkeel::limits::Limit;
+use evenkeel::proto::v1::{PlaceRequest, WorkloadReplicas};
+use tonic::Status;
+
+use crate::serving::limits::{assert_over, update};
+use crate::serving::metrics::Page;
+use crate::serving::over_limits::{
+    self, Client, batch, choosy, constrained, filtered, node, of_candidate, overlaid, place,
+    placed, refusal, reserving, service, step_by_step, stored, tolerating, two, updated,
+    with_resources, with_terms,
+};
+use crate::serving::process::{Server, until};
+
+const REFUSALS: &str = "evenkeel_limit_refusals_total";
+
+fn label(limit: Limit) -> String {
+    format!("limit=\"{}\"", limit.name())
+}
+
+/// Returns the setting of a limit: 1 where possible, so that two are too many.
+fn value(limit: Limit) -> &'static str {
+    match limit {
+        Limit::MessageBytes => "65536",
+        // Enough for a connection and a small call.
+        Limit::MemoryBytes => "100000",
+        _ => "1",
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_limit_refuses_and_is_counted() {
+    for limit in Limit::refusing() {
+        println!("{limit:?}");
+        let setting = format!("{}={}", limit.name(), value(limit));
+        let mut flags = vec!["--admin-listen", "127.0.0.1:0"];
+        if limit.row().settable {
+            flags.extend(["--limit", setting.as_str()]);
+        }
+        if limit == Limit::WaitingDecisions {
+            flags.extend(["--max-running-decisions", "1"]);
+        }
+        let mut server = Server::start(&flags);
+        let admin = server.logged("admin listening", "address");
+        let count = || Page::of(&admin).sample(REFUSALS, &[&label(limit)]);
+        assert_eq!(count(), Some(0.0), "{limit:?} starts at zero");
+        exceed(limit, &server).await;
+        until(limit.name(), || (count() > Some(0.0)).then_some(()));
+        // No other limit refused anything.
+        let page = Page::of(&admin);
+        for other in Limit::refusing().filter(|other| *other != limit) {
+            assert_eq!(page.value(REFUSALS, &[&label(other)]), 0.0, "{other:?}");
+        }
+        let set = page.value("evenkeel_limit", &[&label(limit)]);
+        if limit.row().settable {
+            assert_eq!(set.to_string(), value(limit), "{limit:?}");
+        }
+    }
+}
+
+/// A Place of one workload more than is allowed.
+fn too_many_workloads(most: Option<usize>) -> PlaceRequest {
+    let workload = WorkloadReplicas {
+        pod: place().pod,
+        replicas: 1,
+        ..Default::default()
+    };
+    PlaceRequest {
+        workloads: vec![workload; most.expect("it is fixed") + 1],
+        ..PlaceRequest::default()
+    }
+}
+
+/// Goes over a limit, and checks the refusal.
+async fn exceed(limit: Limit, server: &Server) {
+    let channel = server.channel();
+    let client = &mut Client::new(channel.clone());
+    let status: Status = match limit {
+        Limit::Connections => return over_limits::second_connection(server),
+        Limit::MessageBytes => updated(client, update(70)).await,
+        Limit::MemoryBytes => updated(client, update(60)).await,
+        Limit::ConcurrentCalls => over_limits::second_call(client, server).await,
+        Limit::ChangesPerBatch | Limit::Nodes => updated(client, two(node)).await,
+        Limit::Pods | Limit::LabelSets => updated(client, two(stored)).await,
+        Limit::Owners => updated(client, two(service)).await,
+        Limit::PodSpecBytes => updated(client, batch([choosy()])).await,
+        Limit::Snapshots => over_limits::second_snapshot(client).await,
+        Limit::OverlayChanges => filtered(client, overlaid()).await,
+        Limit::ListEntries => filtered(client, tolerating()).await,
+        Limit::ConstraintsPerPod => filtered(client, constrained()).await,
+        Limit::NodeAffinityTerms => filtered(client, with_terms(limit.row().default)).await,
+        Limit::PodResources => filtered(client, with_resources(limit.row().default)).await,
+        Limit::StringBytes => filtered(client, of_candidate("ab")).await,
+        Limit::Replicas => refusal(client.place(place()).await),
+        Limit::PlacedWorkloads => placed(client, too_many_workloads(limit.row().default)).await,
+        Limit::StepScores => placed(client, step_by_step()).await,
+        Limit::Reservations => placed(client, reserving()).await,
+        Limit::WaitingDecisions => over_limits::many_decisions(client).await,
+        Limit::Feeds => over_limits::second_feed(client, channel).await,
+        Limit::DecisionStreams => over_limits::second_stream(client).await,
+        Limit::StreamQuestions => over_limits::second_question(client).await,
+        Limit::HealthWatches => over_limits::second_watch(channel).await,
+        Limit::ReflectionStreams => over_limits::second_reflection(channel).await,
+        Limit::HealthChecks => over_limits::many_checks(channel).await,
+        Limit::ViewBytes
+        | Limit::QuestionBytes
+        | Limit::RunningDecisions
+        | Limit::CallsPerConnection => {
+            panic!("nobody is refused for {limit:?}")
+        }
+    };
+    assert_over(limit.name(), &status);
+}
+
+/// `docs/operations.md` has a row for each limit that can be set, and for nothing else.
+#[test]
+fn the_document_has_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
+    let document = std::fs::read_to_string(path).expect("it can be read");
+    let (_, section) = document.split_once("\n## Limits\n").expect("a section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let mut told = BTreeSet::new();
+    for row in section.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let name = cells[1].trim_matches('`');
+        let limit = Limit::named(name).unwrap_or_else(|| panic!("{name} is no limit"));
+        let default = limit.row().default.map(|default| default.to_string());
+        assert_eq!(
+            cells[2].replace(',', ""),
+            default.unwrap_or_default(),
+            "{row}"
+        );
+        told.insert(limit.name());
+    }
+    let settable = Limit::ALL.iter().filter(|limit| limit.row().settable);
+    assert_eq!(told, settable.map(|limit| limit.name()).collect());
+}

@@ -1,0 +1,173 @@
+//! Limits of a running server: each refuses with its name, and none stops a
+//! health probe.
+
+use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::stream_snapshot_request::Step;
+use evenkeel::proto::v1::{
+    FilterRequest, ListSnapshotsRequest, Pod, StreamSnapshotRequest, UpdateSnapshotRequest,
+};
+use support::build::{filter_of, plain_node, pod, update_of};
+use support::model::{Stored, delete_uid};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_types::StatusExt;
+
+use crate::serving::process::{DEADLINE, Server};
+
+/// Asserts that `status` is the refusal of one limit.
+#[track_caller]
+pub(crate) fn assert_over(limit: &str, status: &Status) {
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(status.message().contains(limit), "{status}");
+    let info = status
+        .get_details_error_info()
+        .expect("all errors have one");
+    assert_eq!(info.domain, "evenkeel");
+    assert_eq!(info.reason, "OVER_LIMIT");
+    assert_eq!(info.metadata.get("limit").map(String::as_str), Some(limit));
+}
+
+/// A call that holds its slot until it is dropped: it waits for a revision that
+/// does not come.
+pub(crate) async fn waiting(server: &Server) -> JoinHandle<()> {
+    let mut client = SpreadServiceClient::new(server.channel());
+    let made = client
+        .update_snapshot(UpdateSnapshotRequest::default())
+        .await;
+    made.expect("an empty batch");
+    let question = FilterRequest {
+        pod: Some(Pod::default()),
+        min_revision: 1_000,
+        ..Default::default()
+    };
+    // The call is refused for as long as another call has the only slot.
+    tokio::spawn(async move {
+        while client.filter(question.clone()).await.is_err() {
+            sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn calls_are_limited_but_probes_are_not() {
+    let server = Server::start(&["--max-concurrent-calls", "1"]);
+    let held = waiting(&server).await;
+    let mut client = SpreadServiceClient::new(server.channel());
+    let start = Instant::now();
+    while client
+        .list_snapshots(ListSnapshotsRequest::default())
+        .await
+        .is_ok()
+    {
+        assert!(start.elapsed() < DEADLINE, "the call did not arrive");
+    }
+
+    // The limit holds for all connections together.
+    for channel in [server.channel(), server.channel()] {
+        let mut client = SpreadServiceClient::new(channel.clone());
+        let refused = client.list_snapshots(ListSnapshotsRequest::default()).await;
+        let status = refused.expect_err("the waiting call has the only slot");
+        assert_over("max-concurrent-calls", &status);
+        let retry = status.get_details_retry_info();
+        assert!(retry.is_some_and(|retry| retry.retry_delay.is_some()));
+
+        let mut health = HealthClient::new(channel.clone());
+        let probe = health.check(HealthCheckRequest::default()).await;
+        probe.expect("health is not limited");
+        let mut reflection = ServerReflectionClient::new(channel);
+        let answer = reflection.server_reflection_info(tokio_stream::empty());
+        answer.await.expect("reflection is not limited");
+    }
+
+    held.abort();
+    let start = Instant::now();
+    while let Err(status) = client.list_snapshots(ListSnapshotsRequest::default()).await {
+        assert_over("max-concurrent-calls", &status);
+        assert!(start.elapsed() < DEADLINE, "the slot was not given back");
+        sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+/// A valid update of `count` thousand bytes and a little more: deletions of nodes that do not
+/// exist.
+pub(crate) fn update(count: usize) -> UpdateSnapshotRequest {
+    let uid = "u".repeat(1_000);
+    let deletion = |number| delete_uid("Node", "", &format!("node-{number}"), &uid);
+    update_of((0..count).map(deletion).collect())
+}
+
+#[tokio::test]
+async fn a_message_may_be_larger_than_grpc_allows_by_default() {
+    let server = Server::start(&[]);
+    let mut client = SpreadServiceClient::new(server.channel());
+    let updated = client.update_snapshot(update(5_000)).await;
+    updated.expect("5 MB are within the default");
+}
+
+#[tokio::test]
+async fn a_request_over_the_message_limit_is_refused_by_name() {
+    let server = Server::start(&["--max-message-bytes", "65536"]);
+    let mut client = SpreadServiceClient::new(server.channel());
+
+    let within = client.update_snapshot(update(60)).await;
+    within.expect("60 kB are within the limit");
+    for kilobytes in [70, 5_000] {
+        let refused = client.update_snapshot(update(kilobytes)).await;
+        let status = refused.expect_err("the message is over the limit");
+        assert_over("max-message-bytes", &status);
+        assert!(status.message().contains("65536"), "{status}");
+    }
+
+    let requests = [60, 70].map(|kilobytes| StreamSnapshotRequest {
+        step: Some(Step::Update(update(kilobytes))),
+    });
+    let feed = client.stream_snapshot(tokio_stream::iter(requests)).await;
+    let mut feed = feed.expect("the feed is accepted").into_inner();
+    let first = feed.message().await.expect("60 kB are within the limit");
+    assert!(first.is_some());
+    let status = feed.message().await.expect_err("70 kB are not");
+    assert_over("max-message-bytes", &status);
+}
+
+#[tokio::test]
+async fn an_answer_over_the_message_limit_is_refused_by_name() {
+    let server = Server::start(&["--max-message-bytes", "65536"]);
+    let mut client = SpreadServiceClient::new(server.channel());
+    for batch in 0..4 {
+        let name = |number| format!("{}-{batch}-{number}", "n".repeat(60));
+        let node = |number| plain_node(&name(number), &[]).change();
+        let nodes = update_of((0..500).map(node).collect());
+        client.update_snapshot(nodes).await.expect("valid nodes");
+    }
+    let all = filter_of(pod("pod", &[]));
+    let status = client.filter(all).await.expect_err("2,000 long names");
+    assert_over("max-message-bytes", &status);
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_are_closed() {
+    let server = Server::start(&["--max-connections", "1"]);
+    let first = server.endpoint().connect().await.expect("the first");
+    let probe = |channel| async {
+        let mut health = HealthClient::new(channel);
+        health.check(HealthCheckRequest::default()).await
+    };
+    probe(first.clone()).await.expect("the first is served");
+    let second = timeout(DEADLINE, probe(server.channel())).await;
+    let second = second.expect("the second is closed at once");
+    second.expect_err("the second is over the limit");
+    probe(first.clone())
+        .await
+        .expect("the first is not disturbed");
+
+    drop(first);
+    let start = Instant::now();
+    while let Err(status) = probe(server.channel()).await {
+        assert!(start.elapsed() < DEADLINE, "no connection again: {status}");
+        sleep(std::time::Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,102 @@
+//! A server of a fleet, without a schedule: for tests in which few things go wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::limits::Limits;
+use evenkeel::log::fake::FakeLog;
+use evenkeel::replica::{Replica, Waiting};
+use evenkeel::snapshot::{Fence, Now, Offer, Registry, Snapshot, Unobserved, system_clock};
+use evenkeel::store::Store;
+use tokio::runtime::Runtime;
+
+use crate::simulation::wishes::{batch, node};
+use crate::simulation::world::NAME;
+
+/// A server, whose clients ask it directly.
+pub struct Alone {
+    pub registry: Arc<Registry>,
+    pub replica: Arc<Replica>,
+}
+
+impl Alone {
+    /// A server on its view of a log.
+    pub fn on(log: &FakeLog, name: &str, runtime: &Runtime) -> Self {
+        Self::of(Self::replica(log, name, runtime), |_, _| {})
+    }
+
+    /// A server that also keeps its state in a directory, and continues from it.
+    pub fn keeping(log: &FakeLog, name: &str, runtime: &Runtime, store: &Arc<Store>) -> Self {
+        let replica = Self::replica(log, name, runtime).with_local(Arc::clone(store));
+        replica.examine_local().expect("it is of this log");
+        Self::of(replica, |replica, registry| {
+            let wanted = |name: &str| replica.is_local(name);
+            let restored = store.restore(registry, wanted, |_| {});
+            restored.expect("it is whole");
+            replica.resume();
+        })
+    }
+
+    /// A replica on its view of a log. It skips all pauses.
+    pub fn replica(log: &FakeLog, name: &str, runtime: &Runtime) -> Replica {
+        let waiting = Waiting::pausing(runtime.handle().clone(), |_: Duration| {});
+        let log = Arc::new(log.clone());
+        Replica::new(log, name.to_owned(), waiting, system_clock())
+    }
+
+    /// A server that has this clock.
+    pub fn at(
+        log: &FakeLog,
+        name: &str,
+        runtime: &Runtime,
+        clock: impl Fn() -> Now + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let waiting = Waiting::pausing(runtime.handle().clone(), |_: Duration| {});
+        let log = Arc::new(log.clone());
+        let replica = Replica::new(log, name.to_owned(), waiting, clock.clone());
+        let registry = Registry::with_clock(Limits::default(), Arc::new(Unobserved), clock);
+        Self::joined(replica, registry, |_, _| {})
+    }
+
+    fn of(replica: Replica, restore: impl FnOnce(&Replica, &Registry)) -> Self {
+        let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
+        Self::joined(replica, registry, restore)
+    }
+
+    fn joined(
+        replica: Replica,
+        registry: Registry,
+        restore: impl FnOnce(&Replica, &Registry),
+    ) -> Self {
+        let replica = Arc::new(replica);
+        let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
+        restore(&replica, &registry);
+        replica.serve(&registry);
+        Self { registry, replica }
+    }
+
+    /// Applies all that was acknowledged.
+    pub fn follow(&self) {
+        let followed = self.replica.follow(NAME, true);
+        followed.expect("the log can be followed");
+    }
+
+    /// Applies the records that have arrived.
+    pub fn read(&self) {
+        let followed = self.replica.follow(NAME, false);
+        followed.expect("the log can be followed");
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.registry.get(NAME).expect("it is there")
+    }
+}
+
+/// A batch with a node of this number.
+pub fn offer(number: usize, fence: Option<Fence>) -> Offer {
+    let batch = Arc::new(batch(vec![node(number)]));
+    Offer {
+        fence,
+        ..Offer::of(batch, system_clock()().steady)
+    }
+}

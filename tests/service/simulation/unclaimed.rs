@@ -1,0 +1,185 @@
+//! Reservations whose answer was lost: they are released, unless the same request may come again.
+//! And decisions of a server that is behind.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use evenkeel::limits::Limits;
+use evenkeel::log::fake::{Call, FakeLog, Fate, Faults};
+use evenkeel::snapshot::{DecidedPicks, Error, JournalError, Reserved, Reserving, Retryable};
+use event_listener::EventListener;
+use tokio::runtime::Runtime;
+
+use crate::simulation::alone::{Alone, offer};
+use crate::simulation::holding::hold;
+use crate::simulation::world::NAME;
+
+/// Delays one kind of call while it is set: appends arrive late, or a message is not there yet when
+/// it is first asked for.
+struct Slow(AtomicBool, Call);
+
+impl Slow {
+    fn at(call: Call) -> Arc<Self> {
+        Arc::new(Self(AtomicBool::new(false), call))
+    }
+}
+
+impl Faults for Slow {
+    fn fate(&self, call: Call) -> Fate {
+        match call {
+            _ if call != self.1 => Fate::Done,
+            Call::Next if self.0.swap(false, Ordering::Relaxed) => Fate::NotYet,
+            Call::Append if self.0.load(Ordering::Relaxed) => Fate::Late,
+            _ => Fate::Done,
+        }
+    }
+
+    fn wait<'a>(
+        &'a self,
+        _: EventListener,
+        _: Duration,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(async {})
+    }
+}
+
+/// Reserves a place. Returns true if the answer is that of an earlier request.
+pub fn reserve(server: &Alone, request: Option<Retryable>) -> Result<bool, Error> {
+    let decide = || DecidedPicks {
+        revision: server.snapshot().revision(),
+        picks: vec![(0, "n0".into())],
+        answer: (),
+    };
+    let tell = |_: &mut (), reserved: Reserved| reserved.ids.concat().into_bytes();
+    let holds = [hold(Duration::from_secs(3_600))];
+    let wanted = (&holds[..], request);
+    let limits = Limits::default();
+    let reserved = server
+        .snapshot()
+        .reserve(wanted, &limits, decide(), || Ok(decide()), tell);
+    reserved.map(|reserving| matches!(reserving, Reserving::Repeated(_)))
+}
+
+/// Returns a server that does not know yet that a reservation was released elsewhere, and the
+/// reservation. The server reads the release only when it asks a second time.
+fn behind(log: &FakeLog, runtime: &Runtime) -> (Alone, String) {
+    let server = Alone::on(log, "a", runtime);
+    let slow = Slow::at(Call::Next);
+    let other = Alone::on(&log.seen_with(Arc::clone(&slow) as _), "b", runtime);
+    let begun = server.registry.update(NAME, offer(0, None));
+    begun.expect("it is applied");
+    other.follow();
+    reserve(&server, None).expect("nobody is in the way");
+    other.follow();
+    let id = server.snapshot().reservations(0, "", 1)[0].id.clone();
+    let released = server.snapshot().release(vec![id.clone()]);
+    assert_eq!(released.expect("it is held").revision, 3);
+    assert_eq!(other.snapshot().revision(), 2, "it is behind");
+    slow.0.store(true, Ordering::Relaxed);
+    (other, id)
+}
+
+/// Another server has made a place free. A server that has not read that yet reads it before it
+/// says that there is no place.
+#[test]
+fn nothing_is_refused_by_a_state_that_is_over() {
+    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
+    let (other, _) = behind(&log, &runtime);
+    let snapshot = other.snapshot();
+    let decide = || DecidedPicks {
+        revision: snapshot.revision(),
+        picks: match snapshot.reservations(0, "", 1).len() {
+            0 => vec![(0, "n0".into())],
+            _ => Vec::new(),
+        },
+        answer: Vec::new(),
+    };
+    let holds = [hold(Duration::from_secs(3_600))];
+    let tell = |answer: &mut Vec<String>, reserved: Reserved| {
+        *answer = reserved.ids;
+        Vec::new()
+    };
+    let limits = Limits::default();
+    let again = || Ok::<_, Error>(decide());
+    let reserved = snapshot.reserve((&holds, None), &limits, decide(), again, tell);
+    let Ok(Reserving::Done(ids)) = reserved else {
+        panic!("nothing is wrong");
+    };
+    assert_eq!((ids.len(), snapshot.revision()), (1, 4));
+}
+
+/// A change that need not be recorded is answered from all that was acknowledged before. Here a
+/// reservation is already held for longer than its renewal asks for.
+#[test]
+fn nothing_is_renewed_that_was_released_elsewhere() {
+    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
+    let (server, id) = behind(&log, &runtime);
+    let short = Some(Duration::from_secs(1));
+    let renewed = server.snapshot().renew(vec![id.clone()], short);
+    let renewed = renewed.expect("the log is there");
+    assert_eq!((renewed.revision, renewed.unknown), (3, vec![id]));
+}
+
+/// A recorded change takes all earlier records into account, so it is not made a second time
+/// because a part of it was unknown.
+#[test]
+fn of_what_is_released_together_only_that_is_unknown_which_was_not_held() {
+    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
+    let (server, gone) = behind(&log, &runtime);
+    reserve(&server, None).expect("nobody is in the way");
+    let id = server.snapshot().reservations(0, "", 1)[0].id.clone();
+    let released = server.snapshot().release(vec![id, gone.clone()]);
+    let released = released.expect("the log is there");
+    assert_eq!((released.revision, released.unknown), (5, vec![gone]));
+}
+
+fn held(server: &Alone) -> usize {
+    server.follow();
+    server.snapshot().reservations(0, "", 10).len()
+}
+
+#[test]
+fn what_nobody_was_told_of_is_released_unless_it_can_be_asked_for_again() {
+    let runtime = Runtime::new().expect("a runtime");
+    let request = Retryable {
+        key: [1; 32],
+        question: [0; 32],
+    };
+    // Each case is the request if it can come again, true if its record arrives and false if that
+    // of another server takes its place, and the number of reservations afterwards.
+    for (request, arrives, expected) in [
+        (None, true, 0),
+        (Some(request), true, 1),
+        (None, false, 1),
+        (Some(request), false, 1),
+    ] {
+        let (log, slow) = (FakeLog::default(), Slow::at(Call::Append));
+        let server = Alone::on(&log.seen_with(Arc::clone(&slow) as _), "a", &runtime);
+        let other = Alone::on(&log, "b", &runtime);
+        let begun = server.registry.update(NAME, offer(0, None));
+        begun.expect("it is applied");
+        other.follow();
+        slow.0.store(true, Ordering::Relaxed);
+        let unknown = reserve(&server, request).expect_err("no answer came");
+        let is_unknown = matches!(&unknown, Error::NotStored(JournalError::UnknownFate(_)));
+        assert!(is_unknown, "{unknown}");
+        if !arrives {
+            // This record has the number of the one that is late.
+            reserve(&other, None).expect("nobody is in the way");
+        }
+        while log.late() > 0 {
+            log.arrive(0);
+        }
+        slow.0.store(false, Ordering::Relaxed);
+        assert_eq!(held(&server), 1, "{arrives}");
+        server.registry.end_expired().expect("the log is there");
+        for server in [&server, &other] {
+            assert_eq!(held(server), expected, "{request:?} {arrives}");
+        }
+        if let Some(request) = request.filter(|_| arrives) {
+            assert_eq!(reserve(&other, Some(request)), Ok(true));
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Replacing the whole state: in one batch, and staged over a stream.
+
+use evenkeel::proto::v1::stream_snapshot_request::Step;
+use evenkeel::proto::v1::{
+    BeginReplace, Change, CommitReplace, DefaultConstraints, FilterRequest, Mode,
+    StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming};
+
+use crate::snapshots::{all_nodes, nodes};
+use support::build::{ZONE, hard, on, pod, service, spread, update_of};
+use support::model::Stored;
+use support::server::Server;
+
+fn replace(snapshot: &str, changes: Vec<Change>) -> UpdateSnapshotRequest {
+    UpdateSnapshotRequest {
+        snapshot: snapshot.into(),
+        changes,
+        mode: Mode::Replace as i32,
+        ..UpdateSnapshotRequest::default()
+    }
+}
+
+#[tokio::test]
+async fn replace_forgets_what_it_does_not_name() {
+    let server = Server::start().await;
+    let system = DefaultConstraints {
+        system: true,
+        ..DefaultConstraints::default()
+    };
+    server.replace("", nodes(&["a", "b"]), system.clone()).await;
+    server.update("", vec![pod("p", &[]).change()]).await;
+    let answer = server.send(replace("", nodes(&["b", "c"]))).await;
+    assert_eq!(answer.revision, 3);
+    assert_eq!(server.filter(all_nodes("")).await.feasible, ["b", "c"]);
+    let described = server.describe("").await;
+    assert_eq!((described.node_count, described.pod_count), (2, 0));
+    assert_eq!(
+        described.default_constraints,
+        Some(system),
+        "absent leaves them"
+    );
+}
+
+/// An object of any kind that is the same before a replace counts as unchanged. One that is new or
+/// different counts as changed.
+#[tokio::test]
+async fn a_replace_counts_what_differs_from_the_state_before() {
+    let server = Server::start().await;
+    let web = [("app", "web")];
+    let all = |value: &str, node_of_pod: &str| {
+        let mut changes = nodes(&["a", "b"]);
+        changes.push(on(pod("p", &web), node_of_pod).change());
+        changes.push(on(spread(pod("q", &web), vec![hard(1, ZONE, &web)]), "b").change());
+        changes.push(pod("r", &[("app", value)]).change());
+        changes.push(service("s", &[("app", value)]).change());
+        changes
+    };
+    let counts = |answer: UpdateSnapshotResponse| (answer.changed_count, answer.unchanged_count);
+    let steps = [
+        (all("web", "a"), (6, 0)),
+        (all("web", "a"), (0, 6)),
+        (all("web", "b"), (1, 5)),
+        (all("api", "b"), (2, 4)),
+        (nodes(&["a"]), (0, 1)),
+        (all("api", "b"), (5, 1)),
+    ];
+    for (changes, expected) in steps {
+        assert_eq!(counts(server.send(replace("", changes)).await), expected);
+    }
+    let mut feed = Feed::open(&server).await;
+    let update = Step::Update(UpdateSnapshotRequest {
+        snapshot: "default".into(),
+        changes: all("api", "a"),
+        ..UpdateSnapshotRequest::default()
+    });
+    feed.send(begin("default")).await.expect("it is valid");
+    let staged = feed.send(update).await.expect("it is valid");
+    assert_eq!(counts(staged), (1, 5));
+    let done = feed.send(commit("default", None)).await;
+    assert_eq!(counts(done.expect("it is valid")), (1, 5));
+}
+
+/// Readers see one state or the other, never a mixture.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replace_is_atomic() {
+    let server = Server::start().await;
+    let odd: Vec<String> = (0..40).map(|i| format!("odd-{i:02}")).collect();
+    let even: Vec<String> = (0..30).map(|i| format!("even-{i:02}")).collect();
+    let state = |revision: i64| if revision % 2 == 1 { &odd } else { &even };
+    let changes = |revision| {
+        let names: Vec<&str> = state(revision).iter().map(String::as_str).collect();
+        nodes(&names)
+    };
+    server.send(replace("", changes(1))).await;
+    let write = async {
+        for revision in 2..=60 {
+            server.send(replace("", changes(revision))).await;
+        }
+    };
+    let read = async {
+        loop {
+            let answer = server.filter(all_nodes("")).await;
+            assert_eq!(
+                &answer.feasible,
+                state(answer.revision),
+                "at {}",
+                answer.revision
+            );
+            if answer.revision == 60 {
+                break;
+            }
+        }
+    };
+    tokio::join!(write, read, async {
+        let request = FilterRequest {
+            min_revision: 60,
+            ..all_nodes("")
+        };
+        assert_eq!(&server.filter(request).await.feasible, state(60));
+    });
+}
+
+/// A feed, in which each step is acknowledged before the next one is sent.
+struct Feed {
+    steps: mpsc::Sender<StreamSnapshotRequest>,
+    answers: Streaming<StreamSnapshotResponse>,
+}
+
+impl Feed {
+    async fn open(server: &Server) -> Self {
+        let (steps, receiver) = mpsc::channel(16);
+        let mut client = server.client();
+        let answers = client.stream_snapshot(ReceiverStream::new(receiver)).await;
+        Self {
+            steps,
+            answers: answers.expect("a stream").into_inner(),
+        }
+    }
+
+    async fn send(&mut self, step: Step) -> Result<UpdateSnapshotResponse, Status> {
+        let request = StreamSnapshotRequest { step: Some(step) };
+        self.steps.send(request).await.expect("the stream is open");
+        let answer = self.answers.message().await?;
+        let answer = answer.expect("every step is acknowledged");
+        Ok(answer.update.expect("with what it did"))
+    }
+}
+
+fn begin(snapshot: &str) -> Step {
+    Step::BeginReplace(BeginReplace {
+        snapshot: snapshot.into(),
+    })
+}
+
+fn commit(snapshot: &str, expected_revision: Option<i64>) -> Step {
+    Step::CommitReplace(CommitReplace {
+        snapshot: snapshot.into(),
+        expected_revision,
+    })
+}
+
+fn update(snapshot: &str, names: &[&str]) -> Step {
+    Step::Update(UpdateSnapshotRequest {
+        snapshot: snapshot.into(),
+        ..update_of(nodes(names))
+    })
+}
+
+#[tokio::test]
+async fn staged_replace_swaps_in_at_its_commit() {
+    let server = Server::start().await;
+    server.update("s", nodes(&["old"])).await;
+    let mut feed = Feed::open(&server).await;
+    let staged = [begin("s"), update("s", &["a"]), update("s", &["b", "c"])];
+    for step in staged {
+        let answer = feed.send(step).await.expect("it is valid");
+        assert_eq!(answer.revision, 1, "the revision that answers");
+        assert_eq!(server.filter(all_nodes("s")).await.feasible, ["old"]);
+    }
+    let other = feed
+        .send(update("other", &["x"]))
+        .await
+        .expect("it is valid");
+    assert_eq!(other.revision, 1, "another snapshot is not staged");
+    assert_eq!(server.filter(all_nodes("other")).await.feasible, ["x"]);
+
+    let done = feed.send(commit("s", Some(1))).await.expect("it is valid");
+    assert_eq!(
+        (done.revision, done.changed_count, done.unchanged_count),
+        (2, 3, 0)
+    );
+    let answer = server.filter(all_nodes("s")).await;
+    assert_eq!((answer.revision, answer.epoch), (2, done.epoch));
+    assert_eq!(answer.feasible, ["a", "b", "c"]);
+
+    let live = feed.send(update("s", &["d"])).await.expect("it is valid");
+    assert_eq!(live.revision, 3, "after the commit updates are live again");
+    assert_eq!(
+        server.filter(all_nodes("s")).await.feasible,
+        ["a", "b", "c", "d"]
+    );
+}
+
+#[tokio::test]
+async fn commit_that_comes_too_late_is_aborted() {
+    let server = Server::start().await;
+    server.update("s", nodes(&["old"])).await;
+    let mut feed = Feed::open(&server).await;
+    feed.send(begin("s")).await.expect("it is valid");
+    feed.send(update("s", &["a"])).await.expect("it is valid");
+    server.update("s", nodes(&["newer"])).await;
+    let late = feed
+        .send(commit("s", Some(1)))
+        .await
+        .expect_err("it is at 2");
+    assert_eq!(late.code(), Code::Aborted);
+    assert_eq!(
+        server.filter(all_nodes("s")).await.feasible,
+        ["newer", "old"]
+    );
+}
+
+#[tokio::test]
+async fn markers_must_pair() {
+    let server = Server::start().await;
+    server.update("s", nodes(&["old"])).await;
+    let before = server.export("s").await;
+    for steps in [
+        vec![commit("s", None)],
+        vec![begin("s"), begin("s")],
+        vec![begin("s"), commit("t", None)],
+    ] {
+        let mut feed = Feed::open(&server).await;
+        let mut last = Ok(UpdateSnapshotResponse::default());
+        for step in steps.clone() {
+            last = feed.send(step).await;
+        }
+        let code = last.expect_err("the markers do not pair").code();
+        assert_eq!(code, Code::InvalidArgument, "{steps:?}");
+        assert_eq!(server.export("s").await, before);
+    }
+}
+
+/// Steps are applied in order; the first bad one ends the stream, and what
+/// was acknowledged before stays.
+#[tokio::test]
+async fn stream_acknowledges_in_order_and_ends_at_the_first_fault() {
+    let server = Server::start().await;
+    let steps = (0..50).map(|i| update("s", &[&format!("n{i:02}")]));
+    let bad = update("s", &["Not A Name"]);
+    let steps = steps.chain([bad, update("s", &["after"])]);
+    let steps: Vec<_> = steps
+        .map(|step| StreamSnapshotRequest { step: Some(step) })
+        .collect();
+    let mut client = server.client();
+    let answers = client.stream_snapshot(tokio_stream::iter(steps)).await;
+    let mut answers = answers.expect("a stream").into_inner();
+    let mut revisions = Vec::new();
+    let status = loop {
+        match answers.message().await {
+            Ok(Some(answer)) => revisions.push(answer.update.expect("what it did").revision),
+            Ok(None) => panic!("the stream ended without its error"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(revisions, (1..=50).collect::<Vec<i64>>());
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let kept = server.filter(all_nodes("s")).await.feasible;
+    assert_eq!(kept.len(), 50, "{kept:?}");
+}
+
+/// A restarted server that is told which snapshots to expect does not answer from a state that it
+/// has not been given in full.
+#[tokio::test]
+async fn expected_snapshot_answers_from_its_first_replace_on() {
+    let server = Server::start().await;
+    server.registry.expect("main");
+    server.registry.expect("other");
+    let code = async |name: &str| {
+        let answer = server.client().filter(all_nodes(name)).await;
+        answer.map_or_else(|status| status.code(), |_| Code::Ok)
+    };
+    assert_eq!(code("main").await, Code::FailedPrecondition);
+    assert!(!server.describe("main").await.synced);
+    server.update("main", nodes(&["a"])).await;
+    assert_eq!(
+        code("main").await,
+        Code::FailedPrecondition,
+        "a delta is not all"
+    );
+    server.send(replace("main", nodes(&["a", "b"]))).await;
+    assert_eq!(server.filter(all_nodes("main")).await.feasible, ["a", "b"]);
+    assert!(server.describe("main").await.synced);
+
+    let mut feed = Feed::open(&server).await;
+    feed.send(begin("other")).await.expect("it is valid");
+    feed.send(update("other", &["x"]))
+        .await
+        .expect("it is valid");
+    assert_eq!(code("other").await, Code::FailedPrecondition);
+    feed.send(commit("other", None)).await.expect("it is valid");
+    assert_eq!(server.filter(all_nodes("other")).await.feasible, ["x"]);
+}
