@@ -38,7 +38,7 @@ impl ControlPlane {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("control-plane");
         let script = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/kubernetes/control-plane"
+            "/tests/external/kubernetes/control-plane"
         );
         let api = free_ports(5);
         let mut child = Command::new(script)
