@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 
 /// The lines of a compressed file of vectors.
 pub fn lines(file: &str) -> impl Iterator<Item = String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors");
     lines_of(&path.join(file))
 }
 
