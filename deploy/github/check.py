@@ -3,7 +3,8 @@
 - The action finds what `evenkeel lint` finds, GitHub's problem matchers read each
   finding at its line, and text of a manifest is no command to GitHub.
 - The hook of pre-commit lets good manifests pass and no others.
-- Workflows use actions by commit, and scripts are what shellcheck wants.
+- Workflows use actions by commit and run every part of .ci/nightly, and scripts
+  are what shellcheck wants.
 """
 
 import json
@@ -114,7 +115,15 @@ def check_hook(program, directory):
 def check_pins():
     for path in [*REPOSITORY.glob(".github/workflows/*.yml"), REPOSITORY / "action.yml"]:
         for used in re.findall(r"uses: (.+)", path.read_text()):
-            assert used == "./" or re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", used), f"{path}: {used}"
+            assert used.startswith("./") or re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", used), f"{path}: {used}"
+
+
+def check_nightly():
+    """The workflow runs each part of .ci/nightly."""
+    jobs = yaml.safe_load((REPOSITORY / ".github/workflows/nightly.yml").read_text())["jobs"]
+    parts = " ".join(jobs["part"]["strategy"]["matrix"]["part"]).split()
+    listed = [line.split()[0] for line in run(REPOSITORY / ".ci/nightly", "--list").splitlines()]
+    assert sorted([*parts, "simulation", "fuzz"]) == sorted(listed), set(parts) ^ set(listed)
 
 
 def check_scripts():
@@ -137,6 +146,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         check_hook(program, pathlib.Path(scratch))
     check_pins()
+    check_nightly()
     check_scripts()
     print("the action and the hook work")
 

@@ -30,9 +30,7 @@ CONDITIONAL = {
     "process_memory_limit_bytes": "in a container with a limit",
     "evenkeel_kubernetes_troubles": "with --kubernetes",
 }
-# Of metrics that only servers with --log have, which a nats-server is needed for.
-OF_LOGS = "evenkeel_log_"
-NATS = os.environ.get("NATS_SERVER")
+NATS = os.environ["NATS_SERVER"]
 SCRAPE = 1
 WINDOW = 10
 
@@ -150,20 +148,17 @@ class Prometheus:
 
 
 def start_servers(directory, processes):
-    """A server, and one of a fleet where there can be one."""
+    """A server, and one of a fleet."""
     servers = [Server(directory, "server", "--state-dir", str(directory / "state"))]
     processes.append(servers[0].process)
-    if NATS:
-        port = free_port()
-        command = [NATS, "--jetstream", "--addr", "127.0.0.1", "--port", str(port)]
-        command += ["--store_dir", str(directory / "nats")]
-        processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-        flags = ["--log", f"nats://127.0.0.1:{port}", "--fleet", "check", "--log-replicas", "1"]
-        # It connects once the nats-server listens.
-        servers.append(Server(directory, "member", *flags))
-        processes.append(servers[1].process)
-    else:
-        print("no nats-server: queries of its metrics are not asked", file=sys.stderr)
+    port = free_port()
+    command = [NATS, "--jetstream", "--addr", "127.0.0.1", "--port", str(port)]
+    command += ["--store_dir", str(directory / "nats")]
+    processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+    flags = ["--log", f"nats://127.0.0.1:{port}", "--fleet", "check", "--log-replicas", "1"]
+    # It connects once the nats-server listens.
+    servers.append(Server(directory, "member", *flags))
+    processes.append(servers[1].process)
     return servers
 
 
@@ -209,8 +204,6 @@ def check(server, prometheus):
     """What is wrong."""
     faults = []
     for panel, _, query in queries():
-        if OF_LOGS in query and not NATS:
-            continue
         if not prometheus.get("query", query=query)["result"]:
             faults.append(f"panel {panel['title']!r} shows nothing: {query}")
     # Each group is evaluated when its interval is over, not at the start.
@@ -223,7 +216,7 @@ def check(server, prometheus):
     known = set(prometheus.get("label/__name__/values")) | set(CONDITIONAL)
     known |= {rule["name"] for rule in rules}
     unknown = names("\n".join(rule["query"] for rule in rules)) - known
-    for name in sorted(unknown if NATS else {n for n in unknown if not n.startswith(OF_LOGS)}):
+    for name in sorted(unknown):
         faults.append(f"an alert names {name}, which is no metric of the server")
     print(f"{len(list(queries()))} queries of the dashboard, {len(rules)} rules")
     return faults

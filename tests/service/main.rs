@@ -5,7 +5,6 @@ mod architecture;
 mod aside;
 mod bad_input;
 mod cli;
-mod concurrency;
 mod decision_log;
 mod decisions;
 mod explain;

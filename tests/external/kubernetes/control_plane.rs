@@ -20,21 +20,20 @@ pub(crate) struct ControlPlane {
     api: u16,
 }
 
-/// The control plane, for this test alone until the guard is dropped. `None`, and a printed line,
-/// where its programs are absent.
-pub(crate) async fn turn() -> Option<MutexGuard<'static, ControlPlane>> {
-    static SHARED: OnceLock<Option<Mutex<ControlPlane>>> = OnceLock::new();
-    let shared = SHARED.get_or_init(|| ControlPlane::start().map(Mutex::new));
+/// The control plane, for this test alone until the guard is dropped.
+pub(crate) async fn turn() -> MutexGuard<'static, ControlPlane> {
+    static SHARED: OnceLock<Mutex<ControlPlane>> = OnceLock::new();
+    let shared = SHARED.get_or_init(|| Mutex::new(ControlPlane::start()));
     // A test that failed may have left these programs running.
-    let mut plane = shared.as_ref()?.lock().await;
+    let mut plane = shared.lock().await;
     for name in ["kwok", "kube-controller-manager"] {
         plane.command(&format!("kill {name}"));
     }
-    Some(plane)
+    plane
 }
 
 impl ControlPlane {
-    fn start() -> Option<Self> {
+    fn start() -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("control-plane");
         let script = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -57,14 +56,9 @@ impl ControlPlane {
             directory,
             api,
         };
-        match plane.answer().as_str() {
-            "ready" => Some(plane),
-            "absent" => {
-                println!("skipped: no control plane, as standard error says");
-                None
-            }
-            other => panic!("the control plane does not start: {other:?}"),
-        }
+        let answer = plane.answer();
+        assert_eq!(answer, "ready", "the control plane does not start");
+        plane
     }
 
     /// Has the script run a command, e.g. `kill kube-apiserver`.

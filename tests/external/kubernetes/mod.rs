@@ -1,6 +1,5 @@
 //! `evenkeel serve --kubernetes` beside a real control plane: etcd, kube-apiserver, kube-scheduler
-//! and kube-controller-manager. `deploy/tools.sh` builds these programs; where they are absent, the
-//! tests print one line and pass.
+//! and kube-controller-manager.
 
 mod access;
 mod api;

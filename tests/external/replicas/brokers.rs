@@ -16,26 +16,22 @@ use crate::replicas::machines::Machines;
 use crate::replicas::ports::free_ports;
 use crate::replicas::process::DEADLINE;
 
-/// Returns the nats-server that `deploy/tools.sh` finds. If there is none, prints a line and
-/// returns `None`.
-pub(crate) fn binary() -> Option<&'static Path> {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let find = || {
-        let script = ". deploy/tools.sh; find_nats";
-        let found = Command::new("bash")
-            .args(["-c", script])
+/// Returns the nats-server that `deploy/tools.sh` finds.
+fn binary() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let found = Command::new("deploy/tools.sh")
+            .arg("find_nats")
             .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .stderr(Stdio::inherit())
             .output()
             .expect("there is bash");
-        let path = String::from_utf8(found.stdout).expect("a path is text");
-        if found.status.success() {
-            return Some(PathBuf::from(path.trim()));
-        }
-        println!("skipped: no nats-server, as standard error says");
-        None
-    };
-    FOUND.get_or_init(find).as_deref()
+        let why = String::from_utf8_lossy(&found.stderr);
+        assert!(found.status.success(), "needs nats-server: {why}");
+        String::from_utf8(found.stdout)
+            .expect("a path is text")
+            .trim()
+            .into()
+    })
 }
 
 /// Nats-servers that form a cluster, or one alone. Dropping this ends them.
@@ -78,17 +74,15 @@ pub(crate) struct Broker {
 }
 
 impl Brokers {
-    /// Starts one or three servers, and waits until they keep streams; `None`
-    /// where nats-server is absent.
-    pub(crate) fn start(count: usize) -> Option<Self> {
+    /// Starts one or three servers, and waits until they keep streams.
+    pub(crate) fn start(count: usize) -> Self {
         Self::start_with(count, Setup::default())
     }
 
     /// As [`Self::start`], with another setup.
-    pub(crate) fn start_with(count: usize, setup: Setup) -> Option<Self> {
+    pub(crate) fn start_with(count: usize, setup: Setup) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        binary()?;
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("brokers-{}-{number}", std::process::id()));
         // An earlier process with this id may have left the directory.
@@ -119,7 +113,7 @@ impl Brokers {
         for number in 0..count {
             brokers.run(number);
         }
-        Some(brokers)
+        brokers
     }
 
     /// Starts a server that does not run.
@@ -136,7 +130,7 @@ impl Brokers {
         };
         let log = directory.join("log");
         let log = std::fs::File::options().create(true).append(true).open(log);
-        let program = Command::new(binary().expect("it was found"));
+        let program = Command::new(binary());
         let process = self
             .on_machine(number, program)
             .arg("-c")

@@ -10,10 +10,9 @@ use crate::replicas::metrics::Page;
 use crate::replicas::process::{DEADLINE, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_copy_that_is_not_current_is_told() {
-    let Some(mut fleet) = Fleet::start(3, 1, &["--admin-listen", "127.0.0.1:0"]) else {
-        return;
-    };
+    let mut fleet = Fleet::start(3, 1, &["--admin-listen", "127.0.0.1:0"]);
     let clients = fleet.clients();
     update(
         &clients,
@@ -48,10 +47,9 @@ async fn a_copy_that_is_not_current_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn what_is_kept_besides_the_logs_is_made_again_when_it_is_deleted() {
-    let Some(mut fleet) = Fleet::start(1, 2, &[]) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 2, &[]);
     let clients = fleet.clients();
     let change = |name: &str| batch("default", vec![put_node(node(name, &[]))]);
     let epoch = update(&clients, 0, &change("a")).await.epoch;

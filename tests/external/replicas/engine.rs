@@ -66,9 +66,7 @@ fn message(number: u64) -> Bytes {
 /// Appends and follows messages while each server in turn fails in one way, and comes back in
 /// another.
 async fn survives(fail: &str, recover: &str) {
-    let Some(mut brokers) = Brokers::start(3) else {
-        return;
-    };
+    let mut brokers = Brokers::start(3);
     let log = brokers.connect("faults").await;
     let follower = log.follow("default", 0);
     let mut last = 0;
@@ -102,20 +100,21 @@ async fn survives(fail: &str, recover: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn killed_servers_lose_nothing() {
     survives("KILL", "run").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn paused_servers_lose_nothing() {
     survives("STOP", "CONT").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_log_is_back_after_all_servers_were_away() {
-    let Some(mut brokers) = Brokers::start(3) else {
-        return;
-    };
+    let mut brokers = Brokers::start(3);
     let log = brokers.connect("away").await;
     append(&log, "default", 0, &message(1)).await;
     let follower = log.follow("default", 1);
@@ -139,10 +138,9 @@ async fn a_log_is_back_after_all_servers_were_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_full_log_says_so() {
-    let Some(brokers) = Brokers::start(1) else {
-        return;
-    };
+    let brokers = Brokers::start(1);
     let log = brokers.connect("test").await;
     let large = Bytes::from(vec![7; 900_000]);
     append(&log, "default", 0, &large).await;
@@ -162,10 +160,9 @@ async fn a_full_log_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn too_few_servers_are_refused() {
-    let Some(brokers) = Brokers::start(1) else {
-        return;
-    };
+    let brokers = Brokers::start(1);
     let keeping = Keeping { replicas: 3 };
     let refused = brokers
         .connect_with("engine", keeping)
@@ -178,10 +175,9 @@ async fn too_few_servers_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn streams_with_other_settings_are_refused() {
-    let Some(brokers) = Brokers::start(1) else {
-        return;
-    };
+    let brokers = Brokers::start(1);
     let log = brokers.connect("settings").await;
     let client = async_nats::connect(brokers.urls()).await.expect("it runs");
     let streams = async_nats::jetstream::new(client);
@@ -241,10 +237,9 @@ async fn an_old_server_is_refused() {
 
 /// Two servers remove the same log, one of them late. The log that was made anew in between stays.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_stream_that_was_made_anew_is_not_what_a_late_server_deletes() {
-    let Some(brokers) = Brokers::start(1) else {
-        return;
-    };
+    let brokers = Brokers::start(1);
     let (first, late) = (brokers.connect("late").await, brokers.connect("late").await);
     append(&first, "default", 0, &message(1)).await;
     let end = first.read("default", 1).await;
@@ -268,10 +263,9 @@ async fn a_stream_that_was_made_anew_is_not_what_a_late_server_deletes() {
 
 /// If the server that removes a log ends before it deletes the stream, others delete it.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_stream_that_was_left_is_deleted_by_others() {
-    let Some(brokers) = Brokers::start(1) else {
-        return;
-    };
+    let brokers = Brokers::start(1);
     let log = brokers.connect("left").await;
     append(&log, "default", 0, &message(1)).await;
     let end = log.read("default", 1).await;

@@ -54,17 +54,8 @@ faults! {
 }
 
 impl Fault {
-    /// Returns all faults, those of clocks only if clocks can be set.
-    pub(crate) fn all(has_clocks: bool) -> Vec<Self> {
-        let of_clocks = [
-            Self::ClockAhead,
-            Self::ClockBehind,
-            Self::StartsAhead,
-            Self::StartsBehind,
-        ];
-        let mut all = ALL.to_vec();
-        all.retain(|fault| has_clocks || !of_clocks.contains(fault));
-        all
+    pub(crate) fn all() -> Vec<Self> {
+        ALL.to_vec()
     }
 }
 

@@ -53,14 +53,13 @@ async fn has_read(fleet: &Fleet, number: usize, cluster: &ApiServer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn one_server_feeds_and_another_takes_over() {
     let cluster = ApiServer::start();
     cluster.put("nodes", node("first"));
     let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
     let watching = ["--kubernetes", &kubeconfig, "--admin-listen", "127.0.0.1:0"];
-    let Some(mut fleet) = Fleet::start(1, 2, &watching) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 2, &watching);
     let admins = [fleet.admin(0), fleet.admin(1)];
     let feeder = until("one feeds", || (0..2).find(|at| is_feeding(&admins[*at])));
     let other = 1 - feeder;
@@ -105,6 +104,7 @@ async fn one_server_feeds_and_another_takes_over() {
 /// Two clusters whose servers share a fleet by mistake: the second one is refused, says which
 /// cluster feeds, and does not feed when the first one is gone.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_second_cluster_is_refused() {
     let clusters = ["one", "two"].map(|name| {
         let cluster = ApiServer::start();
@@ -119,9 +119,7 @@ async fn a_second_cluster_is_refused() {
         .each_ref()
         .map(|cluster| format!("--kubeconfig={}", cluster.kubeconfig().display()));
     let watching = ["--kubernetes", &first, "--admin-listen", "127.0.0.1:0"];
-    let Some(mut fleet) = Fleet::start(1, 1, &watching) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 1, &watching);
     hold(&fleet, &["one", "kube-system"]).await;
     let mut serve = command(&["serve", "--kubernetes", &second, "--admin-listen"]);
     serve.arg("127.0.0.1:0").args(fleet.log_flags());
@@ -169,6 +167,7 @@ fn written(cluster: &ApiServer) -> (usize, u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn only_the_server_that_feeds_writes_deletion_costs() {
     let cluster = ApiServer::start();
     for name in ["a", "b"] {
@@ -187,9 +186,7 @@ async fn only_the_server_that_feeds_writes_deletion_costs() {
         "--admin-listen",
         "127.0.0.1:0",
     ];
-    let Some(mut fleet) = Fleet::start(1, 2, &watching) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 2, &watching);
     let admins = [fleet.admin(0), fleet.admin(1)];
     let feeder = until("one feeds", || (0..2).find(|at| is_feeding(&admins[*at])));
     assert_eq!(written(&cluster), (3, 3));

@@ -37,10 +37,10 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts servers on one nats-server or three; `None` where nats-server is absent. In flags
-    /// `{number}` stands for the number of the server.
-    pub(crate) fn start(brokers: usize, servers: usize, more: &[&str]) -> Option<Self> {
-        Some(Self::on(Brokers::start(brokers)?, servers, more))
+    /// Starts servers on one nats-server or three. In flags `{number}` stands for the number of the
+    /// server.
+    pub(crate) fn start(brokers: usize, servers: usize, more: &[&str]) -> Self {
+        Self::on(Brokers::start(brokers), servers, more)
     }
 
     /// As [`Self::start`], on these nats-servers.

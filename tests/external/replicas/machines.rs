@@ -30,13 +30,16 @@ fn name(number: usize) -> String {
 }
 
 impl Machines {
-    /// Makes machines; `None` if this process may not make them.
-    pub(crate) fn start(count: usize) -> Option<Self> {
+    /// Makes machines.
+    pub(crate) fn start(count: usize) -> Self {
         // An earlier process that was killed may have left machines.
         drop(Self { count });
-        if !try_run(&format!("ip link add {BRIDGE} type bridge")) {
-            return None;
-        }
+        let needs = "needs root, and ip and iptables: apt-get install iproute2 iptables";
+        assert!(
+            try_run(&format!("ip link add {BRIDGE} type bridge")),
+            "{needs}"
+        );
+        assert!(try_run("iptables --version"), "{needs}");
         run(&format!("ip addr add {NETWORK}.254/24 dev {BRIDGE}"));
         run(&format!("ip link set {BRIDGE} up"));
         for number in 0..count {
@@ -51,7 +54,7 @@ impl Machines {
             run(&format!("{inside} link set eth0 up"));
             run(&format!("{inside} link set lo up"));
         }
-        Some(Self { count })
+        Self { count }
     }
 
     /// The address of a machine.

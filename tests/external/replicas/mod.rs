@@ -1,6 +1,5 @@
 //! Tests of several servers on one log: the contract of log engines, and replicas on real
-//! nats-servers. `deploy/tools.sh` builds nats-server. Without it, the tests that need it print one
-//! line and pass.
+//! nats-servers.
 
 mod audit;
 mod brokers;

@@ -34,10 +34,9 @@ async fn filter(client: &mut Client, snapshot: &str) -> Result<i64, Status> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn without_the_log_servers_answer_and_take_nothing() {
-    let Some(mut fleet) = Fleet::start(3, 2, &["--max-age", "1h"]) else {
-        return;
-    };
+    let mut fleet = Fleet::start(3, 2, &["--max-age", "1h"]);
     for (snapshot, away) in [("no-broker", 0..3), ("no-majority", 1..3)] {
         println!("{snapshot}");
         without_a_majority(&mut fleet, snapshot, away).await;
@@ -95,10 +94,9 @@ async fn grows_old(mut client: Client, snapshot: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_full_log_takes_nothing_until_there_is_room() {
-    let Some(fleet) = Fleet::start(1, 2, &[]) else {
-        return;
-    };
+    let fleet = Fleet::start(1, 2, &[]);
     let clients = fleet.clients();
     fill(&clients, "default", 0..3).await;
     fleet.agree("default").await;
@@ -126,10 +124,9 @@ async fn a_full_log_takes_nothing_until_there_is_room() {
 
 /// All cases share one fleet, because starting it takes most of the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_log_that_is_not_what_it_was_is_read_anew() {
-    let Some(mut fleet) = Fleet::start(3, 3, &[]) else {
-        return;
-    };
+    let mut fleet = Fleet::start(3, 3, &[]);
     println!("a server sleeps for longer than the log keeps");
     asleep_for_too_long(&mut fleet, "asleep").await;
     println!("a log is purged while a server reads it");
@@ -215,10 +212,9 @@ async fn flipped(fleet: &mut Fleet, name: &str) {
 /// A message that no server wrote ends the log for all servers. None answers from it, and each says
 /// so within seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_rewritten_log_is_not_answered_from() {
-    let Some(mut fleet) = Fleet::start(1, 2, &["--admin-listen", "127.0.0.1:0"]) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 2, &["--admin-listen", "127.0.0.1:0"]);
     fill(&fleet.clients(), "default", 0..3).await;
     fleet.agree("default").await;
     let subject = "evk.test.log.default";
@@ -243,10 +239,9 @@ async fn a_rewritten_log_is_not_answered_from() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_server_does_not_start_on_too_few_copies() {
-    let Some(fleet) = Fleet::start(1, 0, &[]) else {
-        return;
-    };
+    let fleet = Fleet::start(1, 0, &[]);
     let refused = fleet.serve_with(&["--log-replicas", "3"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     let text = String::from_utf8_lossy(&refused.stderr);

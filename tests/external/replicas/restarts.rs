@@ -11,10 +11,9 @@ fn change(snapshot: &str) -> evenkeel::proto::v1::UpdateSnapshotRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_snapshot_is_known_everywhere_at_once() {
-    let Some(fleet) = Fleet::start(1, 2, &[]) else {
-        return;
-    };
+    let fleet = Fleet::start(1, 2, &[]);
     for number in 0..20 {
         let name = format!("s{number}");
         let made = fleet.client(0).update_snapshot(change(&name)).await;
@@ -30,10 +29,9 @@ async fn a_snapshot_is_known_everywhere_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_server_that_stops_leaves_nothing_behind() {
-    let Some(mut fleet) = Fleet::start(1, 1, &[]) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 1, &[]);
     for number in 0..20 {
         update(&fleet.clients(), 0, &change(&format!("s{number}"))).await;
     }
@@ -46,12 +44,11 @@ async fn a_server_that_stops_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_damaged_state_directory_is_set_aside() {
     let directory = tempfile::tempdir().expect("a directory");
     let state = format!("--state-dir={}", directory.path().display());
-    let Some(mut fleet) = Fleet::start(1, 1, &[&state]) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 1, &[&state]);
     update(&fleet.clients(), 0, &change("default")).await;
     let held = fleet.agree("default").await;
     for damage in ["cut off", "overwritten"] {

@@ -11,10 +11,9 @@ use crate::replicas::metrics::Page;
 use crate::replicas::process::DEADLINE;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn what_one_server_takes_all_of_them_answer() {
-    let Some(mut fleet) = Fleet::start(1, 3, &[]) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 3, &[]);
     let clients = fleet.clients();
     // Each change goes to the next server.
     for number in 0..30 {
@@ -52,13 +51,12 @@ async fn what_one_server_takes_all_of_them_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_server_with_a_state_directory_reads_only_what_it_missed() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let state = format!("--state-dir={}/{{number}}", directory.path().display());
     let flags = [&*state, "--durability=none", "--admin-listen=127.0.0.1:0"];
-    let Some(mut fleet) = Fleet::start(1, 2, &flags) else {
-        return;
-    };
+    let mut fleet = Fleet::start(1, 2, &flags);
     let clients = fleet.clients();
     let put = async |number: usize, first| {
         let change = put_node(node(&format!("n{number}"), &[]));
@@ -85,10 +83,9 @@ async fn a_server_with_a_state_directory_reads_only_what_it_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn of_two_updates_at_one_revision_one_is_applied() {
-    let Some(fleet) = Fleet::start(1, 2, &[]) else {
-        return;
-    };
+    let fleet = Fleet::start(1, 2, &[]);
     let mut revision = update(
         &fleet.clients(),
         0,
@@ -119,10 +116,9 @@ async fn of_two_updates_at_one_revision_one_is_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_snapshot_that_is_deleted_is_gone_everywhere() {
-    let Some(fleet) = Fleet::start(1, 2, &[]) else {
-        return;
-    };
+    let fleet = Fleet::start(1, 2, &[]);
     let clients = fleet.clients();
     let request = batch("eu/a.b", vec![put_node(node("n", &[]))]);
     let first = update(&clients, 0, &request).await;

@@ -12,6 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use evenkeel::proto::v1::VerifySnapshotRequest;
+use evenkeel::snapshot::Registry;
 use history::{Shared, State, Version};
 use proptest::test_runner::TestRunner;
 use questions::{Asked, questions};
@@ -48,6 +50,20 @@ async fn read(
     answers
 }
 
+/// Has what is kept swept and verified while others write. No count has drifted.
+async fn look_after(mut client: Client, registry: Arc<Registry>, shared: Arc<Shared>) {
+    while !shared.is_done() {
+        registry.sweep(2);
+        match client
+            .verify_snapshot(VerifySnapshotRequest::default())
+            .await
+        {
+            Ok(verified) => assert_eq!(verified.into_inner().mismatches, []),
+            Err(status) => assert!(is_gone(&status), "{status}"),
+        }
+    }
+}
+
 /// The questions that are valid, found on an empty snapshot.
 async fn valid(still: &Server, questions: Vec<Asked>) -> Vec<Asked> {
     still.update("empty", Vec::new()).await;
@@ -72,6 +88,9 @@ async fn answered(
     let (feeder, reserver) = (server.another_client().await, server.another_client().await);
     let feeding = tokio::spawn(feed(feeder, Arc::clone(shared), batches(runner)));
     let reserving = tokio::spawn(reserve(reserver, Arc::clone(shared)));
+    let looking = server.another_client().await;
+    let looking = look_after(looking, Arc::clone(&server.registry), Arc::clone(shared));
+    let looking = tokio::spawn(looking);
     let mut readers = Vec::new();
     for reader in 0..3 {
         let client = server.another_client().await;
@@ -81,6 +100,7 @@ async fn answered(
     feeding.await.expect("it feeds");
     shared.done.store(true, Ordering::Release);
     reserving.await.expect("it reserves");
+    looking.await.expect("nothing has drifted");
     let mut answers = HashMap::new();
     for reader in readers {
         answers.extend(reader.await.expect("it reads"));

@@ -2,7 +2,7 @@
 //! loses no call, killing a server loses only the calls that it was answering, and a server that
 //! comes back empty gets no calls.
 //!
-//! The tests need the balancers: `deploy/load-balancers/check` runs them.
+//! `deploy/load-balancers/check` runs the tests of the balancers that are there, or can be installed.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::serving::ports::free_ports;
-use crate::serving::process::{DEADLINE, Server};
+use support::ports::free_ports;
+use support::process::{DEADLINE, Server};
 
 /// Connections of the load, and calls under way on each.
 const CONNECTIONS: usize = 4;
@@ -320,8 +320,7 @@ async fn loses_only_calls_under_way(kind: &Kind, checks_health: bool) {
     load.answered_by(&staying.epoch).await;
 
     if checks_health {
-        let mut command =
-            crate::serving::process::command(&["serve", "--expect-snapshot", "default"]);
+        let mut command = support::process::command(&["serve", "--expect-snapshot", "default"]);
         command.args(["--admin-listen", &killed.admin]);
         let address = killed.process.address().to_owned();
         let back = Server::spawn_on(&address, &mut command);
@@ -345,44 +344,44 @@ async fn loses_only_calls_under_way(kind: &Kind, checks_health: bool) {
 }
 
 #[tokio::test]
-#[ignore = "needs haproxy"]
+#[ignore = "needs haproxy: apt-get install haproxy"]
 async fn haproxy_drains_without_a_failed_call() {
     drains_without_a_failed_call(&HAPROXY).await;
 }
 
 #[tokio::test]
-#[ignore = "needs haproxy"]
+#[ignore = "needs haproxy: apt-get install haproxy"]
 async fn haproxy_loses_only_calls_under_way() {
     loses_only_calls_under_way(&HAPROXY, true).await;
 }
 
 #[tokio::test]
-#[ignore = "needs nginx"]
+#[ignore = "needs nginx: apt-get install nginx"]
 async fn nginx_drains_without_a_failed_call() {
     drains_without_a_failed_call(&NGINX).await;
 }
 
 #[tokio::test]
-#[ignore = "needs nginx"]
+#[ignore = "needs nginx: apt-get install nginx"]
 async fn nginx_starts_while_a_name_has_no_address() {
     let server = Fed::start().await;
     Balancer::start(&NGINX, &[server]).await;
 }
 
 #[tokio::test]
-#[ignore = "needs nginx"]
+#[ignore = "needs nginx: apt-get install nginx"]
 async fn nginx_loses_only_calls_under_way() {
     loses_only_calls_under_way(&NGINX, false).await;
 }
 
 #[tokio::test]
-#[ignore = "needs envoy"]
+#[ignore = "needs envoy: deploy/tools.sh install_envoy"]
 async fn envoy_drains_without_a_failed_call() {
     drains_without_a_failed_call(&ENVOY).await;
 }
 
 #[tokio::test]
-#[ignore = "needs envoy"]
+#[ignore = "needs envoy: deploy/tools.sh install_envoy"]
 async fn envoy_loses_only_calls_under_way() {
     loses_only_calls_under_way(&ENVOY, true).await;
 }

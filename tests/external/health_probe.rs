@@ -1,13 +1,11 @@
 //! `grpc_health_probe`, which probes of older clusters and many images use,
-//! and `evenkeel healthcheck` agree, with TLS too.
-//!
-//! Needs the probe: `deploy/validate` runs these tests.
+//! and `evenkeel healthcheck` agree, with TLS too. `deploy/validate probe` runs these tests.
 
 use std::process::{Command, Output};
 
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::serving::process::{Server, command, run};
+use support::process::{Server, command, run};
 
 /// A name that both are asked about, and whether it is healthy before the cluster is loaded.
 const NAMES: [(&str, bool); 4] = [
@@ -50,7 +48,7 @@ fn loaded() -> [(&'static str, bool); 4] {
 const CLUSTER: &str = "examples/three-zones/cluster.yaml";
 
 #[test]
-#[ignore = "needs grpc_health_probe"]
+#[ignore = "needs grpc_health_probe: deploy/tools.sh install_probe"]
 fn the_probe_agrees_in_plain_text() {
     let waiting = Server::start(&["--expect-snapshot", "default"]);
     agree(&waiting, &NAMES, &[], &[]);
@@ -59,7 +57,7 @@ fn the_probe_agrees_in_plain_text() {
 }
 
 #[test]
-#[ignore = "needs grpc_health_probe"]
+#[ignore = "needs grpc_health_probe: deploy/tools.sh install_probe"]
 fn the_probe_agrees_over_tls() {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
