@@ -16,8 +16,8 @@ fn main() -> ExitCode {
         return code;
     }
     match cli::parse::<Cli>(args) {
-        Ok(cli) => {
-            if cli.is_server() {
+        Ok(mut cli) => {
+            if cli.server_config().is_some() {
                 return_memory_at_once();
             }
             cli.run()

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// unanswered is how many questions of a stream a server takes, unless it is told otherwise
-	// (`--max-stream-questions`).
+	// unanswered is how many unanswered questions of a stream a server takes.
 	unanswered = 256
 	// attempts is how often a question is asked whose stream ends with UNAVAILABLE.
 	attempts = 4

@@ -83,7 +83,7 @@ class Server:
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [BINARY, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
-                + ["--log-format", "json", "--drain-pause", "0s", "--max-replicas", "1000"]
+                + ["--log-format", "json", "--drain-pause", "0s", "--max-reservations", "1000"]
                 + list(flags),
                 stderr=log,
             )
@@ -181,7 +181,7 @@ def make_calls(server, directory, seconds):
         server.run("score", "-f", str(pod))
         server.run("place", "-f", str(pod), "--replicas", "3", "--reserve", "15s", "--owner", "check")
         server.run("filter", "-f", str(pod), "--snapshot", "none", fails=True)
-        server.run("place", "-f", str(pod), "--replicas", "5000", fails=True)
+        server.run("place", "-f", str(pod), "--replicas", "5000", "--reserve", "15s", "--owner", "check", fails=True)
         time.sleep(0.5)
     for process in load:
         process.wait(timeout=60)

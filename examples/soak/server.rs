@@ -143,7 +143,7 @@ async fn spawn(binary: &Path, state: Option<&Path>, address: &str) -> Result<(Ch
     let mut child = command
         .args(["serve", "--listen", address, "--log-format", "json"])
         .args(["--expect-snapshot", SNAPSHOT, "--max-age", "1m"])
-        .args(["--verify-interval", "1s", "--drain-pause", "100ms"])
+        .args(["--drain-pause", "100ms"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

@@ -143,7 +143,7 @@ pub fn ttl(
     };
     if ttl > limits.max_reservation_ttl {
         let most = limits.max_reservation_ttl.as_secs_f64();
-        let rule = format!("must not be over max-reservation-ttl of {most} s");
+        let rule = format!("must not be over {most} s");
         faults.add(path, rule);
     }
     Some(ttl)

@@ -18,7 +18,7 @@ const SERVE: &str = "serve";
 const ADMIN: &str = "admin";
 
 /// The flags of `serve` that its short help lists.
-const USUAL_FLAGS: [&str; 16] = [
+const USUAL_FLAGS: [&str; 15] = [
     "access-file",
     "admin-listen",
     "config",
@@ -26,7 +26,6 @@ const USUAL_FLAGS: [&str; 16] = [
     "expect-snapshot",
     "fleet",
     "kubernetes",
-    "limit",
     "listen",
     "load",
     "log",

@@ -64,6 +64,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 pub use command_line::{ParseError, parse};
 
+use crate::server::Config;
 use exit::{report, wait_for};
 
 /// The command line of `evenkeel`.
@@ -186,9 +187,12 @@ pub fn complete(args: &[OsString]) -> Option<ExitCode> {
 }
 
 impl Cli {
-    /// Returns whether the command runs the server.
-    pub fn is_server(&self) -> bool {
-        matches!(self.command, Command::Serve(_))
+    /// Returns the settings of the server, if the command runs one.
+    pub fn server_config(&mut self) -> Option<&mut Config> {
+        match &mut self.command {
+            Command::Serve(serve) => Some(&mut serve.config),
+            _ => None,
+        }
     }
 
     /// Runs the command and returns the exit code. Faults are reported on standard error.

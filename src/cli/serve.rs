@@ -31,7 +31,7 @@ pub(crate) struct Serve {
 
     // This comes after the flags without a heading, because a heading applies to all later flags.
     #[command(flatten)]
-    config: server::Config,
+    pub(super) config: server::Config,
 
     #[command(flatten)]
     watch: WatchSettings,

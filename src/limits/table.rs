@@ -1,8 +1,9 @@
 //! The table of all limits on the memory and work that clients can cause.
 //!
-//! Each limit is one row. The row gives its flag, environment variable, key in the settings file,
-//! help, words of refusal and series in the metrics. Tests check the tables of the documents
-//! against it.
+//! Each limit is one row. The row gives its help, the words of a refusal and its series in the
+//! metrics. Ten limits depend on the size of a cluster or a machine, and people set them: the row of
+//! such a limit also gives its flag, environment variable and key in the settings file. The others
+//! are constants, each with its reason.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub struct Row {
     pub over: Over,
     /// True if another attempt may succeed soon after a refusal.
     pub passes: bool,
-    /// True if the limit can be set, false if it is fixed.
+    /// True if a setting of the server sets the limit, false if it is a constant.
     pub settable: bool,
 }
 
@@ -68,7 +69,7 @@ const COUNT: Row = Row {
     most: usize::MAX,
     over: Over::Refused,
     passes: false,
-    settable: true,
+    settable: false,
 };
 
 /// A number of bytes that is refused when it is too large.
@@ -152,7 +153,7 @@ table! {
     /// few to replace a large cluster in one message. 64 MiB hold some 200,000
     /// pods of 300 bytes. Feeds can send smaller messages.
     MessageBytes, max_message_bytes, "max-message-bytes", "message bytes":
-        Row { default: Some(64 << 20), least: 1_024, most: u32::MAX as usize, ..BYTES };
+        Row { default: Some(64 << 20), least: 1_024, most: u32::MAX as usize, settable: true, ..BYTES };
 
     /// Bytes of memory that clients may make the server hold, all together.
     ///
@@ -162,7 +163,7 @@ table! {
     /// limit is refused. Decisions continue, and changes that shrink the state
     /// are always accepted.
     MemoryBytes, max_memory_bytes, "max-memory-bytes", "bytes held for clients":
-        Row { passes: true, ..BYTES };
+        Row { passes: true, settable: true, ..BYTES };
 
     /// Calls of SpreadService under way at once, over all connections.
     ///
@@ -171,14 +172,14 @@ table! {
     /// refused at once. One caller may have no more calls under way than it
     /// leaves free: half of them when it is alone.
     ConcurrentCalls, max_concurrent_calls, "max-concurrent-calls", "concurrent calls":
-        Row { default: Some(4_096), ..SHARED };
+        Row { default: Some(4_096), settable: true, ..SHARED };
 
     /// Connections open at once.
     ///
     /// Each takes a file descriptor and buffers. A connection over the limit is
     /// closed at once, so that its client tries another server.
     Connections, max_connections, "max-connections", "connections":
-        Row { default: Some(10_000), ..COUNT };
+        Row { default: Some(10_000), settable: true, ..COUNT };
 
     /// Changes in one update batch.
     ///
@@ -214,27 +215,27 @@ table! {
     /// A node is checked against each term, so the time of a decision grows with their
     /// number.
     NodeAffinityTerms, node_affinity_terms, "node-affinity-terms", "terms":
-        Row { default: Some(1_000), settable: false, ..COUNT };
+        Row { default: Some(1_000), ..COUNT };
 
     /// Resources of one pod that have names of their own.
     ///
     /// A node is checked for each of them, so the time of a decision grows with their
     /// number.
     PodResources, pod_resources, "pod-resources", "resources":
-        Row { default: Some(1_000), settable: false, ..COUNT };
+        Row { default: Some(1_000), ..COUNT };
 
     /// Named snapshots.
     ///
     /// The first update that names a snapshot creates it, so a client with a
     /// typing error or a loop creates more.
     Snapshots, max_snapshots, "max-snapshots", "snapshots":
-        Row { default: Some(1_000), ..COUNT };
+        Row { default: Some(1_000), settable: true, ..COUNT };
 
     /// Nodes of one snapshot; memory grows with them.
-    Nodes, max_nodes, "max-nodes", "nodes": Row { default: Some(200_000), ..COUNT };
+    Nodes, max_nodes, "max-nodes", "nodes": Row { default: Some(200_000), settable: true, ..COUNT };
 
     /// Pods of one snapshot; memory grows with them.
-    Pods, max_pods, "max-pods", "pods": Row { default: Some(10_000_000), ..COUNT };
+    Pods, max_pods, "max-pods", "pods": Row { default: Some(10_000_000), settable: true, ..COUNT };
 
     /// Distinct (namespace, labels) among the pods of one snapshot.
     ///
@@ -271,7 +272,7 @@ table! {
     ///
     /// Each is placed on what those before it leave, so all nodes are looked at for each.
     PlacedWorkloads, placed_workloads, "placed-workloads", "workloads placed together":
-        Row { default: Some(1_000), settable: false, ..COUNT };
+        Row { default: Some(1_000), ..COUNT };
 
     /// Scores in the steps of one Fleet Place, one per step and cluster.
     StepScores, max_step_scores, "max-step-scores", "scores of all steps":
@@ -280,7 +281,7 @@ table! {
     /// Live reservations of one snapshot; also the answers that it keeps for
     /// request ids.
     Reservations, max_reservations, "max-reservations", "reservations":
-        Row { default: Some(100_000), ..COUNT };
+        Row { default: Some(100_000), settable: true, ..COUNT };
 
     /// Bytes of what a stored pod asks for.
     ///
@@ -304,7 +305,7 @@ table! {
     /// DescribeSpread, RankRemovals and Rebalance may take long, and Filter and Score with an
     /// overlay, many candidates, or on a very large snapshot. Other decisions run at once.
     RunningDecisions, max_running_decisions, "max-running-decisions", "decisions at work":
-        Row { over: Over::Waits, ..SHARED };
+        Row { over: Over::Waits, settable: true, ..SHARED };
 
     /// Long decisions that wait.
     ///
@@ -351,12 +352,12 @@ table! {
 
     /// Calls and feeds of one connection at once; more wait in the client.
     CallsPerConnection, max_calls_per_connection, "max-calls-per-connection", "calls of a connection":
-        Row { default: Some(1_000), most: u32::MAX as usize, over: Over::Waits, ..SHARED };
+        Row { default: Some(1_000), most: u32::MAX as usize, over: Over::Waits, settable: true, ..SHARED };
 
     /// Health checks under way at once. They have their own slots, which no
     /// other call can take, and each is answered at once.
     HealthChecks, health_checks, "health-checks", "health checks":
-        Row { default: Some(1_024), settable: false, ..SHARED };
+        Row { default: Some(1_024), ..SHARED };
 }
 
 impl Limit {

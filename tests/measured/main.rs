@@ -1,3 +1,9 @@
 //! Memory and latency of a server beside clients that do harm. Its tests take turns: each measures the machine.
 
 mod hostile;
+
+/// The allocator of the program, because servers with fixed settings run in this one.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+support::server_with_fixed_settings!();

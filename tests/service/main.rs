@@ -20,3 +20,5 @@ mod staleness;
 mod thrash;
 mod upkeep;
 mod worked_examples;
+
+support::server_with_fixed_settings!();

@@ -8,6 +8,7 @@ pub mod build;
 pub mod calls;
 pub mod descriptors;
 pub mod examples;
+pub mod fixed;
 pub mod generate;
 pub mod history;
 pub mod http;

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tonic::transport::{Channel, Endpoint};
 
+use crate::fixed;
+
 /// The time after which a test fails that waits for something.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -107,7 +109,7 @@ impl Server {
     }
 
     /// Starts a prepared `serve` command on a free port and waits until it
-    /// listens.
+    /// listens. It may have settings without a flag, see [`fixed`].
     pub fn spawn(command: &mut Command) -> Self {
         Self::spawn_on("127.0.0.1:0", command)
     }
@@ -123,7 +125,10 @@ impl Server {
 
     /// As [`Self::spawn_on`], without waiting for it to listen.
     pub fn begin_on(address: &str, command: &mut Command) -> Self {
-        let mut child = command
+        let mut fixed = fixed::command_of(command);
+        let mut child = fixed
+            .as_mut()
+            .unwrap_or(command)
             .args(["--listen", address, "--log-format", "json"])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

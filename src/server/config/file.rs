@@ -97,19 +97,15 @@ fn syntax(text: &str, error: &toml::de::Error) -> FileFault {
     }
 }
 
-/// The flag that `key` means. The file's own path is no setting, and limits have keys
-/// of their own.
+/// The flag that `key` means. The file's own path is no setting.
 fn find<'c>(command: &'c Command, key: &str) -> Result<&'c Arg, FileFault> {
     let flag = key.replace('_', "-");
     command
         .get_arguments()
-        .find(|arg| arg.get_long() == Some(&flag) && !["config", "limit"].contains(&&*flag))
+        .find(|arg| arg.get_long() == Some(&flag) && flag != "config")
         .ok_or_else(|| FileFault::UnknownKey {
             key: key.into(),
-            hint: match &*flag {
-                "limit" => ": each limit has a key of its own, such as max_nodes = 5000".into(),
-                flag => hint(command, flag),
-            },
+            hint: hint(command, &flag),
         })
 }
 

@@ -1,34 +1,12 @@
-//! The flags of the table of limits.
-
-use std::time::Duration;
+//! The flags of the limits that people set, and of rules that apply to all snapshots.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use tokio::sync::Semaphore;
 
 use super::memory;
-use super::values::positive_duration;
 use crate::limits::{Limit, Limits, NodeNames, Row, Unit};
-use crate::misspelt;
-
-/// Limits that are no numbers.
-#[derive(clap::Args)]
-#[command(next_help_heading = "Limits")]
-struct Others {
-    /// How long a reservation may be held.
-    #[arg(
-        long,
-        env = "EVENKEEL_MAX_RESERVATION_TTL",
-        value_name = "DURATION",
-        default_value = "1h",
-        value_parser = positive_duration
-    )]
-    max_reservation_ttl: Duration,
-
-    #[command(flatten)]
-    rules: RuleSettings,
-}
 
 /// Rules that no snapshot has: settings of servers, and of commands that decide by
 /// themselves.
@@ -69,7 +47,8 @@ impl RuleSettings {
 
 impl Args for Limits {
     fn augment_args(command: Command) -> Command {
-        Others::augment_args(command.arg(limit_flag()).args(settable().map(flag)))
+        let flags = settable().map(flag);
+        RuleSettings::augment_args(command.next_help_heading("Limits").args(flags))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -79,9 +58,7 @@ impl Args for Limits {
 
 impl FromArgMatches for Limits {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let others = Others::from_arg_matches(matches)?;
-        let mut limits = others.rules.with(Self {
-            max_reservation_ttl: others.max_reservation_ttl,
+        let mut limits = RuleSettings::from_arg_matches(matches)?.with(Self {
             max_memory_bytes: memory::usual_limit(),
             ..Self::default()
         });
@@ -92,10 +69,6 @@ impl FromArgMatches for Limits {
                 limits.set(limit, *value);
             }
         }
-        let named = matches.try_get_many::<(Limit, usize)>(LIMIT);
-        for (limit, value) in named.map_err(unexpected)?.into_iter().flatten() {
-            limits.set(*limit, *value);
-        }
         Ok(limits)
     }
 
@@ -105,74 +78,30 @@ impl FromArgMatches for Limits {
     }
 }
 
-/// The flag that sets any limit by its name.
-const LIMIT: &str = "limit";
-
-/// Returns the limits that can be set.
+/// Returns the limits that people set.
 fn settable() -> impl Iterator<Item = Limit> {
     let all = Limit::ALL.iter().copied();
     all.filter(|limit| limit.row().settable)
 }
 
-/// Returns [`LIMIT`], whose long help lists all limits.
-fn limit_flag() -> Arg {
-    let lines = settable().map(|limit| {
-        let row = limit.row();
-        let default = row.default.map(|default| format!(" ({default})"));
-        let default = default.unwrap_or_default();
-        format!("- {}{default}: {}", row.name, summary(row.help))
-    });
-    let lines: Vec<_> = lines.collect();
-    let about = "Set a limit by its name, such as max-nodes=5000; repeatable";
-    Arg::new(LIMIT)
-        .long(LIMIT)
-        .value_name("NAME=VALUE")
-        .action(ArgAction::Append)
-        .help_heading("Limits")
-        .value_parser(parse_named)
-        .help(about)
-        .long_help(format!(
-            "{about}. Each also has a key in the settings file, such as max_nodes, and a \
-             variable, such as EVENKEEL_MAX_NODES. The limits and their defaults:\n{}",
-            lines.join("\n")
-        ))
-}
-
-fn parse_named(text: &str) -> Result<(Limit, usize), String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or("expected NAME=VALUE, such as max-nodes=5000")?;
-    let limit = settable()
-        .find(|limit| limit.row().name == name)
-        .ok_or_else(|| {
-            let hint = misspelt::hint(name, settable().map(|limit| limit.row().name));
-            format!("no limit is called {name}{hint}")
-        })?;
-    Ok((limit, parse(limit.row(), value)?))
-}
-
-/// Returns the flag of a limit, whose name is the key in the settings file. Help lists
-/// it with [`LIMIT`].
+/// Returns the flag of a limit. Its help is that of the table.
 fn flag(limit: Limit) -> Arg {
     let row = limit.row();
     let value_name = match row.unit {
         Unit::Count => "COUNT",
         Unit::Bytes => "BYTES",
     };
+    let lines: Vec<&str> = row.help.lines().map(str::trim).collect();
+    let help = lines.join("\n").trim().to_owned();
+    let (summary, _) = help.split_once("\n\n").unwrap_or((&help, ""));
     Arg::new(row.key)
         .long(row.name)
         .env(format!("EVENKEEL_{}", row.key.to_uppercase()))
-        .hide(true)
+        .help(summary.trim_end_matches('.').to_owned())
+        .long_help(help)
         .value_name(value_name)
         .value_parser(move |text: &str| parse(row, text))
         .default_values(row.default.map(|default| default.to_string()))
-}
-
-/// Returns the first paragraph of a help text, on one line.
-fn summary(help: &str) -> String {
-    let first = help.split("\n\n").next().unwrap_or_default();
-    let lines: Vec<&str> = first.lines().map(str::trim).collect();
-    lines.join(" ").trim_end_matches('.').to_owned()
 }
 
 /// A value that a limit may have.

@@ -2,6 +2,7 @@
 //! environment variable and the key of the TOML file.
 
 mod file;
+mod fixed;
 mod limits;
 pub(super) mod memory;
 mod replication;
@@ -12,12 +13,11 @@ mod trust;
 mod values;
 
 pub use file::{SettingsFileError, apply_file};
+pub use fixed::FixedSettings;
 pub use limits::RuleSettings;
 pub use replication::{LogConflict, ReplicationSettings, SharedLog};
 pub use security::{ClientAuth, SecuritySettings};
-pub use settings::{
-    ClientSettings, Config, Conflict, ConnectionSettings, DrainSettings, StateSettings,
-};
+pub use settings::{Config, Conflict, ConnectionSettings, DrainSettings, StateSettings};
 pub use telemetry::{AdminSettings, LogFormat, TraceSettings};
 
 /// Exit code for bad configuration: `EX_USAGE` of sysexits.h.

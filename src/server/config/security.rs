@@ -1,9 +1,6 @@
 //! Settings of TLS, tokens and access rules.
 
 use std::path::PathBuf;
-use std::time::Duration;
-
-use super::values::positive_duration;
 
 /// Encryption, client certificates and access.
 #[derive(Debug, Clone, clap::Args)]
@@ -56,29 +53,6 @@ pub struct SecuritySettings {
     /// token` makes tokens for it.
     #[arg(long, env = "EVENKEEL_ACCESS_FILE", value_name = "FILE")]
     pub access_file: Option<PathBuf>,
-
-    /// How often to look for changes in the files of this section.
-    #[arg(
-        long,
-        env = "EVENKEEL_RELOAD_INTERVAL",
-        value_name = "DURATION",
-        default_value = "5s",
-        value_parser = positive_duration
-    )]
-    pub reload_interval: Duration,
-
-    /// How long a client may take for the TLS handshake, and again for the
-    /// HTTP/2 preface.
-    ///
-    /// A connection that takes longer is closed.
-    #[arg(
-        long,
-        env = "EVENKEEL_HANDSHAKE_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "10s",
-        value_parser = positive_duration
-    )]
-    pub handshake_timeout: Duration,
 }
 
 /// The rule about the certificates of clients.

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
+use super::fixed::FixedSettings;
 use super::replication::{LogConflict, ReplicationSettings};
 use super::security::SecuritySettings;
 use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
 use super::trust::TrustSettings;
-use super::values::{address, count, positive_duration};
+use super::values::{address, count};
 use crate::api;
 use crate::limits::{Limits, processors};
 use crate::store::Durability;
@@ -92,19 +93,11 @@ pub struct Config {
     #[command(flatten)]
     pub limits: Limits,
 
-    /// How long views are kept.
-    #[command(flatten)]
-    pub views: ViewSettings,
-
-    /// The settings that keep one client from starving others.
-    #[command(flatten)]
-    pub clients: ClientSettings,
-
     /// When answers are not to be trusted.
     #[command(flatten)]
     pub trust: TrustSettings,
 
-    /// Connections, and how long they may be idle.
+    /// The threads of the port.
     #[command(flatten)]
     pub connections: ConnectionSettings,
 
@@ -127,6 +120,10 @@ pub struct Config {
     /// Traces of calls.
     #[command(flatten)]
     pub traces: TraceSettings,
+
+    /// The settings that have no flag.
+    #[arg(skip)]
+    pub fixed: FixedSettings,
 }
 
 impl Config {
@@ -177,7 +174,7 @@ pub enum Conflict {
     Log(#[from] LogConflict),
 }
 
-/// HTTP/2 pings that find dead connections.
+/// The threads of the port.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub struct ConnectionSettings {
@@ -192,29 +189,6 @@ pub struct ConnectionSettings {
         value_parser = count
     )]
     pub threads: Option<usize>,
-
-    /// Ping a connection after it was silent for this long.
-    ///
-    /// Load balancers drop connections that are idle for a minute or more.
-    /// Pings keep them open and detect clients that are gone.
-    #[arg(
-        long,
-        env = "EVENKEEL_KEEPALIVE_INTERVAL",
-        value_name = "DURATION",
-        default_value = "30s",
-        value_parser = positive_duration
-    )]
-    pub keepalive_interval: Duration,
-
-    /// Close a connection whose ping was not answered for this long.
-    #[arg(
-        long,
-        env = "EVENKEEL_KEEPALIVE_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "20s",
-        value_parser = positive_duration
-    )]
-    pub keepalive_timeout: Duration,
 }
 
 /// The settings of a stop on SIGTERM or Ctrl-C. A second signal, more than a second later, exits at
@@ -274,53 +248,4 @@ pub struct StateSettings {
         default_value_t = Durability::Relaxed
     )]
     pub durability: Durability,
-}
-
-/// The time for which views are kept.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Limits")]
-pub struct ViewSettings {
-    /// Drop views that were not used for this long.
-    ///
-    /// Every change of their pods and nodes has to update them.
-    #[arg(
-        long,
-        env = "EVENKEEL_VIEW_IDLE",
-        value_name = "DURATION",
-        default_value = "10m",
-        value_parser = humantime::parse_duration
-    )]
-    pub view_idle: Duration,
-}
-
-/// The settings that keep one client from starving others.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Clients")]
-pub struct ClientSettings {
-    /// How long a request may take to arrive.
-    ///
-    /// For a stream: its first message, and then each message from its first
-    /// byte to its last. A reflection stream that is silent for so long is
-    /// ended. A feed may be silent.
-    #[arg(
-        long,
-        env = "EVENKEEL_RECEIVE_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "30s",
-        value_parser = positive_duration
-    )]
-    pub receive_timeout: Duration,
-
-    /// How long a client may leave an answer, or 256 KiB of it, unread.
-    ///
-    /// After that its connection is closed: HTTP/2 has no milder way to take
-    /// an answer back.
-    #[arg(
-        long,
-        env = "EVENKEEL_SEND_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "1m",
-        value_parser = positive_duration
-    )]
-    pub send_timeout: Duration,
 }

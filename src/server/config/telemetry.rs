@@ -82,19 +82,6 @@ pub struct AdminSettings {
         value_parser = address
     )]
     pub admin_listen: Option<SocketAddr>,
-
-    /// Snapshots with their own label in the metrics.
-    ///
-    /// Those of --expect-snapshot come first, then the largest. The others
-    /// share the label "(others)".
-    #[arg(
-        long,
-        env = "EVENKEEL_METRICS_SNAPSHOTS",
-        value_name = "COUNT",
-        default_value_t = 50,
-        value_parser = count
-    )]
-    pub metrics_snapshots: usize,
 }
 
 /// Traces of calls.
@@ -168,7 +155,7 @@ pub struct DecisionLogSettings {
 
     /// Size in bytes at which a new file begins.
     ///
-    /// FILE becomes FILE.1, FILE.1 becomes FILE.2, and so on.
+    /// FILE becomes FILE.1, FILE.1 becomes FILE.2, and so on. Five files are kept.
     #[arg(
         long,
         env = "EVENKEEL_DECISION_LOG_MAX_BYTES",
@@ -177,26 +164,16 @@ pub struct DecisionLogSettings {
         value_parser = count
     )]
     pub decision_log_max_bytes: usize,
-
-    /// How many files to keep, including the current one.
-    #[arg(
-        long,
-        env = "EVENKEEL_DECISION_LOG_MAX_FILES",
-        value_name = "COUNT",
-        default_value_t = 5,
-        value_parser = count
-    )]
-    pub decision_log_max_files: usize,
 }
 
 impl DecisionLogSettings {
-    /// Returns the settings of the log, if decisions are logged.
-    pub fn settings(&self) -> Option<Settings> {
+    /// Returns the settings of a log of `max_files` files, if decisions are logged.
+    pub fn settings(&self, max_files: usize) -> Option<Settings> {
         Some(Settings {
             files: FileSettings {
                 path: self.decision_log.clone()?,
                 max_bytes: self.decision_log_max_bytes as u64,
-                max_files: self.decision_log_max_files,
+                max_files,
             },
             sample: self.decision_log_sample,
         })

@@ -38,20 +38,6 @@ pub struct TrustSettings {
         default_value_t
     )]
     pub stale: Stale,
-
-    /// How often to recount a namespace in the background; 0s for never.
-    ///
-    /// Namespaces take turns. A recount takes at most a hundredth of a
-    /// processor, so long ones come less often. A count that differs is a bug:
-    /// it is logged, counted in the metrics and repaired.
-    #[arg(
-        long,
-        env = "EVENKEEL_VERIFY_INTERVAL",
-        value_name = "DURATION",
-        default_value = "10s",
-        value_parser = humantime::parse_duration
-    )]
-    pub verify_interval: Duration,
 }
 
 /// A maximum age.

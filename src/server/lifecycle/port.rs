@@ -74,8 +74,8 @@ impl PortOffer<'_> {
             // A client may cancel all its calls at once. Calls that are cancelled before they are
             // accepted wait only until the connection's turn is over (`transport/turns.rs`).
             .http2_max_pending_accept_reset_streams(Some(max_calls))
-            .http2_keepalive_interval(Some(config.connections.keepalive_interval))
-            .http2_keepalive_timeout(Some(config.connections.keepalive_timeout))
+            .http2_keepalive_interval(Some(config.fixed.keepalive_interval))
+            .http2_keepalive_timeout(Some(config.fixed.keepalive_timeout))
             .layer(limits)
             .add_service(spread)
             .add_service(ending.named_layer(self.health.server()))
@@ -148,10 +148,10 @@ impl Port {
         info!(address = %self.listener.address, "listening");
         let handshake = Handshake {
             tls,
-            preface_timeout: config.security.handshake_timeout,
+            preface_timeout: config.fixed.handshake_timeout,
         };
         let workers = Workers::start(self.routers, self.listener, &handshake, &self.threads)?;
-        let send_timeout = config.clients.send_timeout;
+        let send_timeout = config.fixed.send_timeout;
         tasks::spawn(closing::close_unread(self.answers, send_timeout));
         Ok(workers)
     }

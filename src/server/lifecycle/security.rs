@@ -85,7 +85,7 @@ fn tls(
     let (live, watched) = WatchedFiles::new("certificates", paths, counts, load)?;
     let tls = Tls {
         config: live,
-        handshake_timeout: config.security.handshake_timeout,
+        handshake_timeout: config.fixed.handshake_timeout,
         counts: Arc::clone(counts),
     };
     Ok((Arc::new(tls), watched))

@@ -79,7 +79,10 @@ where
 
     let draining = CancellationToken::new();
     let decoders = Decoders::start().map_err(Error::Runtime)?;
-    let decisions = config.decision_log.settings().map(DecisionLog::start);
+    let decisions = config
+        .decision_log
+        .settings(config.fixed.decision_log_files)
+        .map(DecisionLog::start);
     let (decisions, writer) = decisions.transpose().map_err(Error::Runtime)?.unzip();
     let service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
         .with_feeds_on(decoders.runtime(), Handle::current())
@@ -102,7 +105,7 @@ where
         telemetry.show(admin, &config, sources);
     }
     let workers = port.serve(&config, security.tls)?;
-    let interval = config.security.reload_interval;
+    let interval = config.fixed.reload_interval;
     tasks::spawn(security::reload(security.watched, interval, hangups));
 
     let started = Started {
@@ -218,7 +221,7 @@ impl KeptSnapshots {
     /// Returns the task that follows the logs until `ended` is cancelled.
     fn keep_up(&self, config: &Config, ended: &CancellationToken) -> Option<Task<()>> {
         let mut following = None;
-        let (idle, interval) = (config.views.view_idle, config.trust.verify_interval);
+        let (idle, interval) = (config.fixed.view_idle, config.fixed.verify_interval);
         let registry = || Arc::clone(&self.registry);
         tasks::spawn(upkeep::sweep(registry(), self.store.clone(), idle));
         tasks::spawn(ends::run(registry()));

@@ -78,7 +78,7 @@ impl CallLimits {
                 account: Arc::clone(account),
                 sizes: Arc::new(sizes),
                 refusals: LibraryRefusals { max_message_bytes },
-                receive_timeout: config.clients.receive_timeout,
+                receive_timeout: config.fixed.receive_timeout,
             }),
             answers: Arc::default(),
             observer: None,

@@ -23,7 +23,7 @@
 //! 5. A pod change updates the views whose selector matches its label set. A node change tests that
 //!    node again against the partitions in use, and moves its pods between domains.
 //! 6. A view is dropped when updating it would cost more than counting again, when it was not used
-//!    for `--view-idle`, or when views take more than `max-view-bytes`. Dropping a view changes no
+//!    for ten minutes, or when views take more than `max-view-bytes`. Dropping a view changes no
 //!    answer.
 //! 7. **Affinity between pods** is counted by the same views, by the topology key of each term. The
 //!    few terminating pods are added. Terms about other namespaces are decided on a fork with all

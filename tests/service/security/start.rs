@@ -22,7 +22,6 @@ fn settings_that_do_not_go_together_exit_with_64() {
             &["--tls-client-auth", "maybe"],
             &["--tls-client-auth", "optional"],
         ),
-        (&["--reload-interval", "0s"], &["--reload-interval"]),
     ];
     for (flags, words) in cases {
         let output = run({

@@ -35,9 +35,8 @@ const MADE_BY_THE_CHART: [&str; 21] = [
     "tls-key",
 ];
 
-/// Flags that are no settings of a file: `config` names the file, and limits have keys of their
-/// own.
-const ONLY_FLAGS: [&str; 2] = ["config", "limit"];
+/// The flag that names the file of the other settings.
+const FILE: &str = "config";
 
 fn read(file: &str) -> String {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/helm/evenkeel");
@@ -77,7 +76,7 @@ fn setting(arg: &Arg) -> Value {
 #[test]
 fn the_schema_has_the_settings_of_the_server() {
     let serve = serve();
-    let elsewhere = |name: &&str| MADE_BY_THE_CHART.contains(name) || ONLY_FLAGS.contains(name);
+    let elsewhere = |name: &&str| MADE_BY_THE_CHART.contains(name) || *name == FILE;
     let settings: Map<String, Value> = serve
         .get_arguments()
         .filter_map(|arg| Some((arg.get_long()?, arg)))

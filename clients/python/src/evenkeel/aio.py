@@ -27,7 +27,7 @@ SENT_AHEAD = 8
 # How many changes wait for an acknowledgement at most. When there are more, they are forgotten and
 # the state is listed anew.
 QUEUE_SIZE = 100_000
-# How many questions of a stream a server takes, unless it is told otherwise (`--max-stream-questions`).
+# How many unanswered questions of a stream a server takes.
 UNANSWERED = 256
 # How often a question is asked whose stream ends with UNAVAILABLE.
 ATTEMPTS = 4

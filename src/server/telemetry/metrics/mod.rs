@@ -37,7 +37,7 @@ impl Metrics {
             calls,
             sources,
             limits: config.limits.clone(),
-            labelled: config.admin.metrics_snapshots,
+            labelled: config.fixed.metrics_snapshots,
         })
     }
 

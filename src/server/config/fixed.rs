@@ -1,0 +1,70 @@
+//! Settings that are the same for every server, with the reason for each value.
+
+use std::time::Duration;
+
+/// Settings that have no flag: no cluster and no machine needs other values. A program that embeds
+/// the server may set others.
+#[derive(Debug, Clone)]
+pub struct FixedSettings {
+    /// The time that a request may take to arrive. For a stream: its first message, and then each
+    /// message from its first byte to its last. A reflection stream that is silent for so long is
+    /// ended; a feed may be silent.
+    ///
+    /// A message of 64 MiB arrives in it at 18 Mbit/s.
+    pub receive_timeout: Duration,
+    /// The time for which a client may leave an answer, or 256 KiB of it, unread. After that its
+    /// connection is closed, because HTTP/2 has no milder way to take an answer back.
+    ///
+    /// A client that stops for garbage collection or in a debugger reads on within it.
+    pub send_timeout: Duration,
+    /// The time that a client may take for the TLS handshake, and again for the HTTP/2 preface.
+    ///
+    /// Each is two round trips.
+    pub handshake_timeout: Duration,
+    /// The time for which a connection is silent before it is pinged.
+    ///
+    /// Load balancers drop connections that are idle for a minute or more.
+    pub keepalive_interval: Duration,
+    /// The time that a client may take to answer a ping before its connection is closed.
+    pub keepalive_timeout: Duration,
+    /// The time after which views that were not used are dropped, because every change of their
+    /// pods and nodes has to update them.
+    ///
+    /// Workloads that are deployed now and then find theirs again.
+    pub view_idle: Duration,
+    /// The time between two recounts of a namespace in the background; zero for none. Namespaces
+    /// take turns.
+    ///
+    /// A recount takes at most a hundredth of a processor, so long ones come less often.
+    pub verify_interval: Duration,
+    /// The time between two checks for changes of certificates, keys and access rules.
+    ///
+    /// A check reads some small files.
+    pub reload_interval: Duration,
+    /// The number of snapshots with their own label in the metrics: the expected ones, then the
+    /// largest. The others share the label "(others)".
+    ///
+    /// A scrape of so many has some 1,500 lines.
+    pub metrics_snapshots: usize,
+    /// The number of files of the decision log that are kept, with the current one.
+    ///
+    /// The size of a file is a setting, and so the size of all.
+    pub decision_log_files: usize,
+}
+
+impl Default for FixedSettings {
+    fn default() -> Self {
+        Self {
+            receive_timeout: Duration::from_secs(30),
+            send_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            keepalive_interval: Duration::from_secs(30),
+            keepalive_timeout: Duration::from_secs(20),
+            view_idle: Duration::from_secs(600),
+            verify_interval: Duration::from_secs(10),
+            reload_interval: Duration::from_secs(5),
+            metrics_snapshots: 50,
+            decision_log_files: 5,
+        }
+    }
+}
