@@ -225,6 +225,7 @@ pub(crate) async fn send(
         replace,
         default_constraints: input.default_constraints,
         kubernetes_version: input.kubernetes_version,
+        listed: objects.listed.clone(),
     };
     let ranges = Arc::new(feed::ranges(&objects.changes));
     let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));
