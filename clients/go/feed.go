@@ -34,6 +34,10 @@ type FeedOptions struct {
 	DefaultConstraints *evenkeelv1.DefaultConstraints
 	// KubernetesVersion is sent with each list; empty means that it stays as it is.
 	KubernetesVersion string
+	// ListedKinds are the kinds of which List returns all objects, such as "StorageClass". Where
+	// these are "PersistentVolumeClaim", "PersistentVolume" and "StorageClass", a claim that is
+	// missing does not exist, although there may be no volume and no class.
+	ListedKinds []string
 	// Heartbeat is how long the feed is silent while nothing changes. 0 means 10 s. A third
 	// of the snapshot's maximum age or less is right.
 	Heartbeat time.Duration

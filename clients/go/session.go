@@ -129,7 +129,11 @@ func (s *session) replace(list *listing) error {
 	s.send(0, &evenkeelv1.StreamSnapshotRequest{Step: &evenkeelv1.StreamSnapshotRequest_BeginReplace{
 		BeginReplace: &evenkeelv1.BeginReplace{Snapshot: options.Snapshot}}})
 	first := &evenkeelv1.UpdateSnapshotRequest{
-		DefaultConstraints: options.DefaultConstraints, KubernetesVersion: options.KubernetesVersion}
+		DefaultConstraints: options.DefaultConstraints, KubernetesVersion: options.KubernetesVersion,
+		ResourceVersions: map[string]uint64{}}
+	for _, kind := range options.ListedKinds {
+		first.ResourceVersions[kind] = 0
+	}
 	acked := 0
 	for rest, update := list.changes, first; update != nil; {
 		batch := rest[:batchOf(rest)]

@@ -16,6 +16,7 @@ use crate::proto::v1::{
     BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
     UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
+use crate::snapshot::ResourceVersions;
 
 /// The most changes in a batch. A server's limits allow this number, and a progress bar still
 /// moves.
@@ -36,6 +37,8 @@ pub(crate) struct FeedTarget {
     pub(crate) default_constraints: Option<DefaultConstraints>,
     /// The version of Kubernetes to set; empty leaves it unchanged.
     pub(crate) kubernetes_version: String,
+    /// The kinds of which the objects are all that there are.
+    pub(crate) listed: ResourceVersions,
 }
 
 /// Sends `batches` with `count` changes in total. Returns the last acknowledgement, with the counts
@@ -155,6 +158,7 @@ where
             default_constraints: target.default_constraints.clone().filter(|_| number == 0),
             // The version applies to the changes of this batch and later ones.
             kubernetes_version: target.kubernetes_version.clone(),
+            resource_versions: target.listed.to_wire(),
             ..Default::default()
         })
     });

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 use super::args::RulesFlags;
 use super::backend::Client;
@@ -212,19 +213,93 @@ fn version(objects: &LoadedObjects, rules: &RulesFlags) -> String {
     of_flag.unwrap_or_else(|| objects.kubernetes_version.clone())
 }
 
-/// Sends `input` to a snapshot.
+/// What became of input that was sent.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sent {
+    #[serde(flatten)]
+    pub(crate) answer: UpdateSnapshotResponse,
+    /// The objects that were left out because they cannot be judged, each with its faults.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Sent {
+    /// The warning that objects were left out.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let named = &self.left_out[..self.left_out.len().min(NAMED_FAULTY)];
+        let more = match self.left_out.len() - named.len() {
+            0 => String::new(),
+            more => format!("; and {} more", number(more)),
+        };
+        (!named.is_empty()).then(|| {
+            let named = named.join("; ");
+            format!("left out, because they cannot be judged: {named}{more}")
+        })
+    }
+
+    /// The summary of a load, for a person.
+    pub(crate) fn summary(&self, snapshot: &str, loaded: &str, skipped: &str) -> String {
+        let answer = &self.answer;
+        let loaded = if loaded.is_empty() { "nothing" } else { loaded };
+        let mut text = format!(
+            "snapshot {snapshot:?}, revision {}\n  loaded   {loaded}\n  changed  {}, unchanged {}\n",
+            answer.revision,
+            number(answer.changed_count),
+            number(answer.unchanged_count)
+        );
+        if !self.left_out.is_empty() {
+            let count = number(self.left_out.len());
+            text.push_str(&format!("  left out {count}: they cannot be judged\n"));
+        }
+        if answer.skipped_count > 0 {
+            let count = number(answer.skipped_count);
+            text.push_str(&format!(
+                "  unknown  {count}: this server does not know their kinds\n"
+            ));
+        }
+        if !skipped.is_empty() {
+            text.push_str(&format!("  skipped  {}\n", visible::text(skipped)));
+        }
+        text
+    }
+}
+
+/// Sends `input` to a snapshot, as its whole state (`replace`) or a part of it. Objects that cannot
+/// be judged are taken out of `input`: those of files alone, or by the limits those of a cluster.
 pub(crate) async fn send(
     client: &Client,
-    input: Input,
+    input: &mut Input,
+    snapshot: &str,
+    replace: bool,
+    limits: &Limits,
+) -> Result<Sent> {
+    let mut left_out = Vec::new();
+    loop {
+        // Objects are checked one by one only if some were refused, because this takes as long again.
+        match send_all(client, input, snapshot, replace).await {
+            Ok(answer) => return Ok(Sent { answer, left_out }),
+            Err(refused) if left_out.is_empty() => {
+                left_out = input.leave_out_faulty(limits).ok_or(refused)?;
+            }
+            Err(refused) => return Err(refused),
+        }
+    }
+}
+
+async fn send_all(
+    client: &Client,
+    input: &Input,
     snapshot: &str,
     replace: bool,
 ) -> Result<UpdateSnapshotResponse> {
-    let objects = input.objects;
+    let objects = Arc::clone(&input.objects);
     let target = FeedTarget {
         snapshot: snapshot.to_owned(),
         replace,
-        default_constraints: input.default_constraints,
-        kubernetes_version: input.kubernetes_version,
+        default_constraints: input.default_constraints.clone(),
+        kubernetes_version: input.kubernetes_version.clone(),
+        listed: objects.listed.clone(),
     };
     let ranges = Arc::new(feed::ranges(&objects.changes));
     let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));
@@ -237,64 +312,11 @@ pub(crate) async fn send(
     feed::send(client, batches, objects.changes.len(), describe, &target).await
 }
 
-/// Sends `input` to a snapshot in this process, as its whole state. Objects that cannot be judged are
-/// left out and named in a warning. Returns the objects that were sent.
-pub(crate) async fn send_judged(
-    client: &Client,
-    mut input: Input,
-    snapshot: &str,
-    limits: &Limits,
-) -> Result<Arc<LoadedObjects>> {
-    // Objects are checked one by one only if some were refused, because this takes as long again.
-    if let Err(refused) = send(client, input.clone(), snapshot, true).await {
-        let Some(faulty) = input.leave_out_faulty(limits) else {
-            return Err(refused);
-        };
-        let named = &faulty[..faulty.len().min(NAMED_FAULTY)];
-        let more = match faulty.len() - named.len() {
-            0 => String::new(),
-            more => format!("; and {} more", number(more)),
-        };
-        output::warn(&format!(
-            "left out, because they cannot be judged: {}{more}",
-            named.join("; ")
-        ));
-        send(client, input.clone(), snapshot, true).await?;
-    }
-    Ok(input.objects)
-}
-
 /// The fault of a single change, by its field in the object.
 fn of_object(fault: &Violation) -> String {
     let in_object = fault.field.splitn(3, '.').nth(2);
     let field = in_object.unwrap_or(&fault.field);
     format!("{field}: {}", fault.description)
-}
-
-/// Returns the summary of a load, for a person.
-pub(crate) fn summary(
-    snapshot: &str,
-    loaded: &str,
-    skipped: &str,
-    answer: &UpdateSnapshotResponse,
-) -> String {
-    let loaded = if loaded.is_empty() { "nothing" } else { loaded };
-    let mut text = format!(
-        "snapshot {snapshot:?}, revision {}\n  loaded   {loaded}\n  changed  {}, unchanged {}\n",
-        answer.revision,
-        number(answer.changed_count),
-        number(answer.unchanged_count)
-    );
-    if answer.skipped_count > 0 {
-        let count = number(answer.skipped_count);
-        text.push_str(&format!(
-            "  unknown  {count}: this server does not know their kinds\n"
-        ));
-    }
-    if !skipped.is_empty() {
-        text.push_str(&format!("  skipped  {}\n", visible::text(skipped)));
-    }
-    text
 }
 
 /// The counts in words, e.g. `3 Node, 58 Pod`.

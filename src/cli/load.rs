@@ -8,6 +8,8 @@ use clap::Args;
 use super::args::{self, dumped_kinds};
 use super::exit::Exit;
 use super::input::{self, Input};
+use super::output;
+use crate::snapshot::Limits;
 
 /// Flags of `evenkeel load`.
 #[derive(Debug, Args)]
@@ -71,17 +73,17 @@ impl LoadCommand {
 /// result.
 pub(super) async fn send(
     target: &args::ServedSnapshot,
-    input: Input,
+    mut input: Input,
     replace: bool,
-    output: &args::OutputFlag,
+    format: &args::OutputFlag,
 ) -> Result<Exit> {
     let (client, snapshot) = (target.server.client().await?, &target.name.snapshot);
     input.warn(replace);
-    let (loaded, skipped) = (input.loaded(), input.skipped());
-    let answer = input::send(&client, input, snapshot, replace).await?;
-    output.print(
-        &answer,
-        |answer| input::summary(snapshot, &loaded, &skipped, answer),
+    let sent = input::send(&client, &mut input, snapshot, replace, &Limits::none()).await?;
+    sent.warning().iter().for_each(|it| output::warn(it));
+    format.print(
+        &sent,
+        |sent| sent.summary(snapshot, &input.loaded(), &input.skipped()),
         |_| vec![snapshot.clone()],
     )?;
     Ok(Exit::Success)

@@ -11,6 +11,7 @@ use super::args;
 use super::backend::Client;
 use super::input::{self, Input};
 use super::watching::WatchSettings;
+use crate::snapshot::Limits;
 use crate::{api, server, tasks};
 
 /// Flags of `evenkeel serve`.
@@ -75,18 +76,17 @@ async fn preload(
     // checks.
     let read = move || Input::read(&files, &rules, None);
     let input = tasks::spawn_blocking(read).await??;
-    let input = input.or_system_defaults();
-    for warning in input.warnings(true) {
+    let mut input = input.or_system_defaults();
+    let client = Client::on(service.in_process(), None);
+    let sent = input::send(&client, &mut input, snapshot, true, &Limits::none()).await?;
+    for warning in input.warnings(true).into_iter().chain(sent.warning()) {
         warn!("{warning}");
     }
-    let (loaded, skipped) = (input.loaded(), input.skipped());
-    let client = Client::on(service.in_process(), None);
-    let answer = input::send(&client, input, snapshot, true).await?;
     info!(
         snapshot,
-        revision = answer.revision,
-        loaded,
-        skipped,
+        revision = sent.answer.revision,
+        loaded = input.loaded(),
+        skipped = input.skipped(),
         "loaded files"
     );
     Ok(())

@@ -321,7 +321,7 @@ impl SnapshotSource {
     }
 
     async fn decide_on(&self, input: Input) -> Result<Opened> {
-        let input = input.or_system_defaults();
+        let mut input = input.or_system_defaults();
         for warning in input.oddities(true) {
             output::warn(&warning);
         }
@@ -329,8 +329,9 @@ impl SnapshotSource {
         let client = self.in_process();
         let is_read_again = !self.asks_cluster() || self.listed_for() == ListedFor::Anything;
         let limits = self.local_limits();
-        let objects = input::send_judged(&client, input, self.snapshot(), &limits).await?;
-        let objects = is_read_again.then_some(objects);
+        let sent = input::send(&client, &mut input, self.snapshot(), true, &limits).await?;
+        sent.warning().iter().for_each(|it| output::warn(it));
+        let objects = is_read_again.then_some(input.objects);
         Ok(Opened {
             client,
             objects,

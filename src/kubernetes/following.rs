@@ -113,10 +113,11 @@ impl<'a> FollowedKinds<'a> {
         there.map(|kind| kind.known_at).min().flatten()
     }
 
-    /// The resource versions up to which all changes are sent or pending.
+    /// The resource versions up to which all changes are sent or pending, of the kinds that were
+    /// listed.
     pub(super) fn resource_versions(&self) -> ResourceVersions {
         let mut versions = ResourceVersions::default();
-        for kind in self.kinds.iter().filter(|kind| kind.read > 0) {
+        for kind in self.kinds.iter().filter(|kind| kind.known_at.is_some()) {
             versions.set(kind.kind, kind.read);
         }
         versions

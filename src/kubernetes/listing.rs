@@ -168,6 +168,7 @@ impl ClusterClient {
                 listed => listed,
             };
             all.objects.append(listed?);
+            all.objects.listed.set(kind, 0);
         }
         if lacks_storage {
             all.objects.drop_storage();

@@ -17,7 +17,7 @@ use super::source::InputSource;
 use crate::api::ExportSum;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{Change, DefaultConstraints, PodFacts};
-use crate::snapshot::{ObjectId, ObjectKind};
+use crate::snapshot::{ObjectId, ObjectKind, ResourceVersions};
 
 /// The objects of input files, or of a cluster.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +44,8 @@ pub(crate) struct LoadedObjects {
     pub(crate) admission: Admission,
     /// The conditions of pods that wait for a node, by namespace and name.
     pub(crate) waiting: HashMap<(String, String), WaitingPod>,
+    /// The kinds that a cluster listed, so that those objects are all that there are.
+    pub(crate) listed: ResourceVersions,
     origins: Vec<ObjectOrigin>,
     sources: Vec<InputSource>,
 }

@@ -182,7 +182,8 @@ fn batch(changes: Bytes) -> Result<Batch, Decoding> {
 pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
     let version = &row.kubernetes_version;
     let defaults = row.defaults.as_ref();
-    let defaults = defaults.map(|wire| Defaults::of_stored(wire, version));
+    let read = row.resource_versions.as_ref();
+    let defaults = defaults.map(|wire| Defaults::of_stored(wire, version, read));
     let defaults = defaults.transpose();
     let defaults = defaults.map_err(|faults| Decoding::invalid(&faults))?;
     let (mut held, mut answers) = (Vec::new(), Vec::new());

@@ -165,7 +165,8 @@ pub(super) fn read_saved(
         }
     }
     let defaults = row.defaults.clone().unwrap_or_default();
-    let defaults = Defaults::of_stored(&defaults, &row.kubernetes_version);
+    let read = row.resource_versions.as_ref();
+    let defaults = Defaults::of_stored(&defaults, &row.kubernetes_version, read);
     Ok(SavedSnapshot {
         name: name.to_owned(),
         epoch: row.epoch.clone(),

@@ -1,11 +1,11 @@
 //! Short words for objects and requests, so that a test reads like the example it shows.
 
 use evenkeel::proto::v1::{
-    Affinity, Change, Container, DefaultConstraints, ExplainRequest, FilterRequest, LabelSelector,
+    Affinity, Change, ClaimSource, Container, DefaultConstraints, ExplainRequest, FilterRequest, LabelSelector,
     LabelSelectorRequirement, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement,
     NodeSelectorTerm, NodeSpec, ObjectMeta, PlaceRequest, Pod, PodAffinity, PodAffinityTerm,
     PodSpec, Quantity, ResourceRequirements, ScoreRequest, Service, ServiceSpec, Taint, Toleration,
-    TopologySpreadConstraint, UpdateSnapshotRequest, View,
+    TopologySpreadConstraint, UpdateSnapshotRequest, View, Volume,
 };
 
 use std::collections::BTreeMap;
@@ -123,6 +123,20 @@ pub fn on(mut pod: Pod, node: &str) -> Pod {
 pub fn nominated(mut pod: Pod, node: &str, priority: i32) -> Pod {
     pod.spec.get_or_insert_default().priority = Some(priority);
     pod.status.get_or_insert_default().nominated_node_name = node.into();
+    pod
+}
+
+/// The pod, which uses this claim.
+pub fn with_claim(mut pod: Pod, claim: &str) -> Pod {
+    let source = ClaimSource {
+        claim_name: claim.into(),
+        ..Default::default()
+    };
+    pod.spec.get_or_insert_default().volumes.push(Volume {
+        name: claim.into(),
+        persistent_volume_claim: Some(source),
+        ..Default::default()
+    });
     pod
 }
 

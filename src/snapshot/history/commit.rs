@@ -151,14 +151,20 @@ impl Commit<'_> {
         let live = &self.turn.live;
         let at = snapshot.now();
         let before = self.group.last().map_or(live.revision(), |p| p.revision);
-        let (mut room, mut batch, mut defaults) = (None, None, None);
+        let (mut room, mut batch, mut defaults, mut read) = (None, None, None, None);
         let mut ended = match offer {
             Some(offer) => {
                 Fence::check(offer.fence.as_ref(), snapshot.name())?;
                 check_revision(snapshot.name(), before, offer.expected_revision)?;
                 let known = self.defaults();
                 let constraints = offer.defaults.clone().or_else(|| Defaults::first(before));
-                defaults = known.after(constraints.as_ref(), offer.version);
+                let (mut after, news) = (self.resource_versions(), &offer.resource_versions);
+                if !news.is_empty() {
+                    after = Arc::new(after.after(news));
+                }
+                defaults = known.after(constraints.as_ref(), offer.version, &after);
+                // Stored defaults are read together with them.
+                read = (defaults.is_some() || !news.is_empty()).then_some(after);
                 let rules = defaults.as_ref().unwrap_or(&known).rules();
                 let chosen = batch.insert(Batch::of_version(&offer.batch, rules));
                 room = Some(check_room(live, chosen, self.limits)?);
@@ -182,14 +188,12 @@ impl Commit<'_> {
                 ended.iter().filter(|it| reservations.holds(**it)).count()
             }
         };
-        let read = offer.map(|offer| &offer.resource_versions);
-        let read = read.filter(|read| !read.is_empty());
         let mut planned = Planned {
             job,
             offer: offer.cloned(),
             batch,
             defaults,
-            resource_versions: read.map(|read| Arc::new(self.resource_versions().after(read))),
+            resource_versions: read,
             revision: before,
             expired,
             ended,

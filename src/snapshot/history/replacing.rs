@@ -42,7 +42,7 @@ impl Snapshot {
             let revision = before + 1;
             let constraints = new.defaults.clone().or_else(|| Defaults::first(before));
             let known = turn.live.defaults();
-            let defaults = known.after(constraints.as_ref(), new.version);
+            let defaults = known.after(constraints.as_ref(), new.version, &new.resource_versions);
             let defaults = defaults.unwrap_or(known);
             let read = Arc::clone(&new.resource_versions);
             let taken = new.state.arrived(self.reservation_table().confirmed());

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::resource_versions::ResourceVersions;
 use crate::limits::{Limit, Limits};
 use crate::matching::{Constraint, KubernetesVersion, Path, VersionRules, Violations};
 use crate::proto::v1;
 
-/// The settings for all pods of a snapshot: its default constraints, and the version of
-/// Kubernetes whose rules decide.
+/// The settings for all pods of a snapshot: its default constraints, the version of Kubernetes whose
+/// rules decide, and whether its storage is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Defaults {
     /// The constraints, without selectors.
@@ -16,6 +17,8 @@ pub struct Defaults {
     pub system: bool,
     /// The version, where one was set.
     pub version: Option<KubernetesVersion>,
+    /// True if the feed has read all claims, volumes and classes, though there may be none.
+    pub has_storage: bool,
 }
 
 impl Defaults {
@@ -43,39 +46,48 @@ impl Defaults {
         faults.finish(Self {
             constraints,
             system: wire.system,
-            version: None,
+            ..Self::default()
         })
     }
 
-    /// Reads stored settings.
+    /// Reads stored settings, and what the feed has read.
     ///
     /// # Errors
     /// Every fault; valid settings were stored, so there should be none.
-    pub fn of_stored(wire: &v1::DefaultConstraints, version: &str) -> Result<Self, Violations> {
+    pub fn of_stored(
+        wire: &v1::DefaultConstraints,
+        version: &str,
+        read: Option<&ResourceVersions>,
+    ) -> Result<Self, Violations> {
         let defaults = Self::compile(wire, &Limits::none(), Path::root("defaultConstraints"))?;
         let mut faults = Violations::default();
         let path = Path::root("kubernetesVersion");
         let version = KubernetesVersion::compile(version, path, &mut faults);
         faults.finish(Self {
             version,
+            has_storage: read.is_some_and(ResourceVersions::has_storage),
             ..defaults
         })
     }
 
-    /// Returns the settings after a change of constraints or version; `None` where it changes
-    /// nothing.
+    /// Returns the settings after a change of constraints or version, when the feed has read up to
+    /// `read`; `None` where it changes nothing.
     pub fn after(
         &self,
         constraints: Option<&Arc<Self>>,
         version: Option<KubernetesVersion>,
+        read: &ResourceVersions,
     ) -> Option<Arc<Self>> {
         let version = version.or(self.version);
-        if constraints.is_none() && version == self.version {
+        let has_storage = read.has_storage();
+        let is_same = version == self.version && has_storage == self.has_storage;
+        if constraints.is_none() && is_same {
             return None;
         }
         let constraints = constraints.map_or(self, |set| set);
         Some(Arc::new(Self {
             version,
+            has_storage,
             ..constraints.clone()
         }))
     }
@@ -99,7 +111,7 @@ impl Defaults {
             Arc::new(Self {
                 constraints: Self::system_constraints(),
                 system: true,
-                version: None,
+                ..Self::default()
             })
         })
     }

@@ -10,7 +10,8 @@ use crate::matching::{Path, Violations};
 /// compared.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResourceVersions {
-    /// The versions by Kubernetes' name of the kind.
+    /// The versions by Kubernetes' name of the kind; 0 for a kind that was read up to an unknown
+    /// version.
     #[prost(btree_map = "string, uint64", tag = "1")]
     by_kind: BTreeMap<String, u64>,
 }
@@ -49,8 +50,15 @@ impl FeedBehind {
 impl ResourceVersions {
     /// Those of a feed. Kinds that are not known are left out.
     pub fn of_feed(mut by_kind: BTreeMap<String, u64>) -> Self {
-        by_kind.retain(|kind, version| *version > 0 && ObjectKind::parse(kind).is_some());
+        by_kind.retain(|kind, _| ObjectKind::parse(kind).is_some());
         Self { by_kind }
+    }
+
+    /// Returns whether the feed has read claims, persistent volumes and storage classes, so that
+    /// those that a snapshot lacks do not exist.
+    pub fn has_storage(&self) -> bool {
+        let mut kinds = ObjectKind::all().filter(|kind| matches!(kind, ObjectKind::Storage(_)));
+        kinds.all(|kind| self.by_kind.contains_key(kind.as_str()))
     }
 
     /// Those that a request asks for. Kinds that are not known are faults.

@@ -54,8 +54,8 @@ impl StorageObjects {
         self.claims.len() + self.volumes.len() + self.classes.len()
     }
 
-    /// Returns whether claims can be judged: there are classes or volumes.
-    pub fn is_known(&self) -> bool {
+    /// Returns whether there are classes or volumes.
+    pub fn has_some(&self) -> bool {
         self.volumes.len() + self.classes.len() > 0
     }
 

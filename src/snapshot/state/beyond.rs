@@ -66,10 +66,10 @@ impl<'a> ReadView<'a> {
     }
 
     /// Claims, persistent volumes and storage classes; `None` where there is neither a volume nor a
-    /// class, because then no feed reports storage.
+    /// class, and no feed says that it has read them.
     pub fn storage(&self) -> Option<&'a StorageObjects> {
         let storage = &self.shared.cluster.storage;
-        storage.is_known().then_some(storage)
+        (self.defaults.has_storage || storage.has_some()).then_some(storage)
     }
 
     /// Returns whether a pod on a node uses a claim of a namespace.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::evenkeel::Workspace;
 use crate::cli::kube_api;
+use crate::cli::process::Server;
 use crate::cli::workspace;
 
 #[test]
@@ -203,6 +204,51 @@ fn objects_of_a_newer_kubernetes_are_left_out_and_named() {
     assert_eq!(from_cluster.out, "known\n");
     from_cluster.complains("left out, because they cannot be judged: Node newer ");
     from_cluster.complains("metadata.labels: key \"bad key\" ");
+}
+
+/// So are they by `load` and `serve --load`, which take the others.
+#[test]
+fn a_server_takes_the_objects_that_it_can_judge() {
+    let files = json!({"apiVersion": "v1", "kind": "List", "items": newer_objects()});
+    let server = Server::start(&[]);
+    let workspace = Workspace::new()
+        .file("cluster.json", &files.to_string())
+        .with_server(server.url());
+    for merge in ["", " --merge"] {
+        let loaded = workspace.expect(0, &format!("load cluster.json{merge}"));
+        assert!(
+            loaded.out.contains("\n  loaded   1 Node\n"),
+            "{}",
+            loaded.out
+        );
+        let counted = "\n  left out 2: they cannot be judged\n";
+        assert!(loaded.out.contains(counted), "{}", loaded.out);
+        loaded.complains(
+            "left out, because they cannot be judged: Node newer (cluster.json, item 2)",
+        );
+    }
+    let told = workspace.expect(0, "load cluster.json -o json").json();
+    assert_eq!(told["unchangedCount"], "1", "{told}");
+    let left_out = told["leftOut"].as_array().expect("a list");
+    let names: Vec<bool> = left_out
+        .iter()
+        .map(|it| it.to_string().contains("newer"))
+        .collect();
+    assert_eq!(names, [true, true]);
+
+    let mut loading = Server::spawn(&mut workspace.command("serve --load cluster.json"));
+    assert_eq!(loading.logged("loaded files", "loaded"), "1 Node");
+    let workspace = Workspace::new().with_server(loading.url());
+    let held = workspace.expect(0, "snapshot get -o json").json();
+    assert_eq!(held["nodeCount"], "1", "{held}");
+
+    // Other faults are the user's own.
+    let wrong = "kind: Node\nmetadata: {name: ok}\n---\nkind: Node\nmetadata: {name: 'a b'}\n";
+    let workspace = Workspace::new()
+        .file("wrong.yaml", wrong)
+        .with_server(server.url());
+    let refused = workspace.expect(2, "load wrong.yaml");
+    refused.complains("metadata.name");
 }
 
 #[test]

@@ -12,11 +12,20 @@ use tonic::Code;
 use crate::restart::home::{Home, Running, reserve};
 use support::build::{
     ZONE, cordoned, defaults_of, filter_of, hard, node, on, pod, score_as, service, soft, spread,
-    tainted,
+    tainted, with_claim,
 };
 use support::model::{Stored, delete, delete_uid};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
+
+/// How far the feed has read. It has read all storage, of which there is none.
+const READ: [(&str, u64); 5] = [
+    ("Pod", 7),
+    ("Node", 9),
+    ("PersistentVolumeClaim", 0),
+    ("PersistentVolume", 0),
+    ("StorageClass", 0),
+];
 
 /// The end of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,7 +83,7 @@ async fn live(server: &Running) {
         .send(UpdateSnapshotRequest {
             changes,
             kubernetes_version: "1.36".into(),
-            resource_versions: [("Pod".to_owned(), 7), ("Node".to_owned(), 9)].into(),
+            resource_versions: READ.map(|(kind, read)| (kind.to_owned(), read)).into(),
             default_constraints: Some(defaults_of(vec![hard(2, ZONE, &[])])),
             ..Default::default()
         })
@@ -173,6 +182,7 @@ async fn see(server: &Running) -> Seen {
         pod("", &WEB),
         spread(pod("", &WEB), vec![hard(1, ZONE, &WEB)]),
         spread(pod("", &WEB), vec![soft(1, ZONE, &WEB)]),
+        with_claim(pod("", &WEB), "x"),
     ];
     for pod in asked {
         let filter = FilterRequest {
@@ -197,6 +207,10 @@ async fn see(server: &Running) -> Seen {
 
 /// Checks that revisions, epochs and ids of reservations continue.
 async fn goes_on(server: &Running, before: &Seen, case: &str) {
+    assert_eq!(
+        before.filters[3].feasible_count, 0,
+        "{case}: no claim is there"
+    );
     let [Some(default), Some(_), None] = &before.snapshots[..] else {
         panic!("{case}: {:?}", before.snapshots);
     };

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::FilterRequest;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::{FilterRequest, View};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -12,6 +12,7 @@ use crate::serving::api_server::ApiServer;
 use crate::serving::http::get;
 use crate::serving::process::{Server, command, until};
 use crate::serving::watching::{Watching, holds, node, one_node, pod, service};
+use support::build::{filter_of, with_claim};
 
 #[test]
 fn a_snapshot_follows_its_cluster() {
@@ -70,6 +71,30 @@ fn asked_at(watching: &Watching, version: u64) -> Result<i64, String> {
     });
     let answer = answer.map_err(|status| status.message().to_owned())?;
     Ok(answer.into_inner().revision)
+}
+
+/// Lists of claims and classes that were read and are empty say that a claim does not exist.
+#[test]
+fn a_claim_that_a_cluster_lacks_is_not_found() {
+    for (forbidden, told) in [
+        (None, "not found"),
+        (Some("storageclasses"), "spec.volumes"),
+    ] {
+        let cluster = one_node();
+        cluster.fault(|faults| faults.forbidden.extend(forbidden));
+        let watching = Watching::started(&cluster, &[]);
+        let answer = watching.runtime.block_on(async {
+            let mut client = SpreadServiceClient::new(watching.server.channel());
+            let asked = FilterRequest {
+                view: View::Full.into(),
+                ..filter_of(with_claim(Default::default(), "x"))
+            };
+            client.filter(asked).await.expect("an answer").into_inner()
+        });
+        let mut refused = answer.infeasible.iter().map(|node| &node.reason);
+        let mut said = refused.chain(&answer.unchecked);
+        assert!(said.any(|it| it.contains(told)), "{answer:?}");
+    }
 }
 
 /// A watch that falls silent is noticed by whoever knows of later events, at once.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel::proto::v1::{
-    ExplainRequest, FilterRequest, Mode, PlaceRequest, ScoreRequest, UpdateSnapshotRequest,
+    ExplainRequest, FilterRequest, Mode, PlaceRequest, ScoreRequest, UpdateSnapshotRequest, View,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::snapshots::nodes;
-use support::build::{explain_of, filter_of, place_of, pod, score_as};
+use support::build::{explain_of, filter_of, place_of, pod, score_as, with_claim};
 use support::server::Server;
 
 fn versions(of: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -127,6 +127,54 @@ async fn questions_are_answered_once_the_feed_has_read_so_far() {
         message.starts_with("minResourceVersions: must be by kinds of Node,"),
         "{message}"
     );
+}
+
+/// Returns the only reason why the claim of a pod is refused; `None` while claims are not checked.
+async fn missing_claim(server: &Server) -> Option<String> {
+    let request = FilterRequest {
+        view: View::Full.into(),
+        ..filter_of(with_claim(pod("p", &[]), "x"))
+    };
+    let answer = server.filter(request).await;
+    let is_unchecked = answer.unchecked == ["spec.volumes"];
+    assert_eq!(answer.feasible_count, i64::from(is_unchecked));
+    let refused = answer.infeasible.into_iter().next();
+    refused.map(|node| node.reason)
+}
+
+/// A feed that has read all kinds of storage knows that a claim does not exist, though there is no
+/// volume and no class.
+#[tokio::test]
+async fn a_claim_that_was_listed_nowhere_does_not_exist() {
+    let server = Server::start().await;
+    let storage = [
+        ("PersistentVolumeClaim", 0),
+        ("PersistentVolume", 0),
+        ("StorageClass", 0),
+    ];
+    server.send(read(&[])).await;
+    assert_eq!(missing_claim(&server).await, None);
+    server.send(read(&storage[..2])).await;
+    assert_eq!(missing_claim(&server).await, None);
+    server.send(read(&storage)).await;
+    let told = Some("persistentvolumeclaim \"x\" not found".to_owned());
+    assert_eq!(missing_claim(&server).await, told);
+    // Later batches, also with other defaults, leave it so. A replace has to say it again.
+    server.send(read(&[("Pod", 7)])).await;
+    let defaults = UpdateSnapshotRequest {
+        default_constraints: Some(Default::default()),
+        ..read(&[])
+    };
+    server.send(defaults).await;
+    assert_eq!(missing_claim(&server).await, told);
+    let replace = |of| UpdateSnapshotRequest {
+        mode: Mode::Replace as i32,
+        ..read(of)
+    };
+    server.send(replace(&[])).await;
+    assert_eq!(missing_claim(&server).await, None);
+    server.send(replace(&storage)).await;
+    assert_eq!(missing_claim(&server).await, told);
 }
 
 /// A feed lags by milliseconds: that is waited for, and no longer, whatever the deadline is.

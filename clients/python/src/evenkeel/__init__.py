@@ -112,7 +112,7 @@ class Feed:
         list_state: Returns the whole state, as changes that create each object. What is given to `send`
             before it is called has to be in it. It is called in another thread, as is what hears of errors.
         options: As of `evenkeel.aio.Feed`: `snapshot`, `default_constraints`, `kubernetes_version`,
-            `heartbeat`, `silence`, `on_refused` and `on_error`. Changes that the server refuses are logged
+            `listed_kinds`, `heartbeat`, `silence`, `on_refused` and `on_error`. Changes that the server refuses are logged
             unless there is an `on_refused`.
     """
 

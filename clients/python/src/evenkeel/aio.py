@@ -5,7 +5,7 @@ import itertools
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,6 +143,9 @@ class Feed:
         snapshot: Name of the snapshot; empty means "default".
         default_constraints: Sent with each list; without them they stay as they are.
         kubernetes_version: Sent with each list; empty means that it stays as it is.
+        listed_kinds: The kinds of which `list_state` returns all objects, such as "StorageClass". Where these
+            are "PersistentVolumeClaim", "PersistentVolume" and "StorageClass", a claim that is missing does
+            not exist, although there may be no volume and no class.
         heartbeat: For how many seconds the feed is silent while nothing changes. A third of the snapshot's
             maximum age or less is right.
         silence: For how many seconds an acknowledgement may be missing.
@@ -159,6 +162,7 @@ class Feed:
         snapshot: str = "",
         default_constraints: api.DefaultConstraints | None = None,
         kubernetes_version: str = "",
+        listed_kinds: Iterable[str] = (),
         heartbeat: float = 10,
         silence: float = 30,
         on_refused: Callable[[api.Change, Exception], None] = _log_refused,
@@ -168,7 +172,8 @@ class Feed:
         self._list_state = list_state
         self._snapshot = snapshot
         self._first = api.UpdateSnapshotRequest(
-            snapshot=snapshot, default_constraints=default_constraints, kubernetes_version=kubernetes_version)
+            snapshot=snapshot, default_constraints=default_constraints, kubernetes_version=kubernetes_version,
+            resource_versions=dict.fromkeys(listed_kinds, 0))
         self._heartbeat = heartbeat
         self._silence = silence
         self._on_refused = on_refused
