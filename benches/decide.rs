@@ -36,8 +36,9 @@ use table::{ChangeRow, Measure, Row, Size};
 use world::World;
 use yardsticks::{Asked, Packed, Plain};
 
-/// The number of zones whose rows the document holds; other rows are only printed.
+/// The cluster whose rows the document holds; other rows are only printed.
 const DOCUMENTED_ZONES: usize = 10;
+const DOCUMENTED_NODES: usize = 5_000;
 
 #[derive(Parser)]
 struct Args {
@@ -256,13 +257,16 @@ impl Run {
 
     /// Puts tables into the document, and the plot beside it.
     fn write(&self, document: &std::path::Path) -> std::io::Result<()> {
+        let is_documented =
+            |size: Size| size.zones == DOCUMENTED_ZONES && size.nodes == DOCUMENTED_NODES;
         let rows = self.rows.iter();
+        let rows = rows.filter(|row| is_documented(row.size) && row.reach == Reach::AllNodes);
         let changes = self.changes.iter();
         let section = format!(
-            "## Targets\n\n{}\n## Decisions, {DOCUMENTED_ZONES} zones\n\n{}\n## Changes\n\n{}",
+            "### Targets\n\n{}\n### Decisions, {DOCUMENTED_ZONES} zones\n\n{}\n### Changes\n\n{}",
             table::targets(&self.rows, &self.changes),
-            table::decisions(rows.filter(|row| row.size.zones == DOCUMENTED_ZONES)),
-            table::changes(changes.filter(|row| row.size.zones == DOCUMENTED_ZONES)),
+            table::decisions(rows),
+            table::changes(changes.filter(|row| is_documented(row.size))),
         );
         document::replace_section(document, "decide", &section)?;
         let sizes = |row: &Row| row.size.pods;
