@@ -36,8 +36,9 @@ use table::{ChangeRow, Measure, Row, Size};
 use world::World;
 use yardsticks::{Asked, Packed, Plain};
 
-/// The cluster whose rows the document holds; other rows are only printed.
+/// The zones of the clusters whose rows the document holds; other rows are only printed.
 const DOCUMENTED_ZONES: usize = 10;
+/// The nodes of the cluster whose decisions the document holds. Of larger ones it has those that count per domain.
 const DOCUMENTED_NODES: usize = 5_000;
 
 #[derive(Parser)]
@@ -257,16 +258,19 @@ impl Run {
 
     /// Puts tables into the document, and the plot beside it.
     fn write(&self, document: &std::path::Path) -> std::io::Result<()> {
-        let is_documented =
-            |size: Size| size.zones == DOCUMENTED_ZONES && size.nodes == DOCUMENTED_NODES;
-        let rows = self.rows.iter();
-        let rows = rows.filter(|row| is_documented(row.size) && row.reach == Reach::AllNodes);
+        let of_documented_zones = |size: Size| size.zones == DOCUMENTED_ZONES;
+        let rows = self.rows.iter().filter(|row| {
+            let nodes = row.size.nodes;
+            of_documented_zones(row.size)
+                && row.reach == Reach::AllNodes
+                && (nodes == DOCUMENTED_NODES
+                    || row.measure == Measure::FilterDomains && nodes > DOCUMENTED_NODES)
+        });
         let changes = self.changes.iter();
         let section = format!(
-            "### Targets\n\n{}\n### Decisions, {DOCUMENTED_ZONES} zones\n\n{}\n### Changes\n\n{}",
-            table::targets(&self.rows, &self.changes),
+            "{}\n{}",
             table::decisions(rows),
-            table::changes(changes.filter(|row| is_documented(row.size))),
+            table::changes(changes.filter(|row| of_documented_zones(row.size))),
         );
         document::replace_section(document, "decide", &section)?;
         let sizes = |row: &Row| row.size.pods;
