@@ -36,8 +36,10 @@ use table::{ChangeRow, Measure, Row, Size};
 use world::World;
 use yardsticks::{Asked, Packed, Plain};
 
-/// The number of zones whose rows the document holds; other rows are only printed.
+/// The zones of the clusters whose rows the document holds; other rows are only printed.
 const DOCUMENTED_ZONES: usize = 10;
+/// The nodes of the cluster whose decisions the document holds. Of larger ones it has those that count per domain.
+const DOCUMENTED_NODES: usize = 5_000;
 
 #[derive(Parser)]
 struct Args {
@@ -256,13 +258,19 @@ impl Run {
 
     /// Puts tables into the document, and the plot beside it.
     fn write(&self, document: &std::path::Path) -> std::io::Result<()> {
-        let rows = self.rows.iter();
+        let of_documented_zones = |size: Size| size.zones == DOCUMENTED_ZONES;
+        let rows = self.rows.iter().filter(|row| {
+            let nodes = row.size.nodes;
+            of_documented_zones(row.size)
+                && row.reach == Reach::AllNodes
+                && (nodes == DOCUMENTED_NODES
+                    || row.measure == Measure::FilterDomains && nodes > DOCUMENTED_NODES)
+        });
         let changes = self.changes.iter();
         let section = format!(
-            "## Targets\n\n{}\n## Decisions, {DOCUMENTED_ZONES} zones\n\n{}\n## Changes\n\n{}",
-            table::targets(&self.rows, &self.changes),
-            table::decisions(rows.filter(|row| row.size.zones == DOCUMENTED_ZONES)),
-            table::changes(changes.filter(|row| row.size.zones == DOCUMENTED_ZONES)),
+            "{}\n{}",
+            table::decisions(rows),
+            table::changes(changes.filter(|row| of_documented_zones(row.size))),
         );
         document::replace_section(document, "decide", &section)?;
         let sizes = |row: &Row| row.size.pods;

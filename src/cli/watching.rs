@@ -32,7 +32,7 @@ pub(crate) struct WatchSettings {
     /// Alone it means the current context of the kubeconfig or, in a pod without
     /// one, the cluster around it, by its service account. CONTEXT=SNAPSHOT feeds
     /// a snapshot from another context. The server is ready once all of them are
-    /// listed. docs/watching.md says what is read and which permissions that
+    /// listed. docs/kubernetes.md says what is read and which permissions that
     /// needs.
     #[arg(
         long,

@@ -3,7 +3,8 @@
 //! [`Store`] is the [`Journal`](crate::snapshot::Journal) of a registry. It keeps the objects of
 //! each snapshot by key in one file of `redb`, an embedded store whose transactions take effect as
 //! a whole or not at all. Every group of entries is a transaction, with a number that is recorded
-//! beside the file. redb was chosen for its behaviour after faults (`docs/evidence/stores.md`).
+//! beside the file. redb was chosen for its behaviour after faults: the file is whole after any kill,
+//! every page can be verified at the start, and damage is an error.
 //!
 //! A batch is first appended whole to a table of batches. Later one transaction moves many batches
 //! under the keys of their objects.

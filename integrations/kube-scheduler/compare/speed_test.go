@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestSpeed prints a table for docs/evidence/kube-scheduler.md: SPEED=1000x5000 go test -run Speed -v ./compare, with
+// TestSpeed prints a table for docs/evidence/kubernetes.md: SPEED=1000x5000 go test -run Speed -v ./compare, with
 // EVENKEEL and EVENKEEL_SCHEDULER, two programs that are built for release.
 func TestSpeed(t *testing.T) {
 	var nodes, pods int
