@@ -65,7 +65,7 @@ run_namespaces() {
 
 run_smoke() {
     SHADOW_PODS="${SHADOW_PODS:-40}" on_control_plane every_set_and_every_score a_watch_that_expired \
-        an_account_that_may_not a_template_takes
+        an_account_that_may_not a_replica_set_stays_spread
 }
 
 run_control-plane() { on_control_plane kubernetes:: --skip kubernetes::shadow; }

@@ -119,13 +119,14 @@ install_grpcurl() {
     install_go_tool grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl
 }
 
+find_probe() { find_tool grpc_health_probe "$PROBE_VERSION" install_probe; }
+
 install_probe() {
-    local directory="$TOOLS/grpc_health_probe-$PROBE_VERSION"
-    if [ ! -x "$directory/grpc_health_probe" ]; then
-        build_go_module "$directory" grpc_health_probe \
+    if ! find_probe 2>/dev/null; then
+        build_go_module "$TOOLS/grpc_health_probe-$PROBE_VERSION" grpc_health_probe \
             github.com/grpc-ecosystem/grpc-health-probe "$PROBE_VERSION" || return 1
+        find_probe
     fi
-    echo "$directory/grpc_health_probe"
 }
 
 # install_krew_tool NAME
