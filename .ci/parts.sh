@@ -88,9 +88,15 @@ run_versions() {
     [ -n "$ran" ] || return "$LEFT_OUT"
 }
 
-run_plugin() { program && integrations/kube-scheduler/check; }
+run_plugin() {
+    has_go || return "$LEFT_OUT"
+    program && integrations/kube-scheduler/check
+}
 
-run_plugin-versions() { program && integrations/kube-scheduler/check 1.36 1.35; }
+run_plugin-versions() {
+    has_go || return "$LEFT_OUT"
+    program && integrations/kube-scheduler/check 1.36 1.35
+}
 
 run_real-cluster() {
     local file=../shared/data/kurl-cluster/cluster.json
