@@ -65,7 +65,7 @@ run_namespaces() {
 
 run_smoke() {
     SHADOW_PODS="${SHADOW_PODS:-40}" on_control_plane every_set_and_every_score a_watch_that_expired \
-        an_account_that_may_not a_template_takes
+        an_account_that_may_not a_replica_set_stays_spread
 }
 
 run_control-plane() { on_control_plane kubernetes:: --skip kubernetes::shadow; }
@@ -88,9 +88,15 @@ run_versions() {
     [ -n "$ran" ] || return "$LEFT_OUT"
 }
 
-run_plugin() { program && integrations/kube-scheduler/check; }
+run_plugin() {
+    has_go || return "$LEFT_OUT"
+    program && integrations/kube-scheduler/check
+}
 
-run_plugin-versions() { program && integrations/kube-scheduler/check 1.36 1.35; }
+run_plugin-versions() {
+    has_go || return "$LEFT_OUT"
+    program && integrations/kube-scheduler/check 1.36 1.35
+}
 
 run_real-cluster() {
     local file=../shared/data/kurl-cluster/cluster.json

@@ -60,6 +60,8 @@ PROMETHEUS_OPERATOR_VERSION=v0.82.0
 INSTALL_TIMEOUT="${INSTALL_TIMEOUT:-600}"
 KUBERNETES_TIMEOUT="${KUBERNETES_TIMEOUT:-1500}"
 
+has_go() { command -v go >/dev/null || { echo "go is not installed: https://go.dev/dl" >&2; return 1; }; }
+
 # install_cargo_tool NAME VERSION. Unoptimized: it compiles in a third of the time,
 # and runs for seconds.
 install_cargo_tool() {
@@ -74,7 +76,7 @@ install_cargo_tool() {
 install_go_tool() {
     local bin="$TOOLS/$1-$2"
     if [ ! -x "$bin/$1" ]; then
-        command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+        has_go || return 1
         GOBIN="$bin" timeout "$INSTALL_TIMEOUT" go install "$3@$2" >&2 ||
             { echo "$1 $2 cannot be installed" >&2; return 1; }
     fi
@@ -108,7 +110,7 @@ install_kustomize() {
 # build_go_module DIRECTORY NAME MODULE VERSION [FOLDER]: builds a program of a module
 # by a module that asks for it, because its own go.mod is not made for go install.
 build_go_module() {
-    command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+    has_go || return 1
     mkdir -p "$1"
     printf 'module tool\n\ngo 1.25\n\nrequire %s %s\n' "$3" "$4" >"$1/go.mod"
     (cd "$1" && timeout "$INSTALL_TIMEOUT" go build -mod=mod -o "$2" "$3${5:+/$5}") >&2 ||
@@ -119,13 +121,14 @@ install_grpcurl() {
     install_go_tool grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl
 }
 
+find_probe() { find_tool grpc_health_probe "$PROBE_VERSION" install_probe; }
+
 install_probe() {
-    local directory="$TOOLS/grpc_health_probe-$PROBE_VERSION"
-    if [ ! -x "$directory/grpc_health_probe" ]; then
-        build_go_module "$directory" grpc_health_probe \
+    if ! find_probe 2>/dev/null; then
+        build_go_module "$TOOLS/grpc_health_probe-$PROBE_VERSION" grpc_health_probe \
             github.com/grpc-ecosystem/grpc-health-probe "$PROBE_VERSION" || return 1
+        find_probe
     fi
-    echo "$directory/grpc_health_probe"
 }
 
 # install_krew_tool NAME
@@ -144,7 +147,7 @@ install_krew_validator() { install_krew_tool validate-krew-manifest; }
 install_buf() {
     local directory="$TOOLS/buf-$BUF_VERSION"
     if [ ! -x "$directory/node_modules/.bin/buf" ]; then
-        command -v npm >/dev/null || { echo "npm is not installed" >&2; return 1; }
+        has npm || return 1
         timeout "$INSTALL_TIMEOUT" npm install --silent --no-save --no-audit --no-fund \
             --prefix "$directory" "@bufbuild/buf@$BUF_VERSION" >&2 ||
             { echo "buf cannot be installed" >&2; return 1; }
@@ -173,7 +176,7 @@ find_kubernetes() {
 install_kubernetes() {
     local directory="$TOOLS/kubernetes-$KUBERNETES_VERSION" kubernetes=k8s.io/kubernetes
     if ! find_kubernetes 2>/dev/null; then
-        command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+        has_go || return 1
         (
             mkdir -p "$directory/bin"
             cd "$directory"
@@ -243,7 +246,7 @@ install_nats() {
 
 # download_go_module MODULE VERSION: the directory with its files.
 download_go_module() {
-    command -v go >/dev/null || { echo "go is not installed" >&2; return 1; }
+    has_go || return 1
     local json
     json="$(timeout "$INSTALL_TIMEOUT" go mod download -json "$1@$2")" || return 1
     sed -n 's/.*"Dir": "\(.*\)".*/\1/p' <<<"$json"
@@ -279,7 +282,7 @@ install_python() {
     shift
     # Made anew when what is wanted has changed.
     if [ "$(cat "$venv/requirements" 2>/dev/null)" != "$*" ]; then
-        command -v python3 >/dev/null || { echo "python3 is not installed" >&2; return 1; }
+        has python3 || return 1
         rm -rf "$venv"
         { timeout "$INSTALL_TIMEOUT" python3 -m venv "$venv" &&
             timeout "$INSTALL_TIMEOUT" "$venv/bin/pip" install --quiet \

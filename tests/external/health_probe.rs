@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use rcgen::{CertificateParams, KeyPair};
 
+use crate::tool;
 use support::process::{Server, command, run};
 
 /// A name that both are asked about, and whether it is healthy before the cluster is loaded.
@@ -16,7 +17,7 @@ const NAMES: [(&str, bool); 4] = [
 ];
 
 fn probe(arguments: &[&str]) -> Output {
-    let mut probe = Command::new("grpc_health_probe");
+    let mut probe = Command::new(tool("find_probe"));
     probe.args(arguments);
     run(probe)
 }

@@ -123,7 +123,7 @@ impl Balancer {
         let child = (kind.command)(directory.path())
             .stdout(Stdio::null())
             .spawn()
-            .expect("the balancer is on the PATH");
+            .unwrap_or_else(|error| panic!("needs {} of the PATH: {error}", kind.file));
         let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}"));
         let endpoint = endpoint.expect("the address is a URL");
         let mut balancer = Self {

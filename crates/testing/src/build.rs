@@ -1,11 +1,11 @@
 //! Short words for objects and requests, so that a test reads like the example it shows.
 
 use evenkeel::proto::v1::{
-    Affinity, Change, ClaimSource, Container, DefaultConstraints, ExplainRequest, FilterRequest, LabelSelector,
-    LabelSelectorRequirement, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement,
-    NodeSelectorTerm, NodeSpec, ObjectMeta, PlaceRequest, Pod, PodAffinity, PodAffinityTerm,
-    PodSpec, Quantity, ResourceRequirements, ScoreRequest, Service, ServiceSpec, Taint, Toleration,
-    TopologySpreadConstraint, UpdateSnapshotRequest, View, Volume,
+    Affinity, Change, ClaimSource, Container, DefaultConstraints, ExplainRequest, FilterRequest,
+    LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, PlaceRequest, Pod,
+    PodAffinity, PodAffinityTerm, PodSpec, Quantity, ResourceRequirements, ScoreRequest, Service,
+    ServiceSpec, Taint, Toleration, TopologySpreadConstraint, UpdateSnapshotRequest, View, Volume,
 };
 
 use std::collections::BTreeMap;

@@ -353,12 +353,15 @@ async fn every_set_and_every_score_is_kube_schedulers() {
     ];
     let findings = shadow(&mut plane, seed(), &rounds, None).await;
     findings.agree();
-    // Enough pods of each sort were compared.
-    assert!(findings.scored > 30, "{}", findings.summary());
-    assert!(findings.nominated >= 6, "{}", findings.summary());
-    assert!(findings.made >= 6, "{}", findings.summary());
-    assert!(findings.stored > 30, "{}", findings.summary());
-    assert!(findings.explained >= 6, "{}", findings.summary());
+    // Enough pods of each sort were compared, for their number.
+    let enough = |found: usize, of_300: usize| {
+        assert!(found >= of_300 * pods / 300, "{}", findings.summary());
+    };
+    enough(findings.scored, 31);
+    enough(findings.nominated, 6);
+    enough(findings.made, 6);
+    enough(findings.stored, 31);
+    enough(findings.explained, 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::Stream;
@@ -15,24 +15,7 @@ use crate::replicas::links::Links;
 use crate::replicas::machines::Machines;
 use crate::replicas::ports::free_ports;
 use crate::replicas::process::DEADLINE;
-
-/// Returns the nats-server that `deploy/tools.sh` finds.
-fn binary() -> &'static Path {
-    static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let found = Command::new("deploy/tools.sh")
-            .arg("find_nats")
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .expect("there is bash");
-        let why = String::from_utf8_lossy(&found.stderr);
-        assert!(found.status.success(), "needs nats-server: {why}");
-        String::from_utf8(found.stdout)
-            .expect("a path is text")
-            .trim()
-            .into()
-    })
-}
+use crate::tool;
 
 /// Nats-servers that form a cluster, or one alone. Dropping this ends them.
 pub(crate) struct Brokers {
@@ -130,7 +113,7 @@ impl Brokers {
         };
         let log = directory.join("log");
         let log = std::fs::File::options().create(true).append(true).open(log);
-        let program = Command::new(binary());
+        let program = Command::new(tool("find_nats"));
         let process = self
             .on_machine(number, program)
             .arg("-c")

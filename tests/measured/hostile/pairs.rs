@@ -344,7 +344,10 @@ async fn of_a_list_and_a_kind_hold_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs an optimised build: cargo test --release --test hostile -- --include-ignored pairs"]
+#[ignore = "needs an optimised build: cargo test --release --test measured -- --include-ignored pairs"]
 async fn of_a_long_list_and_many_objects_hold_up_nobody() {
+    if cfg!(debug_assertions) {
+        panic!("needs an optimised build: cargo test --release");
+    }
     try_pairs(&FULL).await;
 }

@@ -5,7 +5,6 @@
 mod changes;
 mod constraints;
 mod frames;
-mod limits;
 mod newer;
 mod numbers;
 mod pods;

@@ -4,6 +4,7 @@
 use evenkeel::limits::Limit;
 use evenkeel::proto::v1::{PlaceRequest, WorkloadReplicas};
 use tonic::Status;
+use tonic_types::StatusExt;
 
 use crate::serving::limits::{assert_over, update};
 use crate::serving::metrics::Page;
@@ -123,4 +124,13 @@ async fn exceed(limit: Limit, server: &Server) {
         }
     };
     assert_over(limit.name(), &status);
+    let named = match limit {
+        Limit::ChangesPerBatch => "changes",
+        Limit::OverlayChanges => "overlay",
+        Limit::StringBytes => "candidates.names[0]",
+        _ => return,
+    };
+    let details = status.get_details_bad_request().expect("it names fields");
+    let fields = details.field_violations.iter().map(|it| &*it.field);
+    assert_eq!(fields.collect::<Vec<_>>(), [named]);
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Affinity, Change, DecideRequest, Dialect, FilterRequest, Mode, NodeAffinity, NodeNames,
-    NodeSelector, NodeSelectorTerm, ObjectMeta, PlaceRequest, Pod, PodSpec, Question, Reservation,
-    Service, Toleration, TopologySpreadConstraint, UpdateSnapshotRequest, View, change,
-    decide_request, decide_response, question,
+    Affinity, Change, DecideRequest, Dialect, FilterRequest, ListSnapshotsRequest, Mode,
+    NodeAffinity, NodeNames, NodeSelector, NodeSelectorTerm, ObjectMeta, PlaceRequest, Pod,
+    PodSpec, Question, Reservation, Service, Toleration, TopologySpreadConstraint,
+    UpdateSnapshotRequest, View, change, decide_request, decide_response, question,
 };
 use support::build::{self, meta, plain_node, selecting, update_of};
 use tokio::task::JoinSet;
@@ -37,9 +37,13 @@ pub(crate) fn refusal<T>(answer: Result<T, Status>) -> Status {
     }
 }
 
-/// The refusal of a batch.
+/// The refusal of a batch, which changes nothing.
 pub(crate) async fn updated(client: &mut Client, batch: UpdateSnapshotRequest) -> Status {
-    refusal(client.update_snapshot(batch).await)
+    let refused = refusal(client.update_snapshot(batch).await);
+    let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
+    let listed = listed.expect("it is small").into_inner();
+    assert_eq!(listed.snapshots, [], "nothing is made");
+    refused
 }
 
 /// The refusal of a Filter on an empty snapshot.
