@@ -10,7 +10,7 @@
 //!
 //! `commit` writes transactions of `rows`; `pending` has the batches that are not under the keys of
 //! their objects yet. `opening` and `session` open the `file`, `restore` reads snapshots back,
-//! `inspect` and `salvage` serve the commands.
+//! `inspect` serves the commands.
 
 mod commit;
 mod counts;
@@ -26,7 +26,6 @@ mod pending;
 mod private;
 mod restore;
 mod rows;
-mod salvage;
 mod sealed;
 mod session;
 mod unwritten;
@@ -39,4 +38,3 @@ pub use inspect::{Contents, Described, check, show};
 pub use journal::Store;
 pub use last_commit::Loss;
 pub use restore::{Progress, StoredSnapshot};
-pub use salvage::{Repaired, repair};

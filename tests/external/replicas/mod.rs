@@ -2,7 +2,6 @@
 //! nats-servers. `deploy/tools.sh` builds nats-server. Without it, the tests that need it print one
 //! line and pass.
 
-mod audit;
 mod brokers;
 mod chaos;
 mod contract;

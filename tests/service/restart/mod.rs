@@ -12,6 +12,5 @@ mod lost;
 mod node_names;
 mod removed;
 mod retried;
-mod stored_format;
 
 use support::{http, metrics, process};
