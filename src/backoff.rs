@@ -59,7 +59,7 @@ impl Backoff {
 }
 
 /// The shortest pause, doubled `doublings` times, up to the longest.
-pub(crate) fn doubled(shortest: Duration, longest: Duration, doublings: u32) -> Duration {
+fn doubled(shortest: Duration, longest: Duration, doublings: u32) -> Duration {
     longest.min(shortest.saturating_mul(1 << doublings.min(16)))
 }
 

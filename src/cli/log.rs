@@ -12,7 +12,6 @@ use tokio::time::sleep;
 use super::exit::{Exit, Unreachable};
 use super::{output, render};
 use crate::backoff::Backoff;
-use crate::log::audit::audit;
 use crate::log::nats::{Keeping, Nats};
 use crate::log::{self, Log};
 use crate::replica::{self, Replica, Waiting};
@@ -32,10 +31,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 pub(crate) enum LogCommand {
     /// Show the logs of a fleet: how long they are, and their checkpoints
     Status(Fleet),
-    /// Read logs whole, and check that each record follows on the one before it
-    Verify(Snapshots),
-    /// Read snapshots here, and write a checkpoint of each
-    Checkpoint(Snapshots),
     /// Drop what checkpoints cover
     Trim(Snapshots),
 }
@@ -62,8 +57,7 @@ pub(crate) struct Snapshots {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done; verify: everything is as it was written
-  1  verify: something is missing, damaged or does not follow
+  0  done
   2  the log is not as needed, or the settings are wrong
   3  the nats-servers could not be reached for 20 s";
 
@@ -72,8 +66,6 @@ impl LogCommand {
     pub(crate) async fn run(self) -> Result<Exit> {
         match self {
             Self::Status(it) => status(&it.replication).await,
-            Self::Verify(it) => verify(&it).await,
-            Self::Checkpoint(it) => checkpoint(&it).await,
             Self::Trim(it) => trim(&it).await,
         }
     }
@@ -158,18 +150,6 @@ async fn rows(log: &dyn Log, names: &[String]) -> Result<Vec<render::LogRow>, lo
     Ok(rows)
 }
 
-async fn verify(settings: &Snapshots) -> Result<Exit> {
-    let log = connect(&settings.replication).await?;
-    let mut is_whole = true;
-    for name in named(&*log, &settings.snapshots).await? {
-        let audit = async || audit(&*log, &name).await.map_err(failed);
-        let found = insist(audit).await?;
-        is_whole &= found.faulty == 0;
-        output::print(&render::audited(&name, &found))?;
-    }
-    Ok(Exit::of(is_whole))
-}
-
 /// Runs `work` with a replica in this process.
 async fn with_replica<T: Send + 'static>(
     log: &Arc<dyn Log>,
@@ -188,23 +168,6 @@ async fn with_replica<T: Send + 'static>(
         done.map_err(refused)
     })
     .await
-}
-
-async fn checkpoint(settings: &Snapshots) -> Result<Exit> {
-    let log = connect(&settings.replication).await?;
-    for name in named(&*log, &settings.snapshots).await? {
-        let named = name.clone();
-        let write = move |replica: &Replica| {
-            replica.follow(&named, true)?;
-            replica.checkpoint(&named).map_err(NotStored)
-        };
-        let told = match with_replica(&log, write).await? {
-            Some(sequence) => format!("the checkpoint covers {sequence}"),
-            None => "nothing is new since the last checkpoint".to_owned(),
-        };
-        output::print(&format!("{}: {told}\n", visible::text(&name)))?;
-    }
-    Ok(Exit::Success)
 }
 
 async fn trim(settings: &Snapshots) -> Result<Exit> {

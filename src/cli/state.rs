@@ -1,4 +1,4 @@
-//! `evenkeel admin state`: shows, checks and repairs state directories that no server has open.
+//! `evenkeel admin state`: shows and checks state directories that no server has open.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,6 @@ pub(crate) enum StateCommand {
     Show(Directory),
     /// Read and verify a whole state directory
     Check(Directory),
-    /// Keep the whole snapshots of a damaged state directory
-    Repair(Directory),
 }
 
 /// A state directory.
@@ -27,8 +25,8 @@ pub(crate) enum StateCommand {
 The directory must not be in use by a server.
 
 Exit codes:
-  0  the directory is whole; repair: it is usable
-  1  it is damaged, or has lost its last updates; repair: something was lost
+  0  the directory is whole
+  1  it is damaged, or has lost its last updates
   2  it is no state directory, or of a newer version, in use, or unreadable")]
 pub(crate) struct Directory {
     /// Directory of `evenkeel serve --state-dir`
@@ -60,15 +58,6 @@ impl StateCommand {
                 }
                 Err(error) => Err(error.into()),
             },
-            Self::Repair(it) => {
-                let repaired = store::repair(&it.directory)?;
-                output::print(&render::repaired(&repaired))?;
-                Ok(Exit::of(
-                    repaired.lost.is_empty()
-                        && repaired.unreadable.is_none()
-                        && repaired.loss.is_none(),
-                ))
-            }
         }
     }
 }

@@ -69,7 +69,9 @@ impl Replica {
         };
         let written = self.time_of_log(name);
         let sequence = place.sequence;
-        if sequence <= track.checkpoint.load(Ordering::Relaxed) {
+        let newest = self.checkpoints(name)?;
+        let newest = newest.first().and_then(|blob| parse(&blob.name));
+        if newest.is_some_and(|(_, covered)| sequence <= covered) {
             return Ok(None);
         }
         let entry = self.write_whole(&whole)?;

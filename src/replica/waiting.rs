@@ -7,7 +7,7 @@ use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::backoff::doubled;
+use crate::backoff::Backoff;
 use crate::log::{Error, Wait};
 use crate::snapshot::JournalError;
 use crate::visible;
@@ -95,10 +95,11 @@ impl Waiting {
 
     /// Waits for a call that may be repeated, and repeats it while that may help.
     pub fn insist<'a, T>(&self, mut call: impl FnMut() -> Wait<'a, T>) -> Result<T, Error> {
-        for tried in 0..TRIES {
+        let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        for _ in 0..TRIES {
             match self.until(call()) {
                 Err(Error::Unreachable(_) | Error::UnknownFate(_) | Error::NotFound(_)) => {
-                    self.pause(doubled(SHORTEST_PAUSE, LONGEST_PAUSE, tried));
+                    self.pause(pauses.after_failure());
                 }
                 done => return done,
             }

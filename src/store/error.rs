@@ -28,9 +28,7 @@ pub enum StoreError {
         known: u32,
     },
     /// The content of the directory is damaged.
-    #[error(
-        "{directory} is damaged: {what}; `evenkeel admin state repair {directory}` keeps what is whole"
-    )]
+    #[error("{directory} is damaged: {what}; name an empty directory, and feed again")]
     Damaged {
         /// The directory.
         directory: PathBuf,

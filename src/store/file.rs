@@ -27,14 +27,13 @@ use crate::snapshot::Aside;
 pub const FILE: &str = "evenkeel.redb";
 
 /// The name of the file while it is created.
-pub(super) const DRAFT: &str = "evenkeel.redb.new";
+const DRAFT: &str = "evenkeel.redb.new";
 
-/// The prefix of the names of files that a repair kept aside.
-pub(super) const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
+/// The prefix of the names of damaged files that were set aside.
+const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
 
-/// The format that this version writes, and the newest that it reads. Format 1 had no batches, and
-/// format 2 no namespaces.
-const FORMAT: u32 = 3;
+/// The format that this version writes and reads.
+const FORMAT: u32 = 1;
 
 /// The name of the fact that contains the format.
 const FORMAT_FACT: &str = "format";
@@ -100,32 +99,28 @@ pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
 pub fn set_aside(directory: &Path) -> Result<PathBuf, StoreError> {
     let draft = directory.join(DRAFT);
     create(directory, &draft)?.close(directory)?;
-    let kept = exchange(directory, &draft)?;
-    match fs::remove_file(directory.join(RECORD)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(StoreError::io(directory)(error))
-        }
-        _ => Ok(kept),
-    }
-}
-
-/// Puts a draft in the place of the file. Returns the path at which that is kept.
-pub(super) fn exchange(directory: &Path, draft: &Path) -> Result<PathBuf, StoreError> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since.map_or(0, |since| since.as_secs());
     let kept = directory.join(format!("{KEPT_ASIDE}{seconds}"));
-    match fs::rename(directory.join(FILE), &kept) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(StoreError::io(directory)(error));
-        }
-        _ => {}
-    }
-    publish(directory, draft)?;
+    let exchange = || {
+        if_there(fs::rename(directory.join(FILE), &kept))?;
+        if_there(fs::remove_file(directory.join(RECORD)))
+    };
+    exchange().map_err(StoreError::io(directory))?;
+    publish(directory, &draft)?;
     Ok(kept)
 }
 
+/// The result of a change of a file that need not be there.
+fn if_there(changed: io::Result<()>) -> io::Result<()> {
+    match changed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        changed => changed,
+    }
+}
+
 /// Creates a new empty file.
-pub(super) fn create(directory: &Path, path: &Path) -> Result<File, StoreError> {
+fn create(directory: &Path, path: &Path) -> Result<File, StoreError> {
     if path.exists() {
         fs::remove_file(path).map_err(StoreError::io(directory))?;
     }
@@ -139,7 +134,9 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, StoreError> 
         .map_err(StoreError::redb(directory))?;
     let file = File(database);
     let begun = file.transact(|transaction| {
-        note_format(transaction)?;
+        let format = FORMAT.to_le_bytes();
+        let mut facts = transaction.open_table(FACTS)?;
+        facts.insert(FORMAT_FACT, &format[..])?;
         transaction.open_table(SNAPSHOTS)?;
         transaction.open_table(HELD)?;
         Ok(())
@@ -148,16 +145,8 @@ pub(super) fn create(directory: &Path, path: &Path) -> Result<File, StoreError> 
     Ok(file)
 }
 
-/// Records the format that a file has from this transaction on.
-pub(super) fn note_format(transaction: &WriteTransaction) -> Result<(), redb::Error> {
-    let format = FORMAT.to_le_bytes();
-    let mut facts = transaction.open_table(FACTS)?;
-    facts.insert(FORMAT_FACT, &format[..])?;
-    Ok(())
-}
-
 /// Gives a finished file its name.
-pub(super) fn publish(directory: &Path, draft: &Path) -> Result<(), StoreError> {
+fn publish(directory: &Path, draft: &Path) -> Result<(), StoreError> {
     let publish = || {
         fs::rename(draft, directory.join(FILE))?;
         // The name is on the disk only once the directory is synced.
@@ -174,7 +163,7 @@ fn check_free(directory: &Path) -> Result<(), StoreError> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let origin = match &*name {
-            name if name.starts_with(KEPT_ASIDE) => "a repair kept",
+            name if name.starts_with(KEPT_ASIDE) => "was damaged",
             RECORD => "is written with each commit",
             // A mounted file system has a `lost+found`.
             DRAFT | "lost+found" => continue,
@@ -208,15 +197,6 @@ pub(super) fn backend(directory: &Path, name: &str) -> Result<FileBackend, Store
 impl File {
     /// Opens an existing file and verifies all of it.
     pub fn open(directory: &Path, backend: impl StorageBackend) -> Result<Self, StoreError> {
-        Self::open_with(directory, backend, true)
-    }
-
-    /// Opens a file; `verifies` tells whether to verify its pages.
-    pub fn open_with(
-        directory: &Path,
-        backend: impl StorageBackend,
-        verifies: bool,
-    ) -> Result<Self, StoreError> {
         let len = backend.len().map_err(StoreError::io(directory))?;
         if len == 0 {
             return Err(StoreError::damaged(directory, format!("{FILE} is empty")));
@@ -225,16 +205,14 @@ impl File {
         let opened = catch_unwind(AssertUnwindSafe(|| {
             Builder::new()
                 .set_cache_size(CACHE_BYTES)
-                .set_check_integrity_on_open(verifies)
+                .set_check_integrity_on_open(true)
                 .create_with_backend(backend)
         }));
         let opened =
             opened.map_err(|_| StoreError::damaged(directory, format!("{FILE} makes no sense")))?;
         let file = Self(opened.map_err(StoreError::redb(directory))?);
         file.check_format(directory)?;
-        if verifies {
-            file.tidy_up().map_err(StoreError::redb(directory))?;
-        }
+        file.tidy_up().map_err(StoreError::redb(directory))?;
         Ok(file)
     }
 
@@ -268,7 +246,7 @@ impl File {
         })?;
         let found = <[u8; 4]>::try_from(&format[..]).map_or(0, u32::from_le_bytes);
         match found {
-            1..=FORMAT => Ok(()),
+            FORMAT => Ok(()),
             0 => Err(StoreError::damaged(directory, "its format is not a number")),
             _ => Err(StoreError::Newer {
                 directory: directory.to_owned(),

@@ -27,8 +27,8 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Returns the loss of a file whose last commit has this number, given the recorded one. Files
-    /// of earlier versions have no numbers.
+    /// Returns the loss of a file whose last commit has this number, given the recorded one. A
+    /// file has no number before its first session.
     pub(super) fn of(number: Option<u64>, noted: Option<u64>) -> Option<Self> {
         match (number, noted) {
             (Some(_), None) => Some(Self::Unknown),

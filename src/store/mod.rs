@@ -11,7 +11,7 @@
 //!
 //! `commit` writes transactions of `rows`; `pending` has the batches that are not under the keys of
 //! their objects yet. `opening` and `session` open the `file`, `restore` reads snapshots back,
-//! `inspect` and `salvage` serve the commands.
+//! `inspect` serves the commands.
 
 mod commit;
 mod counts;
@@ -27,7 +27,6 @@ mod pending;
 mod private;
 mod restore;
 mod rows;
-mod salvage;
 mod sealed;
 mod session;
 mod unwritten;
@@ -40,4 +39,3 @@ pub use inspect::{Contents, Described, check, show};
 pub use journal::Store;
 pub use last_commit::Loss;
 pub use restore::{Progress, StoredSnapshot};
-pub use salvage::{Repaired, repair};

@@ -186,7 +186,7 @@ fn take_out_names(bytes: &mut Vec<u8>, start: usize, id: ObjectId<'_>) {
 }
 
 /// The change that creates the object of a row, encoded, or the reason why it cannot be read. The
-/// object gets the names of its key. The first format kept them in the object, too.
+/// object gets the names of its key.
 pub(super) fn change_of(key: &[u8], value: &[u8]) -> Result<Bytes, String> {
     let (metadata, rest) = split(unseal(key, value)?)?;
     let (number, names) = key.split_first().unwrap_or((&0, &[]));

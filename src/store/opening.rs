@@ -108,8 +108,7 @@ impl Store {
             }
         } else {
             if noted.is_none() && file.number().map_err(&failed)?.is_none() {
-                // An earlier version wrote the file, without numbers. The record has to be on the
-                // disk before the first number is.
+                // The file is new. The record has to be on the disk before the first number is.
                 let first = inner.last_commit.note(0);
                 let first = first.and_then(|()| inner.last_commit.sync());
                 first.map_err(StoreError::io(&self.directory))?;

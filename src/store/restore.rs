@@ -218,7 +218,7 @@ pub(super) fn each_part(
 }
 
 /// Reads the rows of a snapshot's objects. Returns the reason if that fails.
-pub(super) fn each_object(
+fn each_object(
     file: &File,
     row: &SnapshotRow,
     mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::disk::Durability;
 use super::error::StoreError;
-use super::file::{File, note_format};
+use super::file::File;
 use super::last_commit::Loss;
 use super::rows::{FACTS, SNAPSHOTS, SnapshotRow};
 use super::sealed;
@@ -57,7 +57,6 @@ impl File {
         let next = number.max(noted).unwrap_or(0) + 1;
         let boot = snapshot::boot().unwrap_or_default();
         self.transact(|transaction| {
-            note_format(transaction)?;
             note_number(transaction, next)?;
             if let Some(loss) = &loss {
                 tracing::error!(%loss, "acknowledged updates may be lost");

@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use super::text::{number, table};
 use crate::log::Bounds;
-use crate::log::audit::Audit;
 use crate::visible;
 
 /// A log: its snapshot, its bounds, and the sequence and the time of its newest checkpoint.
@@ -49,27 +48,4 @@ pub(crate) fn logs(all: &[LogRow]) -> String {
         "WRITTEN",
     ];
     table("", headings, rows)
-}
-
-/// Returns the result of checking a log.
-pub(crate) fn audited(name: &str, found: &Audit) -> String {
-    let Bounds { first, last, .. } = found.bounds;
-    let mut text = format!(
-        "{}: {} records and {} voids from {first} to {last}",
-        visible::text(name),
-        number(found.records),
-        number(found.voids)
-    );
-    match found.faulty {
-        0 => text.push_str(": all as they were written\n"),
-        faulty => text.push_str(&format!(": {} wrong\n", number(faulty))),
-    }
-    for fault in &found.faults {
-        text.push_str(&format!("  {}: {}\n", fault.sequence, fault.what));
-    }
-    let more = found.faulty - found.faults.len() as u64;
-    if more > 0 {
-        text.push_str(&format!("  and {} more\n", number(more)));
-    }
-    text
 }

@@ -10,7 +10,7 @@ use super::text::{number, table};
 use crate::proto::v1::{
     DefaultConstraints, HeldPlacement, Mismatch, Snapshot, VerifySnapshotResponse,
 };
-use crate::store::{Described, Loss, Repaired};
+use crate::store::{Described, Loss};
 
 /// A table with a line for each snapshot.
 pub(crate) fn snapshots(snapshots: &[Snapshot]) -> String {
@@ -182,27 +182,6 @@ pub(crate) fn loss(loss: Option<Loss>) -> String {
         None => "everything is whole\n".to_owned(),
         Some(loss) => format!("what is there is whole, but {loss}; snapshots get new epochs\n"),
     }
-}
-
-/// Returns the result of a repair, in words.
-pub(crate) fn repaired(repaired: &Repaired) -> String {
-    let Some(kept_aside) = &repaired.kept_aside else {
-        return format!("nothing to repair: {}", loss(repaired.loss));
-    };
-    let mut text = String::new();
-    for name in &repaired.whole {
-        text += &format!("kept  {name:?}\n");
-    }
-    for (name, why) in &repaired.lost {
-        text += &format!("lost  {name:?}: {why}; feed it again\n");
-    }
-    if let Some(why) = &repaired.unreadable {
-        text += &format!("lost  all snapshots that are not named here: {why}\n");
-    }
-    if repaired.loss.is_some() {
-        text += &loss(repaired.loss);
-    }
-    text + &format!("the damaged file is {}\n", kept_aside.display())
 }
 
 fn yes_no(value: bool) -> &'static str {

@@ -93,7 +93,7 @@ pub(crate) async fn nothing_is_lost(
     let repeated = history.iter().filter(|event| event.retried).count();
     println!("{} calls, {repeated} of them repeated", history.len());
     assert!(history.len() > 50, "nothing was asked");
-    fleet.verify_log();
+    fleet.verify_log().await;
 }
 
 /// Has clients ask until `is_over` is set, on a thread of their own because starting a server

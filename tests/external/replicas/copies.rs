@@ -69,5 +69,5 @@ async fn what_is_kept_besides_the_logs_is_made_again_when_it_is_deleted() {
         let held = fleet.agree("default").await;
         assert_eq!(held.epoch, epoch, "it is the same log");
     }
-    fleet.checkpoint(&[]);
+    fleet.checkpoint(&[]).await;
 }

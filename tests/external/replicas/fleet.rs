@@ -4,15 +4,20 @@
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use evenkeel::log::{Log, Place, Verdict};
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
     Change, ExportSnapshotRequest, GetSnapshotRequest, HeldPlacement, ListReservationsRequest,
     Node, Pod, Snapshot, UpdateSnapshotRequest, UpdateSnapshotResponse, VerifySnapshotRequest,
 };
+use evenkeel::replica::{Replica, Waiting};
+use evenkeel::snapshot::{Limits, Registry, Unobserved, system_clock};
+use tokio::runtime::Handle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -153,8 +158,7 @@ impl Fleet {
         self.clients.clone()
     }
 
-    /// Runs `evenkeel log` on the log of the fleet. To write a checkpoint the command reads up to a
-    /// quarter of an hour of the log.
+    /// Runs `evenkeel log` on the log of the fleet.
     pub(crate) fn log(&self, args: &[&str]) -> Output {
         self.start_log(args).join().expect("it ends in time")
     }
@@ -166,10 +170,26 @@ impl Fleet {
         thread::spawn(|| process::run_within(command, 5 * DEADLINE))
     }
 
-    /// Writes checkpoints of these snapshots, or of all if none is given.
-    pub(crate) fn checkpoint(&self, snapshots: &[&str]) {
-        let written = self.log(&[&["checkpoint"], snapshots].concat());
-        assert!(written.status.success(), "{written:?}");
+    /// Writes checkpoints of these snapshots, or of all if none is given, as a server of the fleet
+    /// does after a quarter of an hour.
+    pub(crate) async fn checkpoint(&self, snapshots: &[&str]) {
+        let log: Arc<dyn Log> = Arc::new(self.brokers.connect("test").await);
+        let mut names: Vec<String> = snapshots.iter().map(|&name| name.to_owned()).collect();
+        if names.is_empty() {
+            names = log.names().await.expect("it can be reached");
+        }
+        let waiting = Waiting::on(Handle::current());
+        let write = move || {
+            let replica = Arc::new(Replica::new(log, "test".into(), waiting, system_clock()));
+            let registry = Registry::new(Limits::none(), Arc::new(Unobserved));
+            let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
+            replica.serve(&registry);
+            for name in names {
+                replica.follow(&name, true).expect("it can be read");
+                replica.checkpoint(&name).expect("it is written");
+            }
+        };
+        tokio::task::spawn_blocking(write).await.expect("it ends");
     }
 
     /// Runs `evenkeel serve` with arguments that make it refuse to start.
@@ -182,9 +202,28 @@ impl Fleet {
     }
 
     /// Checks that the logs are whole.
-    pub(crate) fn verify_log(&self) {
-        let verified = self.log(&["verify"]);
-        assert!(verified.status.success(), "{verified:?}");
+    pub(crate) async fn verify_log(&self) {
+        let log = self.brokers.connect("test").await;
+        for name in log.names().await.expect("it can be reached") {
+            let bounds = log.bounds(&name).await.expect("it is there");
+            let mut place = None;
+            for sequence in bounds.first..=bounds.last {
+                let message = log.read(&name, sequence).await.expect("it is there");
+                let before = place.or_else(|| Place::before(&message));
+                let before = before.unwrap_or(Place::START);
+                match before.judge(&message) {
+                    Verdict::Valid(body) => {
+                        let log_id = body.log_id();
+                        place = Some(Place {
+                            log_id,
+                            ..before.after(&message)
+                        });
+                    }
+                    Verdict::Void => place = Some(before.after(&message)),
+                    fault => panic!("message {sequence} of {name}: {fault:?}"),
+                }
+            }
+        }
     }
 
     /// Waits until all servers hold the same content of a snapshot, and returns it.

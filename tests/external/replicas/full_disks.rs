@@ -147,7 +147,7 @@ async fn full_disks_of_nats_servers_are_told_as_such() {
     update(&fleet.clients(), 0, &change("c")).await;
     let held = fleet.agree("default").await;
     assert_eq!((held.epoch, held.objects.len()), (before.epoch, 3));
-    fleet.verify_log();
+    fleet.verify_log().await;
     // The nats-servers, which use the disks, end first.
     drop(fleet);
 }

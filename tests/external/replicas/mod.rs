@@ -1,7 +1,6 @@
 //! Tests of several servers on one log: the contract of log engines, and replicas on real
 //! nats-servers.
 
-mod audit;
 mod brokers;
 mod chaos;
 mod contract;

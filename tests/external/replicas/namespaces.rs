@@ -141,8 +141,6 @@ impl Harm {
                     Fault::LogFlipped => stream_name("default"),
                     _ => "EVK_test_BLOBS".to_owned(),
                 };
-                // This makes a checkpoint that can be damaged. The command may fail.
-                let _ = fleet.log(&["checkpoint"]);
                 fleet.brokers.settle().await;
                 fleet.brokers.signal(victim, "TERM");
                 damage(&fleet.brokers.store(victim), &stream, &mut self.dice);

@@ -42,7 +42,7 @@ async fn without_the_log_servers_answer_and_take_nothing() {
         without_a_majority(&mut fleet, snapshot, away).await;
         fleet.brokers.settle().await;
     }
-    fleet.verify_log();
+    fleet.verify_log().await;
 }
 
 /// Pauses these nats-servers, which leaves none or no majority.
@@ -119,7 +119,7 @@ async fn a_full_log_takes_nothing_until_there_is_room() {
     fill(&clients, "default", [3]).await;
     let held = fleet.agree("default").await;
     assert_eq!(held.objects.len(), 4, "{held:?}");
-    fleet.verify_log();
+    fleet.verify_log().await;
 }
 
 /// All cases share one fleet, because starting it takes most of the time.
@@ -143,7 +143,7 @@ async fn asleep_for_too_long(fleet: &mut Fleet, name: &str) {
     fleet.agree(name).await;
     fleet.signal(2, "STOP");
     fill(&clients[..2], name, 5..15).await;
-    fleet.checkpoint(&[name]);
+    fleet.checkpoint(&[name]).await;
     fill(&clients[..2], name, 15..17).await;
     let stream = fleet.brokers.stream(name).await;
     // Removes the records that the checkpoint covers.
@@ -156,7 +156,7 @@ async fn asleep_for_too_long(fleet: &mut Fleet, name: &str) {
 async fn purged_while_read(fleet: &mut Fleet, name: &str) {
     let clients = fleet.clients();
     fill(&clients, name, 0..100).await;
-    fleet.checkpoint(&[name]);
+    fleet.checkpoint(&[name]).await;
     fill(&clients, name, 100..105).await;
     fleet.signal(2, "KILL");
     let stream = fleet.brokers.stream(name).await;
@@ -191,7 +191,7 @@ async fn made_anew(fleet: &mut Fleet, name: &str) {
 async fn flipped(fleet: &mut Fleet, name: &str) {
     let clients = fleet.clients();
     fill(&clients, name, 0..20).await;
-    fleet.checkpoint(&[name]);
+    fleet.checkpoint(&[name]).await;
     for number in 0..3 {
         fleet.brokers.settle().await;
         // The signal is TERM, because a nats-server that was killed checks its whole store and

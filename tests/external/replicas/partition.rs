@@ -55,7 +55,7 @@ async fn no_server_goes_back_with_a_leader_that_was_cut_off() {
     let mut at = change(&fleet, 0..3).await;
     fleet.agree("default").await;
     // A server that went back would restore this checkpoint.
-    fleet.checkpoint(&[]);
+    fleet.checkpoint(&[]).await;
     let mut rounds = 0;
     loop {
         rounds += 1;
@@ -88,5 +88,5 @@ async fn no_server_goes_back_with_a_leader_that_was_cut_off() {
     fleet.run(1);
     let held = fleet.agree("default").await;
     assert_eq!((held.revision, held.objects.len()), (after.0, 7));
-    fleet.verify_log();
+    fleet.verify_log().await;
 }

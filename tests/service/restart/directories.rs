@@ -1,7 +1,6 @@
-//! State directories that cannot be used are refused, and can be repaired.
+//! State directories that cannot be used are refused.
 
 use std::fs;
-use std::path::Path;
 
 use evenkeel::proto::v1::UpdateSnapshotRequest;
 
@@ -67,7 +66,6 @@ fn foreign_directories_are_refused() {
     fs::write(home.state().join("notes.txt"), "mine").expect("it can be written");
     assert!(refused(&home).contains("is not a state directory"));
     assert_eq!(state("check", &home).0, 2);
-    assert_eq!(state("repair", &home).0, 2);
     let left: Vec<_> = fs::read_dir(home.state()).expect("it is there").collect();
     assert_eq!(left.len(), 1, "nothing was put there");
 }
@@ -77,14 +75,14 @@ async fn a_directory_belongs_to_one_server() {
     let home = Home::new();
     let _server = home.start(&[]);
     assert!(refused(&home).contains("in use"));
-    for command in ["check", "show", "repair"] {
+    for command in ["check", "show"] {
         let (code, said) = state(command, &home);
         assert!(code == 2 && said.contains("in use"), "{command}: {said}");
     }
 }
 
 #[tokio::test]
-async fn files_that_are_no_state_are_refused_and_repaired() {
+async fn files_that_are_no_state_are_refused() {
     let text = b"it is a long way to Tipperary\n".repeat(1_000);
     for bytes in [Vec::new(), text, vec![0; 100_000]] {
         let home = Home::new();
@@ -92,29 +90,16 @@ async fn files_that_are_no_state_are_refused_and_repaired() {
         fs::write(home.file(), &bytes).expect("it can be written");
         let said = refused(&home);
         assert!(
-            said.contains("damaged") && said.contains("state repair"),
+            said.contains("damaged") && said.contains("name an empty directory"),
             "{said}"
         );
         assert_eq!(state("check", &home).0, 1);
-        let (code, said) = state("repair", &home);
-        assert!(code == 1 && said.contains("lost"), "{said}");
-        // The damaged file is kept beside the new one.
-        let kept = kept_aside(&home.state());
-        assert_eq!(fs::read(kept).expect("it is there"), bytes);
-        assert_eq!(state("check", &home).0, 0);
-        home.start(&[]);
+        assert_eq!(fs::read(home.file()).expect("it is there"), bytes);
     }
 }
 
-fn kept_aside(state: &Path) -> std::path::PathBuf {
-    let entries = fs::read_dir(state).expect("it is there");
-    let mut paths = entries.map(|entry| entry.expect("it can be read").path());
-    let is_kept = |path: &std::path::PathBuf| path.to_string_lossy().contains("damaged-");
-    paths.find(is_kept).expect("it was kept")
-}
-
-/// Makes the file say that it has this format, and makes another change in it.
-fn reformat(home: &Home, format: u32, change: impl FnOnce(&redb::WriteTransaction)) {
+/// Makes the file say that it has this format.
+fn reformat(home: &Home, format: u32) {
     let database = redb::Database::open(home.file()).expect("it is a file of redb");
     let transaction = database.begin_write().expect("nobody else writes");
     let facts = redb::TableDefinition::<&str, &[u8]>::new("evenkeel");
@@ -123,34 +108,16 @@ fn reformat(home: &Home, format: u32, change: impl FnOnce(&redb::WriteTransactio
         let format = format.to_le_bytes();
         facts.insert("format", &format[..]).expect("it can be set");
     }
-    change(&transaction);
     transaction.commit().expect("it can be written");
 }
 
 #[tokio::test]
 async fn newer_formats_are_refused() {
     let home = filled().await;
-    reformat(&home, 7, |_| ());
+    reformat(&home, 7);
     assert!(refused(&home).contains("has format 7"));
-    let (code, said) = state("repair", &home);
-    assert!(code == 2 && said.contains("has format 7"), "{said}");
-}
-
-/// The first format had no batches.
-#[tokio::test]
-async fn the_first_format_is_read() {
-    let home = filled().await;
-    assert_eq!(state("check", &home).0, 0);
-    reformat(&home, 1, |transaction| {
-        let batches = redb::TableDefinition::<(u64, u64), Vec<&[u8]>>::new("batches");
-        assert!(transaction.delete_table(batches).expect("it is not open"));
-    });
     let (code, said) = state("check", &home);
-    assert_eq!((code, said.matches(" 2,030 ").count()), (0, 2), "{said}");
-    let server = home.start(&[]);
-    server.send(UpdateSnapshotRequest::default()).await;
-    server.stop().await;
-    assert_eq!(state("check", &home).0, 0);
+    assert!(code == 2 && said.contains("has format 7"), "{said}");
 }
 
 /// Removes unused room from the file.
@@ -165,15 +132,14 @@ fn text_of_pods(bytes: &[u8]) -> Vec<usize> {
     (0..bytes.len()).step_by(4).filter(is_text).collect()
 }
 
-/// Wherever a file is damaged, a server starts with all of it or not at all,
-/// and a repair keeps only what is whole.
+/// Wherever a file is damaged, a server starts with all of it or not at all.
 #[tokio::test]
 async fn damage_is_never_served() {
     let home = filled().await;
     compact(&home);
     let whole = fs::read(home.file()).expect("it is there");
     let text = text_of_pods(&whole);
-    let (mut refusals, mut survivors) = (0, 0);
+    let mut refusals = 0;
     for part in 0..24 {
         let mut bytes = whole.clone();
         // Half of the places are anywhere, half are in objects.
@@ -197,18 +163,8 @@ async fn damage_is_never_served() {
         assert_eq!(code, 1, "at {at}: {said}");
         fs::write(home.file(), &bytes).expect("it can be written");
         assert!(refused(&home).contains("is damaged"), "at {at}");
-        fs::write(home.file(), &bytes).expect("it can be written");
-        let (code, said) = state("repair", &home);
-        assert!(code <= 1, "at {at}: {said}");
-        let kept = said.matches("kept  ").count();
-        survivors += kept;
-        let (code, shown) = state("check", &home);
-        assert_eq!(code, 0, "at {at}: {shown}");
-        assert_eq!(shown.matches(" 2,030 ").count(), kept, "at {at}: {shown}");
-        fs::remove_file(kept_aside(&home.state())).expect("it is there");
     }
     assert!(refusals >= 12, "{refusals} of 24 damages were found");
-    assert!(survivors > 0, "no snapshot survived any damage");
 }
 
 /// What a cluster runs is nobody else's business, whatever the umask is.

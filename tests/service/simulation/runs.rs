@@ -20,6 +20,7 @@ const STEPS: usize = 100_000;
 
 /// Runs the servers of a seed until all have ended.
 fn run(seed: u64) {
+    fastrand::seed(seed);
     let world = World::of(seed);
     let mut actors: Vec<Actor> = (0..SERVERS)
         .map(|number| {
