@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::explain::case::{Case, Hard, all_nodes};
-use crate::explain::diagnosis::{Diagnosis, hint};
+use crate::explain::diagnosis::{Diagnosis, hint, suggest};
 use crate::explain::insight::left_out_by;
 use crate::explain::words::{plural, quoted};
 use crate::matching::{Constraint, Policy};
@@ -36,42 +36,65 @@ pub fn one_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     Some(said)
 }
 
+/// The hint whose message goes on with the number of nodes that the constraint admits after a change,
+/// which it suggests.
+fn suggesting(
+    case: &Case<'_>,
+    hard: &Hard<'_>,
+    message: String,
+    change: impl FnOnce(&mut Constraint),
+) -> Diagnosis {
+    let revised = case.revised(hard.active(), |constraint, _| change(constraint));
+    let after = case.admitted_with(&revised).len();
+    let message = format!("{message} {}", plural(after, "node"));
+    let mut hint = hint(Kind::OneDomain, hard.active(), message);
+    suggest(&mut hint, &revised.all[hard.active().index], after);
+    hint.into()
+}
+
 /// The hint about the pods of a DaemonSet.
 fn of_daemon_set(case: &Case<'_>, hard: &Hard<'_>) -> Diagnosis {
-    let ignore = |c: &mut Constraint, _: &mut _| c.node_affinity_policy = Policy::Ignore;
-    let revised = case.revised(hard.active(), ignore);
-    let after = case.admitted_with(&revised).len();
     let message = format!(
         "{} counts for each pod of the DaemonSet only the node that the pod is tied to \
          (nodeAffinityPolicy: Honor), so it refuses no node and does nothing. With nodeAffinityPolicy: \
-         Ignore it would count all nodes, and {} would take a pod",
+         Ignore it would count all nodes, and a pod could go to",
         hard.title(),
-        plural(after, "node"),
     );
-    hint(Kind::OneDomain, hard.active(), message).into()
+    suggesting(case, hard, message, |constraint| {
+        constraint.node_affinity_policy = Policy::Ignore;
+    })
 }
 
 /// The hint about a key that has one value on all nodes.
 fn with_one_value(case: &Case<'_>, hard: &Hard<'_>, domain: &str) -> Diagnosis {
+    let is_used = |key: &str| case.hard.iter().any(|other| other.key() == key);
     let better = BETTER_KEYS.iter().find(|key| {
         let values = all_nodes(&case.read_view).filter_map(|(_, node)| node.label_text(key));
-        values.collect::<BTreeSet<_>>().len() > 1
+        !is_used(key) && values.collect::<BTreeSet<_>>().len() > 1
     });
     let mut message = format!(
         "{} has one domain only, {domain}: no node has another value, so there is nothing to spread over, \
          and it refuses no node that has the key",
         hard.title(),
     );
-    if let Some(key) = better {
-        let other = |c: &mut Constraint, _: &mut _| c.topology_key = (*key).into();
-        let revised = case.revised(hard.active(), other);
-        let after = case.admitted_with(&revised).len();
-        message.push_str(&format!(
-            ". Over {key} it would spread the pods; this one could go to {}",
-            plural(after, "node")
-        ));
+    match better {
+        Some(key) => {
+            message.push_str(&format!(
+                ". Over {key} it would spread the pods; this one could go to"
+            ));
+            suggesting(case, hard, message, |it| it.topology_key = (*key).into())
+        }
+        None => {
+            message.push_str(&format!(". {}; this one could go to", two_domains(hard)));
+            suggesting(case, hard, message, |it| it.min_domains = Some(2))
+        }
     }
-    hint(Kind::OneDomain, hard.active(), message).into()
+}
+
+/// Says what `minDomains` would change.
+fn two_domains(hard: &Hard<'_>) -> String {
+    let max_skew = hard.active().constraint.max_skew;
+    format!("minDomains: 2 would have it refuse more than maxSkew {max_skew} there")
 }
 
 /// The hint about a constraint that counts in one of several values, because the nodes with the others
@@ -89,20 +112,16 @@ fn with_others_left_out(
         true => ("the pod's node affinity", "nodeAffinityPolicy"),
         false => ("their taints", "nodeTaintsPolicy"),
     };
-    let ignore = |c: &mut Constraint, _: &mut _| match by_affinity {
-        true => c.node_affinity_policy = Policy::Ignore,
-        false => c.node_taints_policy = Policy::Ignore,
-    };
-    let revised = case.revised(hard.active(), ignore);
-    let after = case.admitted_with(&revised).len();
     let message = format!(
         "{} counts one domain only, {domain}: the nodes of {} are left out by {why} ({policy}: Honor), \
-         so it refuses no node. minDomains: 2 would have it refuse more than maxSkew {} there; {policy}: \
-         Ignore would count the others too, and the pod could then go to {}",
+         so it refuses no node. {}; {policy}: Ignore would count the others too, and the pod could then \
+         go to",
         hard.title(),
         plural(others, "other domain"),
-        hard.active().constraint.max_skew,
-        plural(after, "node"),
+        two_domains(hard),
     );
-    hint(Kind::OneDomain, hard.active(), message).into()
+    suggesting(case, hard, message, |constraint| match by_affinity {
+        true => constraint.node_affinity_policy = Policy::Ignore,
+        false => constraint.node_taints_policy = Policy::Ignore,
+    })
 }

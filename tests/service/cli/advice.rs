@@ -94,6 +94,8 @@ fn a_key_with_one_value_refuses_nothing() {
         &told,
         "Over kubernetes.io/hostname it would spread the pods",
     );
+    let suggested = suggestion(&workspace);
+    assert_eq!(suggested["topologyKey"], HOSTNAME);
     let lint = workspace.expect(1, "lint --load cluster.json -f workload.json");
     says(&lint, "[one-domain]");
     for line in ["spread", "report"] {
@@ -106,6 +108,34 @@ fn a_key_with_one_value_refuses_nothing() {
     }
     let told = workspace.expect(0, "spread --load cluster.json -n prod deploy/front");
     says(&told, "effect none: with one domain it refuses no node");
+}
+
+/// The constraint that is suggested in place of one that refuses nothing.
+fn suggestion(workspace: &Workspace) -> Value {
+    let told = workspace
+        .run("explain --load cluster.json -f workload.json -o json")
+        .json();
+    let hints = told["hints"].as_array().expect("hints");
+    let hint = hints.iter().find(|hint| hint["kind"] == "KIND_ONE_DOMAIN");
+    hint.expect("it is told")["suggestedConstraint"].clone()
+}
+
+/// Where nodes differ by no key, nothing but minDomains would have the constraint refuse.
+#[test]
+fn without_a_better_key_min_domains_is_suggested() {
+    let template = template("front", "100m", ZONE);
+    let objects = ["g1", "g2"].map(|name| node(name, &[(ZONE, "a")], "4"));
+    let mut objects = objects.to_vec();
+    objects.iter_mut().for_each(|node| {
+        node["metadata"]["labels"][HOSTNAME] = json!("one");
+    });
+    objects.push(pod("front-0", "front", &template, "g1"));
+    let workspace = workspace(objects, &workload("Deployment", "front", 2, &template));
+    says(
+        &explain(&workspace).expect(0),
+        "minDomains: 2 would have it refuse more than maxSkew 1 there; this one could go to 0 nodes",
+    );
+    assert_eq!(suggestion(&workspace)["minDomains"], 2);
 }
 
 #[test]
@@ -127,6 +157,7 @@ fn node_affinity_that_leaves_one_domain_is_named_with_what_would_help() {
         "minDomains: 2 would have it refuse more than maxSkew 1 there; nodeAffinityPolicy: \
         Ignore would count the others too, and the pod could then go to 0 nodes",
     );
+    assert_eq!(suggestion(&workspace)["nodeAffinityPolicy"], "Ignore");
     // With minDomains the constraint does refuse.
     let mut strict = template.clone();
     strict["spec"]["topologySpreadConstraints"][0]["minDomains"] = json!(2);
