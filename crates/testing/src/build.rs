@@ -130,7 +130,6 @@ pub fn nominated(mut pod: Pod, node: &str, priority: i32) -> Pod {
 pub fn with_claim(mut pod: Pod, claim: &str) -> Pod {
     let source = ClaimSource {
         claim_name: claim.into(),
-        ..Default::default()
     };
     pod.spec.get_or_insert_default().volumes.push(Volume {
         name: claim.into(),

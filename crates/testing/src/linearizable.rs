@@ -163,10 +163,12 @@ fn requests_are_applied_once(history: &[Event], faults: &mut Vec<String>) {
                         faults.push(format!("a request reserved twice: {one:?} and {other:?}"));
                     }
                 }
-                What::ReservedBefore { key: again, ids } if again == key && is_over => {
-                    if !ids.iter().eq(picks.iter().map(|(id, _)| id)) {
-                        faults.push(format!("a request got two answers: {one:?} and {other:?}"));
-                    }
+                What::ReservedBefore { key: again, ids }
+                    if again == key
+                        && is_over
+                        && !ids.iter().eq(picks.iter().map(|(id, _)| id)) =>
+                {
+                    faults.push(format!("a request got two answers: {one:?} and {other:?}"));
                 }
                 _ => {}
             }

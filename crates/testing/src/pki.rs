@@ -118,9 +118,15 @@ impl Issued {
 /// Files of one test, by name.
 pub struct Files(TempDir);
 
+impl Default for Files {
+    fn default() -> Self {
+        Self(TempDir::new().expect("a temporary directory"))
+    }
+}
+
 impl Files {
     pub fn new() -> Self {
-        Self(TempDir::new().expect("a temporary directory"))
+        Self::default()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
