@@ -4,12 +4,10 @@
 //! [`Log`] is the interface of an engine. Each [record](Body) proves its place when it
 //! is read ([`record`]).
 //!
-//! `lease` is a right that one server of a fleet has at a time, `audit` reads a log whole, and
-//! `fake` is a log in memory that loses, delays, repeats and damages messages on demand.
+//! `lease` is a right that one server of a fleet has at a time, and `audit` reads a log whole.
 
 pub mod audit;
 pub mod entry_row;
-pub mod fake;
 pub mod interface;
 pub mod lease;
 pub mod nats;

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use support::generate;
 
 use evenkeel::proto::v1::{Change, FilterRequest, Mode, NodeChecks, Pod, UpdateSnapshotRequest};
-use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Snapshot;
 use evenkeel::verify::verify;
 use proptest::prelude::*;
@@ -15,6 +14,7 @@ use proptest::test_runner::TestRunner;
 use support::agree::{self, Question};
 use support::build::{full_filter_of, score_as};
 use support::model::{self, Stored};
+use support::recount::Cluster;
 use support::server::{Client, Server};
 
 /// Number of batches that the writer sends.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use evenkeel::log::Error;
 use evenkeel::log::audit::audit;
-use evenkeel::log::fake::{Call, FakeLog, Fate, Faults};
 use prost::bytes::Bytes;
+use support::fake_log::{Call, FakeLog, Fate, Faults};
 
 const NAME: &str = "default";
 

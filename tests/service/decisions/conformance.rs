@@ -7,12 +7,12 @@ use evenkeel::proto::v1::{
     Code, ConstraintReport, DefaultConstraints, FilterRequest, FilterResponse, Node, NodeChecks,
     NodeNames, Pod, ScoreRequest, ScoreResponse,
 };
-use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde_json::Value;
 use support::agree::{self, Question, WEIGHT_TOLERANCE};
 use support::build::{full_filter_of, score_as};
+use support::recount::Cluster;
 use support::server::Server;
 use support::{model, reasons, vectors};
 

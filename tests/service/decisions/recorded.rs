@@ -8,11 +8,11 @@ use evenkeel::proto::v1::{
     PersistentVolume, PersistentVolumeClaim, PlaceRequest, Pod, StorageClass,
     UpdateSnapshotRequest, View,
 };
-use evenkeel::recount::{Cluster, NodeRecount, Rejection};
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use support::build::place_of;
+use support::recount::{Cluster, NodeRecount, Rejection};
 use support::server::Server;
 use support::{model, reasons, vectors};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::proto::v1;
+use evenkeel::proto::v1;
 
 /// Processors and memory by instance type, in the order of the instance types,
 /// less what the system needs.

@@ -3,7 +3,7 @@
 use super::cluster::Cluster;
 use super::room;
 use super::rules::name;
-use crate::proto::v1::{Node, NodeSelectorTerm, Pod};
+use evenkeel::proto::v1::{Node, NodeSelectorTerm, Pod};
 
 const CONFLICT: &str = "pod affinity terms conflict";
 const SIMULTANEOUSLY: &str =

@@ -1,7 +1,7 @@
 //! The features that a pod needs of its node, and those that the node declares.
 
 use super::answers::Rejection;
-use crate::proto::v1::{Node, Pod};
+use evenkeel::proto::v1::{Node, Pod};
 
 /// The rejection of a node that does not declare a feature that the pod needs.
 pub fn refusal(pod: &Pod, node: &Node, minor: u32) -> Option<Rejection> {

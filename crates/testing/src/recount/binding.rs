@@ -4,7 +4,7 @@
 use super::cluster::Cluster;
 use super::requests::billionths as in_billionths;
 use super::rules::{labels, labels_match_terms, name, namespace, selector_matches};
-use crate::proto::v1::{
+use evenkeel::proto::v1::{
     ClaimReference, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, Quantity,
     StorageClass,
 };

@@ -3,7 +3,7 @@
 
 use super::cluster::Cluster;
 use super::rules::{name, namespace};
-use crate::proto::v1::{Node, Pod};
+use evenkeel::proto::v1::{Node, Pod};
 
 impl Cluster {
     /// The pods nominated to the node that are on no node yet, of at least the priority of an

@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::left_out;
 use super::room::node_taken;
 use super::rules::{LabelMap, labels, name, namespace};
-use crate::proto::v1::{
+use evenkeel::proto::v1::{
     Code, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
     VolumeSource,
 };

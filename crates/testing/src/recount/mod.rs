@@ -2,9 +2,8 @@
 //! `docs/semantics.md` words them. It keeps nothing between two questions, and shares only the wire
 //! types with the service.
 //!
-//! Tests compare every answer with it, and [`crate::verify`] every count that a
-//! server keeps. Nothing in the path of a decision may use it: if the two
-//! shared a rule, they would share its faults.
+//! Tests compare every answer with it. It shares no rule with the service: if it
+//! did, it would share that rule's faults.
 //!
 //! Objects must be valid, as those of a snapshot are. A question costs the
 //! product of nodes, pods and constraints.

@@ -6,7 +6,7 @@ use super::answers::Rejection;
 use super::cluster::Cluster;
 use super::requests::{is_sidecar, quantities, requests, rounded};
 use super::rules::name;
-use crate::proto::v1::{Code, ContainerPort, Node, Pod, Quantity};
+use evenkeel::proto::v1::{Code, ContainerPort, Node, Pod, Quantity};
 
 const NO_PORTS: &str = "node(s) didn't have free ports for the requested pod ports";
 

@@ -6,7 +6,7 @@ use prost::bytes::Bytes;
 
 use super::faults::Call;
 use super::streams::FakeLog;
-use crate::log::interface::{Blob, Blobs, Error, Keys, Wait};
+use evenkeel::log::interface::{Blob, Blobs, Error, Keys, Wait};
 
 impl Blobs for FakeLog {
     fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()> {

@@ -8,7 +8,7 @@ use event_listener::EventListener;
 use prost::bytes::Bytes;
 
 use super::kept::StaleLeader;
-use crate::log::interface::{Error, Message};
+use evenkeel::log::interface::{Error, Message};
 
 /// A call to a fake log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::cluster::Cluster;
 use super::pod_affinity::with_merged_terms;
 use super::rules::name;
-use crate::proto::v1::{NodeChecks, PlaceRequest, Pod};
+use evenkeel::proto::v1::{NodeChecks, PlaceRequest, Pod};
 
 /// A node that Place picked.
 #[derive(Debug, Clone, PartialEq, Eq)]

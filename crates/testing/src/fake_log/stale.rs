@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::faults::{Fate, full, lost};
 use super::kept::{Append, BlobsAndKeys, StaleLeader, Stream, Streams};
 use super::streams::FakeLog;
-use crate::log::interface::Error;
+use evenkeel::log::interface::Error;
 
 impl FakeLog {
     /// Returns a leader that is cut off from now on.

@@ -6,7 +6,7 @@ use super::answers::{FilterRecount, ScoreRecount};
 use super::cluster::Cluster;
 use super::room::node_taken;
 use super::rules::name;
-use crate::proto::v1::{NodeChecks, Pod};
+use evenkeel::proto::v1::{NodeChecks, Pod};
 
 impl Cluster {
     /// Filter: a verdict for each known candidate in their order, or for every

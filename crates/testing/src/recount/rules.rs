@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::proto::v1::{
+use evenkeel::proto::v1::{
     LabelSelector, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, Pod,
     Taint, Toleration,
 };

@@ -4,7 +4,7 @@ use super::answers::Rejection;
 use super::cluster::Cluster;
 use super::room::node_taken;
 use super::rules::{LabelMap, labels, name, namespace, selector_matches};
-use crate::proto::v1::{
+use evenkeel::proto::v1::{
     Affinity, LabelSelector, LabelSelectorRequirement, Node, Pod, PodAffinity, PodAffinityTerm,
 };
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::constraints::ResolvedConstraint;
 use super::rules::{labels, name};
-use crate::proto::v1::{Code, Node};
+use evenkeel::proto::v1::{Code, Node};
 
 /// The answer about one node.
 #[derive(Debug, Clone, PartialEq)]

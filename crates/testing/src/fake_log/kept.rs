@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use prost::bytes::Bytes;
 
-use crate::log::interface::{Error, Message};
+use evenkeel::log::interface::{Error, Message};
 
 /// The logs of all snapshots.
 #[derive(Default)]

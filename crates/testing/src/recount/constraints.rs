@@ -1,7 +1,7 @@
 //! The constraints of a pod: its own, or the default ones with the selector that its services and
 //! its controller imply.
 
-use crate::proto::v1::{
+use evenkeel::proto::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference, Pod,
     TopologySpreadConstraint,
 };

@@ -1,6 +1,6 @@
 //! The state of a cluster, as plain lists of wire objects.
 
-use crate::proto::v1::{
+use evenkeel::proto::v1::{
     DefaultConstraints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet, StorageClass,
     Toleration,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::proto::v1::{
+use evenkeel::proto::v1::{
     Container, ContainerStatus, Pod, PodSpec, PodStatus, Quantity, ResourceRequirements,
 };
 

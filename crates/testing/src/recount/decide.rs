@@ -15,7 +15,7 @@ use super::rules::{
     kept_off_by_cordon, labels, name, namespace, node_affinity_matches, selector_matches,
     taints_tolerated,
 };
-use crate::proto::v1::{LabelSelector, Node, NodeChecks, Pod, TopologySpreadConstraint};
+use evenkeel::proto::v1::{LabelSelector, Node, NodeChecks, Pod, TopologySpreadConstraint};
 
 const MISSING_LABEL: &str =
     "node(s) didn't match pod topology spread constraints (missing required label)";
@@ -345,7 +345,7 @@ fn is_of_each_node(pod: &Pod) -> bool {
     let terms = required
         .map(|it| it.node_selector_terms)
         .unwrap_or_default();
-    let names = |term: &crate::proto::v1::NodeSelectorTerm| {
+    let names = |term: &evenkeel::proto::v1::NodeSelectorTerm| {
         let mut fields = term.match_fields.iter();
         fields.any(|field| field.key == "metadata.name" && field.operator == "In")
     };

@@ -10,7 +10,7 @@ use prost::bytes::Bytes;
 
 use super::faults::{Call, Fate, Faults, NextCall, fault, flipped, full, lost};
 use super::kept::{Append, BlobsAndKeys, Stream, Streams};
-use crate::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Wait};
+use evenkeel::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Wait};
 
 /// A log inside the process. Clones made by [`Self::seen_with`] share its content, as servers share
 /// a log.

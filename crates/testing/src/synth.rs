@@ -8,12 +8,14 @@
 mod resources;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, BufWriter, Write};
 
+use clap::Parser;
+use evenkeel::proto::v1;
+use evenkeel::proto::v1::change::Object;
 use fastrand::Rng;
+use serde_json::{Value, json};
 use uuid::Uuid;
-
-use crate::proto::v1;
-use crate::proto::v1::change::Object;
 
 /// Label of a node's name.
 pub const HOSTNAME_KEY: &str = "kubernetes.io/hostname";
@@ -64,6 +66,66 @@ pub struct Shape {
     pub taint_every: usize,
     /// The seed of the cluster's random numbers.
     pub seed: u64,
+}
+
+/// Writes a synthetic cluster to standard output, as a file that `evenkeel load` takes
+///
+/// The same flags make the same cluster. Nodes have the labels kubernetes.io/hostname,
+/// topology.kubernetes.io/zone, topology.example.com/rack and node.kubernetes.io/instance-type; pods
+/// have app, app.kubernetes.io/part-of, pod-template-hash and tier.
+#[derive(Debug, Parser)]
+pub struct Flags {
+    /// Nodes
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    nodes: usize,
+
+    /// Pods, all of them running
+    #[arg(long, value_name = "COUNT", default_value_t = 3_000)]
+    pods: usize,
+
+    /// Zones
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    zones: usize,
+
+    /// Workloads: pods of one have the same `app` label
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    workloads: usize,
+
+    /// Namespaces that share the workloads
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    namespaces: usize,
+
+    /// Taint one in COUNT nodes with dedicated=batch:NoSchedule; 0 taints none
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    taint_every: usize,
+
+    /// Give nodes allocatable cpu, memory, ephemeral-storage and pods, and let pods request cpu and
+    /// memory, so that decisions check for room
+    #[arg(long)]
+    resources: bool,
+
+    /// Seed of the random numbers
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+}
+
+impl Flags {
+    /// The cluster that the flags ask for.
+    pub fn cluster(self) -> SyntheticCluster {
+        let cluster = SyntheticCluster::new(Shape {
+            nodes: self.nodes,
+            pods: self.pods,
+            zones: self.zones,
+            workloads: self.workloads,
+            namespaces: self.namespaces,
+            taint_every: self.taint_every,
+            seed: self.seed,
+        });
+        match self.resources {
+            true => cluster.with_resources(),
+            false => cluster,
+        }
+    }
 }
 
 /// A synthetic cluster. Objects are made when they are needed.
@@ -183,6 +245,29 @@ impl SyntheticCluster {
         self.workloads().flat_map(SyntheticWorkload::pods)
     }
 
+    /// Writes all objects as a Kubernetes list, one object a line.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn write_list(&self, output: impl Write) -> io::Result<()> {
+        let mut output = BufWriter::new(output);
+        write!(output, r#"{{"apiVersion":"v1","kind":"List","items":["#)?;
+        let nodes = self
+            .nodes()
+            .map(|node| ("Node", serde_json::to_value(node)));
+        let pods = self.pods().map(|pod| ("Pod", serde_json::to_value(pod)));
+        for (index, (kind, object)) in nodes.chain(pods).enumerate() {
+            let mut item = json!({ "apiVersion": "v1", "kind": kind });
+            if let (Value::Object(item), Value::Object(fields)) = (&mut item, object?) {
+                item.extend(fields);
+            }
+            let separator = if index == 0 { "" } else { "," };
+            write!(output, "{separator}\n{item}")?;
+        }
+        writeln!(output, "\n]}}")?;
+        output.flush()
+    }
+
     /// All objects as changes of a snapshot, in batches of at most `size`
     /// (at least 1): nodes, then pods.
     pub fn into_batches(self, size: usize) -> impl Iterator<Item = Vec<v1::Change>> + Send {
@@ -275,7 +360,7 @@ impl<'a> SyntheticWorkload<'a> {
 
 /// The random ends of pod names, all different: a walk through all words of
 /// a length in steps that have no factor in common with their number.
-struct NameSuffixes {
+pub struct NameSuffixes {
     next: u64,
     step: u64,
     words: u64,
@@ -285,7 +370,8 @@ struct NameSuffixes {
 impl NameSuffixes {
     const BASE: u64 = NAME_LETTERS.len() as u64;
 
-    fn new(rng: &mut Rng, count: usize) -> Self {
+    /// This many names.
+    pub fn new(rng: &mut Rng, count: usize) -> Self {
         let mut words = Self::BASE.pow(5);
         while words < count as u64 {
             words *= Self::BASE;
@@ -360,6 +446,3 @@ fn rng(seed: u64, index: usize) -> Rng {
         Rng::with_seed(seed).u64(..) ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
     )
 }
-
-#[cfg(test)]
-mod tests;
