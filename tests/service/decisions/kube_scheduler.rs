@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
-    Code, ConstraintReport, DefaultConstraints, FilterRequest, FilterResponse, Node, NodeChecks,
-    NodeNames, Pod, ScoreRequest, ScoreResponse,
+    ConstraintReport, FilterRequest, FilterResponse, NodeChecks, NodeNames, ScoreRequest,
+    ScoreResponse,
 };
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
-use serde_json::Value;
 use support::agree::{self, Question, WEIGHT_TOLERANCE};
 use support::build::{full_filter_of, score_as};
-use support::recount::Cluster;
 use support::server::Server;
-use support::{model, reasons, vectors};
+use support::{model, reasons};
+
+use super::recorded::{Case, Verdict, load_recorded, verdicts};
 
 const CASES: usize = 1648;
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -27,24 +27,9 @@ struct Vector {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Case {
-    name: String,
-    nodes: Vec<Node>,
-    pods: Vec<Pod>,
-    pod: Pod,
-    candidates: Option<Vec<String>>,
-    default_constraints: Value,
-    services: Vec<evenkeel::proto::v1::Service>,
-    replica_sets: Vec<evenkeel::proto::v1::ReplicaSet>,
-    stateful_sets: Vec<evenkeel::proto::v1::StatefulSet>,
-    replication_controllers: Vec<evenkeel::proto::v1::ReplicationController>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Want {
     pre_filter: PreFilter,
-    filter: Vec<Verdict>,
+    filter: Vec<Judged>,
     pre_score: PreScore,
     score: Vec<NodeScore>,
 }
@@ -64,11 +49,10 @@ struct Hard {
 }
 
 #[derive(Deserialize)]
-struct Verdict {
+struct Judged {
     node: String,
-    code: String,
-    #[serde(default)]
-    reasons: Vec<String>,
+    #[serde(flatten)]
+    verdict: Verdict,
 }
 
 #[derive(Deserialize)]
@@ -93,41 +77,8 @@ struct NodeScore {
     normalized: i64,
 }
 
-impl Case {
-    fn cluster(&self) -> Cluster {
-        Cluster {
-            nodes: self.nodes.clone(),
-            pods: self.pods.clone(),
-            services: self.services.clone(),
-            replica_sets: self.replica_sets.clone(),
-            stateful_sets: self.stateful_sets.clone(),
-            replication_controllers: self.replication_controllers.clone(),
-            defaults: self.defaults(),
-            ..Cluster::default()
-        }
-    }
-
-    fn defaults(&self) -> DefaultConstraints {
-        match &self.default_constraints {
-            Value::Null => DefaultConstraints::default(),
-            Value::String(system) if system == "system" => DefaultConstraints {
-                system: true,
-                ..DefaultConstraints::default()
-            },
-            list => DefaultConstraints {
-                constraints: serde_json::from_value(list.clone()).expect("a list"),
-                system: false,
-            },
-        }
-    }
-}
-
 fn load() -> Vec<Vector> {
-    let vectors: Vec<Vector> = vectors::lines("kubernetes.jsonl.gz")
-        .map(|line| serde_json::from_str(&line).expect("a vector"))
-        .collect();
-    assert_eq!(vectors.len(), CASES);
-    vectors
+    load_recorded("kubernetes.jsonl.gz", CASES)
 }
 
 /// The server answers as kube-scheduler does, and as the oracle in all that kube-scheduler does not
@@ -143,7 +94,9 @@ async fn server_decides_like_kube_scheduler() {
     for Vector { case, want } in load() {
         let cluster = case.cluster();
         let changes = model::changes(&cluster);
-        server.replace(&case.name, changes, case.defaults()).await;
+        server
+            .replace(&case.name, changes, cluster.defaults.clone())
+            .await;
         let filter = server.filter(filter_request(&case)).await;
         let score = server.score(score_request(&case)).await;
         check_filter(&case.name, &filter, &want);
@@ -197,23 +150,9 @@ fn score_request(case: &Case) -> ScoreRequest {
 
 fn check_filter(name: &str, got: &FilterResponse, want: &Want) {
     reasons::check(&got.infeasible, &got.reasons);
-    let mut verdicts: BTreeMap<&str, (Option<Code>, Vec<String>)> = got
-        .infeasible
-        .iter()
-        .map(|v| (v.node.as_str(), (Some(v.code()), vec![v.reason.clone()])))
-        .collect();
-    let feasible = got.feasible.iter().map(|n| (n.as_str(), (None, vec![])));
-    verdicts.extend(feasible);
-    let wanted = want.filter.iter().map(|v| {
-        let code = match v.code.as_str() {
-            "Success" => None,
-            "Unschedulable" => Some(Code::Unschedulable),
-            "UnschedulableAndUnresolvable" => Some(Code::UnschedulableAndUnresolvable),
-            other => panic!("{name}: the vectors know no code {other}"),
-        };
-        (v.node.as_str(), (code, v.reasons.clone()))
-    });
-    assert_eq!(verdicts, wanted.collect(), "{name}: verdicts");
+    let wanted = want.filter.iter();
+    let wanted = wanted.map(|it| (it.node.clone(), (it.verdict.clone(), false)));
+    assert_eq!(verdicts(got), wanted.collect(), "{name}: verdicts");
     assert_eq!(
         got.constraints.len(),
         want.pre_filter.constraints.len(),

@@ -12,8 +12,10 @@ use pbjson_types::Timestamp;
 use serde::Deserialize;
 use support::build::{meta, on, place_of, pod, spread};
 use support::model::Stored;
+use support::reasons;
 use support::server::Server;
-use support::{reasons, vectors};
+
+use super::recorded::load_recorded;
 
 /// The files, each with the number of its cases.
 const FILES: [(&str, usize); 2] = [("fleet.jsonl.gz", 645), ("fleet-extended.jsonl.gz", 310)];
@@ -164,8 +166,7 @@ async fn server_decides_like_kubefleet() {
     let server = Server::start().await;
     for (file, count) in FILES {
         let mut decided = 0;
-        for line in vectors::lines(file) {
-            let vector: Vector = serde_json::from_str(&line).expect("a vector");
+        for vector in load_recorded::<Vector>(file, count) {
             let name = format!("{file}, case {decided} {:?}", vector.name);
             let snapshot = "fleet";
             server
@@ -179,7 +180,6 @@ async fn server_decides_like_kubefleet() {
             }
             decided += 1;
         }
-        assert_eq!(decided, count, "{file}");
     }
 }
 
