@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel::proto::v1;
-use evenkeel::synth::{
+use support::synth::{
     HOSTNAME_KEY, INSTANCE_TYPE_KEY, SyntheticCluster, SyntheticWorkload, TAINT_KEY, ZONE_KEY,
 };
 

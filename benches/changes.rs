@@ -7,7 +7,7 @@ use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::snapshot::Batch;
 use evenkeel::spread::NodeChecks;
-use evenkeel::synth::{HOSTNAME_KEY, SyntheticCluster, ZONE_KEY};
+use support::synth::{HOSTNAME_KEY, SyntheticCluster, ZONE_KEY};
 
 use super::ask::{self, Compiled};
 use super::cases::{self, CONSTRAINTS, Reach};

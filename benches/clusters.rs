@@ -1,6 +1,6 @@
 //! The clusters that are measured.
 
-use evenkeel::synth::{Shape, SyntheticCluster};
+use support::synth::{Shape, SyntheticCluster};
 
 /// The sizes: nodes, pods, workloads.
 pub const SIZES: [(usize, usize, usize); 5] = [

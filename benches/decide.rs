@@ -25,8 +25,8 @@ use clap::Parser;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::spread::NodeChecks;
-use evenkeel::synth::SyntheticCluster;
 use prost::Message;
+use support::synth::SyntheticCluster;
 
 use ask::{Compiled, Wire};
 use cases::{CONSTRAINTS, Constraints, Reach, ZONES};

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use evenkeel::proto::v1;
-use evenkeel::synth::{HOSTNAME_KEY, SyntheticCluster};
+use support::synth::{HOSTNAME_KEY, SyntheticCluster};
 
 type Labels = BTreeMap<String, String>;
 

@@ -1,7 +1,7 @@
 //! A load of pod changes for a server: pods of a synthetic cluster move to one of two other nodes
 //! and back, so that every change makes a difference. The nodes are drawn anew in each run.
 //!
-//! The server must hold the cluster: `evenkeel admin synth --into` with the same
+//! The server must hold the cluster of `cargo run -p evenkeel-testing --bin synth` with the same
 //! numbers. Writes one line: changes, seconds, changes per second.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
-use evenkeel::synth::{Shape, SyntheticCluster};
+use support::synth::{Shape, SyntheticCluster};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_stream::wrappers::ReceiverStream;

@@ -1,6 +1,6 @@
 //! A load on servers that share a log. Measures how long answers take.
 //!
-//! The servers must hold a cluster: `evenkeel admin synth --into`. Writes one line: calls, calls
+//! The servers must hold a cluster: `cargo run -p evenkeel-testing --bin synth`. Writes one line: calls, calls
 //! per second, p50 and p99 of a call in milliseconds, and how often a call was refused because
 //! other servers changed the snapshot all the time, or the log did not answer. A refused call is
 //! repeated, as a client does, and counts as one call.

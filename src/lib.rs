@@ -31,7 +31,6 @@ pub mod matching;
 mod misspelt;
 pub mod plan;
 pub mod proto;
-pub mod recount;
 #[cfg(feature = "server")]
 pub mod replica;
 #[cfg(feature = "server")]
@@ -40,8 +39,6 @@ pub mod snapshot;
 pub mod spread;
 #[cfg(feature = "store")]
 pub mod store;
-#[cfg(feature = "cli")]
-pub mod synth;
 #[cfg(feature = "server")]
 pub mod tasks;
 #[cfg(feature = "server")]

@@ -13,14 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// cluster is what a file of `evenkeel synth` holds.
+// cluster is what a file of `synth` (crates/testing) holds.
 type cluster struct {
 	// nodes in ascending order of their names, which is Evenkeel's node order.
 	nodes []*corev1.Node
 	pods  []*corev1.Pod
 }
 
-// readCluster reads a file of `evenkeel synth`: a list with one object a line.
+// readCluster reads a file of `synth`: a list with one object a line.
 func readCluster(path string) (*cluster, error) {
 	file, err := os.Open(path)
 	if err != nil {

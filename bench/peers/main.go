@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	file        = flag.String("cluster", "", "`file` of evenkeel synth, which the server has loaded")
+	file        = flag.String("cluster", "", "`file` of synth, which the server has loaded")
 	address     = flag.String("server", "", "`address` of the server, without http://")
 	pid         = flag.Int("pid", 0, "process `id` of the server")
 	turns       = flag.Int("turns", 3, "how often both take turns; medians count")

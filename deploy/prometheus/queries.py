@@ -24,6 +24,8 @@ HERE = pathlib.Path(__file__).parent
 DASHBOARD = HERE.parent / "grafana" / "evenkeel.json"
 ALERTS = HERE / "alerts.yaml"
 BINARY = os.environ["EVENKEEL"]
+# The generator of clusters, with its arguments before those of a cluster.
+SYNTH = ["cargo", "run", "--quiet", "--package", "evenkeel-testing", "--bin", "synth", "--"]
 # Of metrics that a server has in other circumstances only.
 CONDITIONAL = {
     "evenkeel_tls_certificate_expiry_seconds": "with TLS",
@@ -104,6 +106,14 @@ class Server:
             sys.exit(f"{command}: {done.returncode}: {done.stderr}")
 
 
+def load_cluster(server, directory, *size):
+    """Loads a synthetic cluster of a size."""
+    cluster = directory / "cluster.json"
+    with open(cluster, "w") as output:
+        subprocess.run([*SYNTH, *size], stdout=output, check=True)
+    server.run("load", str(cluster))
+
+
 class Prometheus:
     """A Prometheus that scrapes servers."""
 
@@ -167,7 +177,7 @@ def make_calls(server, directory, seconds):
     pod = directory / "pod.yaml"
     pod.write_text(POD)
     size = ["--nodes", "300", "--pods", "6000", "--workloads", "60", "--zones", "5"]
-    server.run("synth", "--into", *size)
+    load_cluster(server, directory, *size)
     ghz = os.environ.get("GHZ")
     load = []
     for config, rate in [("filter-domains", 400), ("score-top", 150), ("update", 300)] if ghz else []:
@@ -236,7 +246,7 @@ def main():
             until("the server is scraped", prometheus.is_scraping)
             began = time.time()
             for member in servers[1:]:
-                member.run("synth", "--into", "--nodes", "30", "--pods", "300", "--workloads", "5")
+                load_cluster(member, directory, "--nodes", "30", "--pods", "300", "--workloads", "5")
             make_calls(server, directory, seconds)
             time.sleep(2 * SCRAPE)
             faults = check(server, prometheus)

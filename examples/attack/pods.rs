@@ -5,7 +5,7 @@ use evenkeel::proto::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, Pod, PodAffinity, PodAffinityTerm,
     PodSpec, Quantity, ResourceRequirements, Toleration, TopologySpreadConstraint,
 };
-use evenkeel::synth::{HOSTNAME_KEY, INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY};
+use support::synth::{HOSTNAME_KEY, INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY};
 
 /// Constraints that a pod may have by default.
 const CONSTRAINTS: usize = 32;

@@ -2,7 +2,7 @@
 
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::{Change, Dialect, NodeBonus, NodeCapacity, NodeNames, Pod, View};
-use evenkeel::synth::{HOSTNAME_KEY, RACK_KEY, Shape, SyntheticCluster};
+use support::synth::{HOSTNAME_KEY, RACK_KEY, Shape, SyntheticCluster};
 
 use super::pods::{self, PODS, Scale};
 use super::request::Request;

@@ -8,7 +8,7 @@ use evenkeel::api::ExportSum;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
-use evenkeel::synth::{Shape, SyntheticCluster, ZONE_KEY};
+use support::synth::{Shape, SyntheticCluster, ZONE_KEY};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};

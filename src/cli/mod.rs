@@ -51,7 +51,6 @@ mod spread;
 mod state;
 mod stored;
 mod successor;
-mod synth;
 mod token;
 mod verify;
 mod watching;
@@ -144,7 +143,7 @@ enum Command {
     Healthcheck(healthcheck::Healthcheck),
     /// Make a bearer token and its access rule
     Token(token::MakeToken),
-    /// Look after state directories and logs, repeat decisions, generate clusters
+    /// Look after state directories and logs, and repeat decisions
     #[command(subcommand)]
     Admin(AdminCommand),
     /// Write a completion script for a shell
@@ -164,8 +163,6 @@ enum AdminCommand {
     Log(log::LogCommand),
     /// Repeat the decisions of a decision log, and show what differs
     Replay(Box<replay::ReplayCommand>),
-    /// Generate a cluster, for benchmarks and experiments
-    Synth(synth::Synth),
     /// Write the protocol's descriptor set, for grpcurl and ghz
     Descriptor(descriptor::Descriptor),
 }
@@ -221,7 +218,6 @@ impl Cli {
             Command::Admin(AdminCommand::State(state)) => state.run(),
             Command::Admin(AdminCommand::Log(log)) => wait_for(log.run()),
             Command::Admin(AdminCommand::Replay(replay)) => wait_for(replay.run()),
-            Command::Admin(AdminCommand::Synth(synth)) => wait_for(synth.run()),
             Command::Admin(AdminCommand::Descriptor(descriptor)) => descriptor.run(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(Self::command()),

@@ -4,10 +4,9 @@
 //! [`Log`] is the interface of an engine. Each [record](Body) proves its place when it
 //! is read ([`record`]).
 //!
-//! `lease` is a right that one server of a fleet has at a time, and `fake` is a log in memory that loses, delays, repeats and damages messages on demand.
+//! `lease` is a right that one server of a fleet has at a time.
 
 pub mod entry_row;
-pub mod fake;
 pub mod interface;
 pub mod lease;
 pub mod nats;

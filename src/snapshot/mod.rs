@@ -78,7 +78,7 @@ pub use objects::storage_objects::{ListOf, StorageObjects};
 pub use objects::storage_use::PodUse;
 pub use objects::symbols::Symbol;
 pub use state::beyond::HeldStorage;
-pub use state::frozen::{Frozen, Kept};
+pub use state::frozen::{Frozen, Kept, Rebuilt};
 pub use state::memory::MemoryUse;
 pub use state::namespace::Namespace;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};

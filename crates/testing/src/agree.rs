@@ -7,7 +7,7 @@ use evenkeel::proto::v1::{
     Pod, ReasonCount, RefusalReason, ScoreResponse, TopologySpreadConstraint,
 };
 
-use evenkeel::recount::{self, Cluster, LabelMap, labels, selector_matches};
+use crate::recount::{self, Cluster, LabelMap, labels, selector_matches};
 
 use super::build::{full_filter_of, score_as};
 use super::reasons;

@@ -10,7 +10,7 @@ use evenkeel::proto::v1::{
 
 use std::collections::BTreeMap;
 
-use evenkeel::recount::LabelMap;
+use crate::recount::LabelMap;
 
 /// Topology key of zones.
 pub const ZONE: &str = "topology.kubernetes.io/zone";

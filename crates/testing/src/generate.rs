@@ -19,7 +19,7 @@ use proptest::sample::{select, subsequence};
 
 use crate::build::{HOSTNAME, ZONE};
 use crate::model::{Stored, delete_uid, subject};
-use evenkeel::recount::LabelMap;
+use crate::recount::LabelMap;
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const PODS: [&str; 8] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];

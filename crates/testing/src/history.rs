@@ -3,11 +3,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::recount::Cluster;
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
     ObjectReference, Pod, UpdateSnapshotRequest, VerifySnapshotRequest,
 };
-use evenkeel::recount::Cluster;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;

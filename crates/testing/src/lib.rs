@@ -1,5 +1,6 @@
-//! Code that the tests share: servers and commands that they run, objects that they build, and the
-//! oracle that judges answers.
+//! What tests, benches and fuzz targets share: servers and commands that they run, objects that they
+//! build, the generator of clusters ([`synth`]), the oracle that judges answers ([`recount`]), and the
+//! engines and API servers that they run against ([`fake_log`], [`api_server`]).
 
 pub mod agree;
 pub mod api_server;
@@ -9,6 +10,7 @@ pub mod calls;
 pub mod descriptors;
 pub mod examples;
 pub mod fixed;
+pub mod fake_log;
 pub mod generate;
 pub mod history;
 pub mod http;
@@ -21,8 +23,10 @@ pub mod ports;
 pub mod process;
 pub mod raw;
 pub mod reasons;
+pub mod recount;
 pub mod server;
 pub mod streams;
+pub mod synth;
 pub mod templates;
 pub mod tls_server;
 pub mod vectors;

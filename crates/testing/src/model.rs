@@ -8,7 +8,7 @@ use evenkeel::proto::v1::{
     StorageClass,
 };
 
-use evenkeel::recount::{Cluster, namespace};
+use crate::recount::{Cluster, namespace};
 
 /// An object that a snapshot stores.
 pub trait Stored: Clone {

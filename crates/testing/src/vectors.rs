@@ -2,14 +2,20 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
+/// The path of a compressed file of vectors.
+pub fn path(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/vectors")
+        .join(file)
+}
+
 /// The lines of a compressed file of vectors.
 pub fn lines(file: &str) -> impl Iterator<Item = String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors");
-    lines_of(&path.join(file))
+    lines_of(&path(file))
 }
 
 /// The lines of a compressed file anywhere.

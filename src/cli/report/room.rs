@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::matching::{Requested, Requests, RequestsByVersion, Resource};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::recount::room::node_taken;
 
 /// The resources in the report.
 const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
@@ -23,6 +22,13 @@ pub(crate) struct RequestedShare {
     pub(crate) allocatable: String,
     /// The requested amount in percent of the allocatable amount.
     pub(crate) percent: i64,
+}
+
+/// The name of the node that a pod takes room on, even while it terminates.
+fn node_taken(pod: &v1::Pod) -> Option<&str> {
+    let phase = pod.status.as_ref().map_or("", |status| &status.phase);
+    let node = pod.spec.as_ref().map_or("", |spec| &spec.node_name);
+    (!node.is_empty() && !["Succeeded", "Failed"].contains(&phase)).then_some(node)
 }
 
 /// The allocatable and the requested amounts of [`RESOURCES`].

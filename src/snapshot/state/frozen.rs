@@ -1,14 +1,17 @@
-//! Copies of a state at one revision, for exports and for verification.
+//! Copies of a state at one revision, for exports and for verification, and states that are built again from the
+//! objects of a copy.
 
 use std::iter;
 use std::sync::Arc;
 
 use super::namespace::Namespace;
+use super::read_view::ReadView;
 use super::shards::{SharedObjects, Sizes, State};
 use crate::account::{Charge, Part};
 use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+use crate::snapshot::budget::Budget;
 use crate::snapshot::counts::partition_in_use::PartitionInUse;
 use crate::snapshot::counts::watched::SelectorViews;
 use crate::snapshot::objects::change::Batch;
@@ -41,7 +44,15 @@ pub struct Frozen {
     /// The namespaces, ascending by name.
     pub namespaces: Vec<(Box<str>, Namespace)>,
     /// The memory of the copy, on the account of the process.
-    _charge: Charge,
+    charge: Charge,
+}
+
+/// A state that was built again from the objects of a copy.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// A copy of the state.
+    pub frozen: Frozen,
+    state: State,
 }
 
 /// A copy of the counts of a state, of the same revision.
@@ -96,12 +107,46 @@ impl Frozen {
         &self.shared.nominations
     }
 
-    /// All objects: nodes in node order, the other objects of all namespaces, then each namespace's
-    /// owners and pods, ascending by name.
+    /// Returns the requests of the pods of all namespaces, by the name of the node: of each node that
+    /// exists, and of others with pods.
+    pub fn requested_by_node(&self) -> impl Iterator<Item = (&str, &Requested)> {
+        let slots = (0..self.nodes().slot_count()).map(Slot::at);
+        let named = slots.map(|slot| (self.nodes().name(slot), self.requested(slot)));
+        named.filter(|(name, pods)| self.nodes().find(name).is_some() || pods.pods() > 0)
+    }
+
+    /// A state with the same objects and reservations, which are applied to an empty one. `None` as
+    /// soon as `is_cancelled` returns true.
+    pub fn rebuilt(&self, is_cancelled: &dyn Fn() -> bool) -> Option<Rebuilt> {
+        let state = State::on(self.charge.account(), Part::Staged, usize::MAX);
+        for batch in in_batches(self.objects()) {
+            if is_cancelled() {
+                return None;
+            }
+            state.apply_unread(&batch, self.revision);
+        }
+        let frozen = state.freeze(&Alone);
+        Some(Rebuilt { frozen, state })
+    }
+
+    /// All objects of clients: nodes in node order, the other objects of all namespaces, then each
+    /// namespace's owners and pods, ascending by name. Reservations belong to this server, not to
+    /// the reader of an export.
     pub fn changes(&self) -> impl Iterator<Item = v1::Change> + '_ {
-        self.objects().map(|object| v1::Change {
+        self.objects_of_clients().map(|object| v1::Change {
             object: Some(object),
         })
+    }
+
+    fn objects_of_clients(&self) -> impl Iterator<Item = Object> + '_ {
+        let is_held = |object: &Object| match object {
+            Object::Pod(pod) => pod
+                .metadata
+                .as_ref()
+                .is_some_and(|it| is_reservation(&it.name)),
+            _ => false,
+        };
+        self.objects().filter(move |object| !is_held(object))
     }
 
     fn objects(&self) -> impl Iterator<Item = Object> + '_ {
@@ -109,9 +154,7 @@ impl Frozen {
         let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
         let nodes = nodes.map(|node| Object::Node(node.to_wire()));
         let namespaces = self.namespaces.iter().flat_map(|(name, namespace)| {
-            // Reservations belong to this server, not to the reader of an export.
             let names = namespace.pod_names();
-            let names = names.filter(|name| !is_reservation(name));
             let pods = names.filter_map(|pod| namespace.pod_to_wire(name, pod, self.nodes()));
             namespace
                 .owners()
@@ -123,16 +166,36 @@ impl Frozen {
 
     /// The same objects as batches.
     pub fn batches(&self) -> impl Iterator<Item = Batch> + '_ {
-        let mut objects = self.objects();
-        iter::from_fn(move || {
-            let batch = Batch::trusted(objects.by_ref().take(BATCH_OBJECTS));
-            (!batch.is_empty()).then_some(batch)
-        })
+        in_batches(self.objects_of_clients())
     }
+}
+
+impl Rebuilt {
+    /// Reads a namespace of the state, within a budget.
+    pub fn read<T>(
+        &self,
+        namespace: &str,
+        budget: &Budget<'_>,
+        read: impl FnOnce(ReadView<'_>) -> T,
+    ) -> T {
+        read(self.state.fork(namespace, false).read_view(budget))
+    }
+}
+
+fn in_batches(mut objects: impl Iterator<Item = Object>) -> impl Iterator<Item = Batch> {
+    iter::from_fn(move || {
+        let batch = Batch::trusted(objects.by_ref().take(BATCH_OBJECTS));
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 /// Proof that no batch is applied as long as this exists.
 pub trait NoBatch {}
+
+/// Nobody else has the state.
+struct Alone;
+
+impl NoBatch for Alone {}
 
 impl State {
     /// A copy of everything except views. Readers continue meanwhile. The turn keeps batches out,
@@ -149,7 +212,7 @@ impl State {
             shared,
             requested,
             namespaces,
-            _charge: self.charge_copy(self.footprint.bytes()),
+            charge: self.charge_copy(self.footprint.bytes()),
         }
     }
 
@@ -176,7 +239,7 @@ impl State {
                 shared: shared.clone(),
                 requested: locked.requested.unwrap_or_default(),
                 namespaces: vec![(name.into(), namespace.clone())],
-                _charge: self.charge_copy(namespace.memory().total()),
+                charge: self.charge_copy(namespace.memory().total()),
             };
             let kept = Kept {
                 partitions: shared.nodes.partitions().copy(),

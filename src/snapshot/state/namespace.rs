@@ -140,19 +140,6 @@ impl Namespace {
 
     /// A pod for the wire, whole.
     pub fn pod_to_wire(&self, namespace: &str, name: &str, nodes: &Nodes) -> Option<v1::Pod> {
-        let mut pod = self.counted_pod_to_wire(namespace, name, nodes)?;
-        let template = self.pods.get(name)?.life.template;
-        self.templates.fill(template, &mut pod);
-        Some(pod)
-    }
-
-    /// A pod for the wire, without its requirements, which are not counted.
-    pub fn counted_pod_to_wire(
-        &self,
-        namespace: &str,
-        name: &str,
-        nodes: &Nodes,
-    ) -> Option<v1::Pod> {
         let record = self.pods.get(name)?;
         let labels = self.label_sets.texts(record.labels);
         let metadata = v1::ObjectMeta {
@@ -162,7 +149,9 @@ impl Namespace {
             ..Default::default()
         };
         let node_name = record.node.map_or("", |slot| nodes.name(slot));
-        Some(record.life.to_wire(metadata, node_name))
+        let mut pod = record.life.to_wire(metadata, node_name);
+        self.templates.fill(record.life.template, &mut pod);
+        Some(pod)
     }
 
     /// Returns the namespace's bytes in memory without its views, whose bytes are known.

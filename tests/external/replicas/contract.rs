@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::{Duration, Instant, SystemTime};
 
-use evenkeel::log::fake::FakeLog;
 use evenkeel::log::{Error, Follower, Log, Message};
 use prost::bytes::Bytes;
+use support::fake_log::FakeLog;
 
 use crate::replicas::brokers::Brokers;
 use crate::replicas::process::DEADLINE;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel::log::Log;
-use evenkeel::log::fake::{Call, FakeLog, Fate, Faults};
 use evenkeel::log::lease::{Lease, Pace};
+use support::fake_log::{Call, FakeLog, Fate, Faults};
 use tokio::task::JoinHandle;
 
 use crate::replicas::process::DEADLINE;

@@ -8,11 +8,11 @@ use evenkeel::proto::v1::{
     DescribeSpreadRequest, LabelSelector, Node, Pod, TopologySpread, UpdateSnapshotRequest,
     WorkloadSpread,
 };
-use evenkeel::recount::{
+use proptest::prelude::*;
+use support::recount::{
     Cluster, LabelMap, ResolvedConstraint, labels, name, namespace, node_affinity_matches,
     node_counted_on, selector_matches, taints_tolerated,
 };
-use proptest::prelude::*;
 use support::server::Server;
 
 /// The workload of pods: namespace, kind, name and labels.

@@ -8,10 +8,10 @@ use crate::decisions::joint::random_nodes;
 use crate::decisions::rebalance::cases;
 use crate::decisions::removals::RACK;
 use evenkeel::proto::v1::{Change, NodeChecks, PlaceRequest, Planning, Pod};
-use evenkeel::recount::Cluster;
 use fastrand::Rng;
 use support::build::{HOSTNAME, ZONE, having, node, on, place_of};
 use support::model::{self, Stored};
+use support::recount::Cluster;
 use support::server::Server;
 
 /// Puts a replica on a node.

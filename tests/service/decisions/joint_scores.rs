@@ -7,10 +7,10 @@ use crate::decisions::joint::random_nodes;
 use crate::decisions::rebalance::cases;
 use crate::decisions::removals::{RACK, WEB};
 use evenkeel::proto::v1::{Change, NodeBonus, NodeCapacity, NodeChecks, PlaceRequest, Planning};
-use evenkeel::recount::Cluster;
 use fastrand::Rng;
 use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, soft, spread};
 use support::model::{self, Stored};
+use support::recount::Cluster;
 use support::server::Server;
 
 /// Keys of the hard constraints, and of the soft ones.

@@ -1,10 +1,10 @@
 //! Nominated pods with disks, claims and affinity, compared with a recount.
 
 use evenkeel::proto::v1::{Change, FilterRequest, Pod, View};
-use evenkeel::recount::Cluster;
 use serde_json::{Value, json};
 use support::agree::{self, Question};
 use support::model;
+use support::recount::Cluster;
 use support::server::Server;
 
 const DISK: &str = "node(s) had no available disk";

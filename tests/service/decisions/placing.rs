@@ -12,13 +12,13 @@ use evenkeel::proto::v1::{
     FilterResponse, Holder, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
     ScoreRequest, UpdateSnapshotRequest, View, WorkloadReplicas,
 };
-use evenkeel::recount::{Cluster, PickedNode, with_merged_terms};
 use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, soft, spread};
 use support::model::{self, Stored};
+use support::recount::{Cluster, PickedNode, with_merged_terms};
 use support::server::Server;
 use tokio::runtime::Runtime;
 

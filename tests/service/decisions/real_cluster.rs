@@ -6,11 +6,11 @@ use std::path::Path;
 use support::model;
 
 use evenkeel::proto::v1::{DefaultConstraints, Pod};
-use evenkeel::recount::{Cluster, labels, name};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use support::agree::{self, Question};
 use support::build::{HOSTNAME, ZONE, hard, soft};
+use support::recount::{Cluster, labels, name};
 use support::server::Server;
 
 /// The cluster, from the data beside the project.

@@ -9,13 +9,13 @@ use evenkeel::proto::v1::{
     Change, IntOrString, NodeChecks, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec,
     RebalanceRequest, RebalanceResponse, StayingPod, TopologySpreadConstraint, move_blocker,
 };
-use evenkeel::recount::Cluster;
 use fastrand::Rng;
 use serde_json::json;
 use support::build::{
     HOSTNAME, ZONE, cordoned, hard, having, labelled, node, on, pod, soft, spread,
 };
 use support::model::{self, Stored, delete};
+use support::recount::Cluster;
 use support::server::Server;
 
 /// Asks the server for a plan.

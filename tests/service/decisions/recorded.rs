@@ -1,70 +1,212 @@
-//! Recorded cases of kube-scheduler's Filter, and functions that ask a server and the oracle about
-//! a case.
+//! Recorded answers of kube-scheduler's Filter, asked of a real server and of the oracle: both
+//! answer as it did, in each version that answers some cases differently. `vectors/` says where the
+//! cases come from. The variable of a set names a file or a directory to take its cases from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::path::{Path, PathBuf};
 
 use evenkeel::proto::v1::{
-    Code, FilterRequest, FilterResponse, Namespace, Node, NodeChecks, NodeVerdict,
-    PersistentVolume, PersistentVolumeClaim, PlaceRequest, Pod, StorageClass,
-    UpdateSnapshotRequest, View,
+    Code, DefaultConstraints, FilterRequest, FilterResponse, Namespace, Node, NodeChecks,
+    NodeVerdict, PersistentVolume, PersistentVolumeClaim, PlaceRequest, Pod, ReplicaSet,
+    ReplicationController, Service, StatefulSet, StorageClass, UpdateSnapshotRequest, View,
 };
-use evenkeel::recount::{Cluster, NodeRecount, Rejection};
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use support::build::place_of;
+use support::recount::{Cluster, NodeRecount, Rejection};
 use support::server::Server;
 use support::{model, reasons, vectors};
 
-/// A case of kube-scheduler's Filter.
-#[derive(Clone, Deserialize)]
-pub(super) struct Case<W> {
-    pub(super) name: String,
-    pub(super) nodes: Vec<Node>,
-    pub(super) pods: Vec<Pod>,
-    #[serde(default)]
-    pub(super) namespaces: Vec<Namespace>,
-    #[serde(default, rename = "persistentVolumeClaims")]
-    pub(super) claims: Vec<PersistentVolumeClaim>,
-    #[serde(default, rename = "persistentVolumes")]
-    pub(super) volumes: Vec<PersistentVolume>,
-    #[serde(default, rename = "storageClasses")]
-    pub(super) classes: Vec<StorageClass>,
-    pub(super) pod: Pod,
-    pub(super) want: W,
+/// Cases of one subject.
+struct Set {
+    /// The variable with another file or directory of cases.
+    variable: &'static str,
+    /// The versions, each with its files and how many cases these have. A version answers all other
+    /// cases of the first one as the first one.
+    versions: &'static [(&'static str, &'static [(&'static str, usize)])],
+    /// True if the oracle also says where Place puts pods, and answers say all that is unchecked.
+    is_placed: bool,
 }
 
-impl<W> Case<W> {
-    pub(super) fn cluster(&self) -> Cluster {
-        Cluster {
-            nodes: self.nodes.clone(),
-            pods: self.pods.clone(),
-            namespaces: self.namespaces.clone(),
-            persistent_volume_claims: self.claims.clone(),
-            persistent_volumes: self.volumes.clone(),
-            storage_classes: self.classes.clone(),
-            ..Cluster::default()
-        }
-    }
+const ROOM: Set = Set {
+    variable: "ROOM",
+    versions: &[
+        ("1.35", &[("room.jsonl.gz", 399)]),
+        ("1.36", &[("room-1.36.jsonl.gz", 10)]),
+        ("1.37", &[("room-1.37.jsonl.gz", 105)]),
+    ],
+    is_placed: false,
+};
 
-    /// The cluster, of a version of Kubernetes.
-    pub(super) fn cluster_of(&self, version: &str) -> Cluster {
-        Cluster {
-            kubernetes_version: version.to_owned(),
-            ..self.cluster()
-        }
-    }
+const NOMINATED: Set = Set {
+    variable: "NOMINATED_CASES",
+    versions: &[("1.35", &[("nominated.jsonl.gz", 622)])],
+    is_placed: false,
+};
+
+const VOLUMES: Set = Set {
+    variable: "VOLUME_CASES",
+    versions: &[("", &[("volumes.jsonl.gz", 600)])],
+    is_placed: true,
+};
+
+const AFFINITY_FILES: &[(&str, usize)] = &[("affinity.jsonl.gz", 670), ("features.jsonl.gz", 141)];
+
+const AFFINITY: Set = Set {
+    variable: "AFFINITY_CASES",
+    versions: &[("1.36", AFFINITY_FILES), ("1.37", AFFINITY_FILES)],
+    is_placed: true,
+};
+
+/// A case that 1.37 decides by an empty list in a status: an empty list counts as nothing, and an
+/// absent one as the wanted amount. Only JSON tells the two apart. In protobuf, in which schedulers
+/// get pods, both are absent.
+const EMPTY_LIST: (&str, &str) = ("1.37", "random/1-0291");
+
+/// What was asked.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Case {
+    pub(super) name: String,
+    nodes: Vec<Node>,
+    pods: Vec<Pod>,
+    #[serde(default)]
+    namespaces: Vec<Namespace>,
+    #[serde(default)]
+    persistent_volume_claims: Vec<PersistentVolumeClaim>,
+    #[serde(default)]
+    persistent_volumes: Vec<PersistentVolume>,
+    #[serde(default)]
+    storage_classes: Vec<StorageClass>,
+    #[serde(default)]
+    services: Vec<Service>,
+    #[serde(default)]
+    replica_sets: Vec<ReplicaSet>,
+    #[serde(default)]
+    stateful_sets: Vec<StatefulSet>,
+    #[serde(default)]
+    replication_controllers: Vec<ReplicationController>,
+    /// A list, or `"system"`.
+    #[serde(default)]
+    default_constraints: Value,
+    pub(super) candidates: Option<Vec<String>>,
+    pub(super) pod: Pod,
+    #[serde(skip)]
+    version: &'static str,
+}
+
+/// A case with what kube-scheduler answered.
+#[derive(Deserialize)]
+struct Judged {
+    #[serde(flatten)]
+    case: Case,
+    want: Want,
+    #[serde(rename = "wantUntil1.36")]
+    until_1_36: Option<Want>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Want {
+    Nodes {
+        nodes: BTreeMap<String, Wanted>,
+        /// Whether the pod waits for scheduling gates.
+        gated: Option<bool>,
+    },
+    Alone(BTreeMap<String, Wanted>),
+}
+
+#[derive(Clone, Deserialize)]
+struct Wanted {
+    #[serde(flatten)]
+    verdict: Verdict,
+    /// The verdict without nominated pods.
+    without: Option<Verdict>,
 }
 
 /// The verdict of kube-scheduler on a node.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Verdict {
     code: String,
+    #[serde(default)]
     reasons: Vec<String>,
 }
 
+/// The verdicts by node, each with whether it is due to nominated pods alone.
+pub(super) type Verdicts = BTreeMap<String, (Verdict, bool)>;
+
+impl Case {
+    pub(super) fn cluster(&self) -> Cluster {
+        Cluster {
+            nodes: self.nodes.clone(),
+            pods: self.pods.clone(),
+            namespaces: self.namespaces.clone(),
+            persistent_volume_claims: self.persistent_volume_claims.clone(),
+            persistent_volumes: self.persistent_volumes.clone(),
+            storage_classes: self.storage_classes.clone(),
+            services: self.services.clone(),
+            replica_sets: self.replica_sets.clone(),
+            stateful_sets: self.stateful_sets.clone(),
+            replication_controllers: self.replication_controllers.clone(),
+            defaults: self.defaults(),
+            kubernetes_version: self.version.to_owned(),
+            ..Cluster::default()
+        }
+    }
+
+    fn defaults(&self) -> DefaultConstraints {
+        match &self.default_constraints {
+            Value::Null => DefaultConstraints::default(),
+            Value::String(system) if system == "system" => DefaultConstraints {
+                system: true,
+                ..DefaultConstraints::default()
+            },
+            list => DefaultConstraints {
+                constraints: serde_json::from_value(list.clone()).expect("a list"),
+                system: false,
+            },
+        }
+    }
+
+    /// The incoming pod without its gates, which the plugins of Filter do not look at.
+    fn ungated(&self) -> Pod {
+        let mut pod = self.pod.clone();
+        pod.spec.get_or_insert_default().scheduling_gates.clear();
+        pod
+    }
+
+    /// Returns whether this may be left unchecked: limits of volumes on nodes, a namespaceSelector
+    /// in a cluster that lists no namespaces, and a deferred resize.
+    fn may_leave(&self, field: &str) -> bool {
+        field.starts_with("spec.volumes (")
+            || field.ends_with(".namespaceSelector") && self.namespaces.is_empty()
+            || self.name.ends_with("deferred-resize")
+    }
+}
+
+impl Judged {
+    /// The wanted verdicts. kube-scheduler fails on a storage class without a binding mode, which
+    /// no API server stores; the service refuses the node instead.
+    fn wanted(&self) -> Verdicts {
+        let (Want::Nodes { nodes, .. } | Want::Alone(nodes)) = &self.want;
+        let wanted = nodes.iter().map(|(node, wanted)| {
+            let mut verdict = wanted.verdict.clone();
+            if verdict.code == "Error" {
+                verdict.code = "UnschedulableAndUnresolvable".into();
+            }
+            let success = Verdict::of(None, Vec::new());
+            let by_nominated = verdict != success && wanted.without.as_ref() == Some(&success);
+            (node.clone(), (verdict, by_nominated))
+        });
+        wanted.collect()
+    }
+}
+
 impl Verdict {
-    pub(super) fn of(code: Option<Code>, reasons: Vec<String>) -> Self {
+    fn of(code: Option<Code>, reasons: Vec<String>) -> Self {
         let code = match code {
             None => "Success",
             Some(Code::Unschedulable) => "Unschedulable",
@@ -75,50 +217,104 @@ impl Verdict {
             reasons,
         }
     }
-
-    /// Treats an error of kube-scheduler as a refusal.
-    pub(super) fn fail_as_unresolvable(&mut self) {
-        if self.code == "Error" {
-            self.code = "UnschedulableAndUnresolvable".into();
-        }
-    }
-
-    /// The verdict on a refused node.
-    pub(super) fn of_node(verdict: &NodeVerdict) -> Self {
-        let reasons = verdict.reason.split(", ").map(str::to_owned).collect();
-        Self::of(Some(verdict.code()), reasons)
-    }
-
-    /// The verdict of the oracle on a node.
-    pub(super) fn of_refusal(refusal: Option<Rejection>) -> Self {
-        match refusal {
-            None => Self::of(None, Vec::new()),
-            Some(refusal) => Self::of(Some(refusal.code), refusal.reasons),
-        }
-    }
 }
 
-/// The `count` cases of a file.
-pub(super) fn load<W: DeserializeOwned>(file: &str, count: usize) -> Vec<Case<W>> {
-    let lines = vectors::lines(file);
-    let cases: Vec<_> = lines
-        .map(|line| serde_json::from_str(&line).expect("a case"))
-        .collect();
-    assert_eq!(cases.len(), count);
+/// The cases of a file, one a line.
+pub(super) fn load<C: DeserializeOwned>(file: &Path) -> Vec<C> {
+    let lines = vectors::lines_of(file);
+    let cases = lines.map(|line| serde_json::from_str(&line).expect("a case"));
+    cases.collect()
+}
+
+/// The `count` cases of a file of `tests/vectors`.
+pub(super) fn load_recorded<C: DeserializeOwned>(file: &str, count: usize) -> Vec<C> {
+    let cases = load(&vectors::path(file));
+    assert_eq!(cases.len(), count, "{file}");
     cases
 }
 
-/// A server with room for a snapshot of each case.
-pub(super) async fn server_of(cases: usize) -> Server {
-    Server::with_limits(Limits {
-        max_snapshots: cases,
-        ..Limits::default()
-    })
-    .await
+impl Set {
+    /// Each case with each version.
+    fn cases(&self) -> Vec<Judged> {
+        let other = env::var_os(self.variable).map(PathBuf::from);
+        let load_all = |files: &[(&str, usize)]| -> Vec<Judged> {
+            match &other {
+                Some(path) if path.is_file() => load(path),
+                Some(path) => files
+                    .iter()
+                    .flat_map(|(file, _)| load(&path.join(file)))
+                    .collect(),
+                None => {
+                    let recorded = files
+                        .iter()
+                        .map(|(file, count)| load_recorded(file, *count));
+                    recorded.flatten().collect()
+                }
+            }
+        };
+        let mut all = Vec::new();
+        for (version, own) in self.versions {
+            let mut known = BTreeSet::new();
+            for files in [*own, self.versions[0].1] {
+                let mut cases = load_all(files);
+                cases.retain(|judged| known.insert(judged.case.name.clone()));
+                for mut judged in cases {
+                    judged.case.version = version;
+                    let former = judged.until_1_36.take().filter(|_| *version <= "1.36");
+                    judged.want = former.unwrap_or(judged.want);
+                    all.push(judged);
+                }
+            }
+        }
+        all.retain(|judged| (judged.case.version, &*judged.case.name) != EMPTY_LIST);
+        all
+    }
+
+    /// Asks a server about all cases.
+    async fn check_server(&self) {
+        let cases = self.cases();
+        let server = Server::with_limits(Limits {
+            max_snapshots: cases.len(),
+            ..Limits::default()
+        })
+        .await;
+        for judged in cases {
+            let case = &judged.case;
+            let snapshot = format!("{}-{}", case.version, case.name).replace(['/', '_'], "-");
+            let snapshot = snapshot.trim_start_matches('-');
+            let about = format!("{} {}", case.version, case.name);
+            feed(&server, snapshot, &case.cluster()).await;
+            let answer = filter(&server, snapshot, &case.ungated()).await;
+            assert_eq!(verdicts(&answer), judged.wanted(), "{about}");
+            if let Want::Nodes {
+                gated: Some(gated), ..
+            } = judged.want
+            {
+                check_gates(&server, snapshot, case, gated).await;
+            }
+            if self.is_placed {
+                let left = answer.unchecked.iter();
+                assert!(
+                    left.clone().all(|field| case.may_leave(field)),
+                    "{about}: {left:?}"
+                );
+                check_place(&server, snapshot, &case.cluster(), &case.pod).await;
+            }
+        }
+    }
+
+    /// Asks the oracle itself, which other tests compare the service with.
+    fn check_oracle(&self) {
+        for judged in self.cases() {
+            let case = &judged.case;
+            let got = recounted(&case.cluster(), &case.ungated());
+            assert_eq!(got, judged.wanted(), "{} {}", case.version, case.name);
+        }
+    }
 }
 
 /// Feeds a cluster into a snapshot of its own, with its version of Kubernetes.
-pub(super) async fn feed(server: &Server, snapshot: &str, cluster: &Cluster) {
+async fn feed(server: &Server, snapshot: &str, cluster: &Cluster) {
     let request = UpdateSnapshotRequest {
         snapshot: snapshot.to_owned(),
         changes: model::changes(cluster),
@@ -128,37 +324,52 @@ pub(super) async fn feed(server: &Server, snapshot: &str, cluster: &Cluster) {
     server.send(request).await;
 }
 
-/// The answer about a pod with the verdict of each node. Checks that the view of domains, which
-/// does not look at each node, gives the same reasons and counts.
-pub(super) async fn filter(server: &Server, snapshot: &str, pod: &Pod) -> FilterResponse {
-    let request = |view: View| FilterRequest {
+fn request(snapshot: &str, pod: &Pod, view: View, checks: NodeChecks) -> FilterRequest {
+    FilterRequest {
         snapshot: snapshot.to_owned(),
         pod: Some(pod.clone()),
         view: view as i32,
+        node_checks: checks as i32,
         ..FilterRequest::default()
-    };
-    let answer = server.filter(request(View::Full)).await;
+    }
+}
+
+/// The answer about a pod with the verdict of each node. Checks that the view of domains, which
+/// does not look at each node, gives the same reasons and counts.
+async fn filter(server: &Server, snapshot: &str, pod: &Pod) -> FilterResponse {
+    let ask = |view| request(snapshot, pod, view, NodeChecks::Unspecified);
+    let answer = server.filter(ask(View::Full)).await;
     reasons::check(&answer.infeasible, &answer.reasons);
-    let tallied = server.filter(request(View::Domains)).await;
+    let tallied = server.filter(ask(View::Domains)).await;
     assert_eq!(tallied.reasons, answer.reasons, "{snapshot}");
     assert_eq!(tallied.feasible_count, answer.feasible_count, "{snapshot}");
     answer
 }
 
-/// The verdicts of an answer by node.
-pub(super) fn verdicts(answer: &FilterResponse) -> BTreeMap<String, Verdict> {
-    let passed = answer.feasible.iter();
-    let passed = passed.map(|name| (name.clone(), Verdict::of(None, Vec::new())));
-    let refused = answer.infeasible.iter();
-    let refused = refused.map(|verdict| (verdict.node.clone(), Verdict::of_node(verdict)));
-    passed.chain(refused).collect()
-}
-
-/// The verdicts of the oracle by node.
-pub(super) fn recounted(cluster: &Cluster, pod: &Pod) -> BTreeMap<String, Verdict> {
-    let answer = cluster.filter(pod, None, NodeChecks::Unspecified);
-    let verdict = |verdict: NodeRecount| (verdict.node, Verdict::of_refusal(verdict.refusal));
-    answer.verdicts.into_iter().map(verdict).collect()
+/// Checks that a gated pod is refused by all nodes for its gates, and only that pod, and that room
+/// does not matter where it is not asked about.
+async fn check_gates(server: &Server, snapshot: &str, case: &Case, gated: bool) {
+    let whole = filter(server, snapshot, &case.pod).await;
+    let waits = |it: &str| it.starts_with("waiting for scheduling gates");
+    assert_eq!(
+        whole.reasons.iter().any(|it| waits(&it.reason)),
+        gated,
+        "{snapshot}"
+    );
+    if gated {
+        assert_eq!(
+            whole.reasons[0].count as usize,
+            case.nodes.len(),
+            "{snapshot}"
+        );
+    }
+    let spread = request(snapshot, &case.pod, View::Full, NodeChecks::SpreadOnly);
+    let spread = server.filter(spread).await;
+    assert_eq!(
+        spread.feasible_count as usize,
+        case.nodes.len(),
+        "{snapshot}"
+    );
 }
 
 /// Checks that Place picks the same nodes as the oracle, which picks one after the other.
@@ -175,4 +386,84 @@ pub(super) async fn check_place(server: &Server, snapshot: &str, cluster: &Clust
     let wanted = expected.iter().map(|pick| &pick.node);
     assert!(nodes.eq(wanted), "{snapshot}: {placed:?} {expected:?}");
     assert_eq!(placed.unplaced, replicas - expected.len() as i32);
+}
+
+/// The verdicts of an answer.
+pub(super) fn verdicts(answer: &FilterResponse) -> Verdicts {
+    let passed = answer.feasible.iter();
+    let passed = passed.map(|name| (name.clone(), (Verdict::of(None, Vec::new()), false)));
+    let refused = answer.infeasible.iter().map(|refused: &NodeVerdict| {
+        let reasons = refused.reason.split(", ").map(str::to_owned).collect();
+        let verdict = Verdict::of(Some(refused.code()), reasons);
+        (refused.node.clone(), (verdict, refused.nominated_pods > 0))
+    });
+    passed.chain(refused).collect()
+}
+
+/// The verdicts of the oracle.
+fn recounted(cluster: &Cluster, pod: &Pod) -> Verdicts {
+    let answer = cluster.filter(pod, None, NodeChecks::Unspecified);
+    let verdict = |judged: NodeRecount| {
+        let refusal: Option<Rejection> = judged.refusal;
+        let by_nominated = refusal.as_ref().is_some_and(|it| it.nominated_pods > 0);
+        let verdict = match refusal {
+            None => Verdict::of(None, Vec::new()),
+            Some(refusal) => Verdict::of(Some(refusal.code), refusal.reasons),
+        };
+        (judged.node, (verdict, by_nominated))
+    };
+    answer.verdicts.into_iter().map(verdict).collect()
+}
+
+#[tokio::test]
+async fn server_finds_room_like_kube_scheduler() {
+    ROOM.check_server().await;
+}
+
+#[test]
+fn oracle_finds_room_like_kube_scheduler() {
+    ROOM.check_oracle();
+}
+
+#[tokio::test]
+async fn server_judges_with_nominated_pods_like_kube_scheduler() {
+    NOMINATED.check_server().await;
+}
+
+#[test]
+fn oracle_judges_with_nominated_pods_like_kube_scheduler() {
+    NOMINATED.check_oracle();
+    // Without such cases the tests would prove nothing about nominated pods.
+    let wanted = NOMINATED
+        .cases()
+        .iter()
+        .flat_map(Judged::wanted)
+        .collect::<Vec<_>>();
+    assert!(
+        wanted
+            .iter()
+            .filter(|(_, (_, by_nominated))| *by_nominated)
+            .count()
+            > 50
+    );
+}
+
+#[tokio::test]
+async fn server_judges_volumes_like_kube_scheduler() {
+    VOLUMES.check_server().await;
+}
+
+#[test]
+fn oracle_judges_volumes_like_kube_scheduler() {
+    VOLUMES.check_oracle();
+}
+
+#[tokio::test]
+async fn server_judges_affinity_and_features_like_kube_scheduler() {
+    AFFINITY.check_server().await;
+}
+
+#[test]
+fn oracle_judges_affinity_and_features_like_kube_scheduler() {
+    AFFINITY.check_oracle();
 }

@@ -7,10 +7,10 @@ use evenkeel::proto::v1::{
     Change, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, Pod, Reservation,
     VerifySnapshotRequest, View,
 };
-use evenkeel::recount::{Cluster, requests};
 use serde_json::{Value, json};
 use support::agree::{self, Question};
 use support::build::update_of;
+use support::recount::{Cluster, requests};
 use support::server::Server;
 use tonic::Code;
 

@@ -2,9 +2,9 @@
 
 use crate::decisions::room::{changes, pod};
 use evenkeel::proto::v1::{FilterRequest, Node, NodeChecks};
-use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use serde_json::json;
+use support::recount::Cluster;
 use support::server::Server;
 
 /// A taint's value, an operator and a toleration's value, and whether the taint is tolerated where

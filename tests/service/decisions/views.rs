@@ -9,13 +9,13 @@ use crate::decisions::events::{Event, NAMESPACES, Step, burst, history};
 use evenkeel::proto::v1::{
     Change, FilterRequest, Mode, NodeChecks, Pod, UpdateSnapshotRequest, View,
 };
-use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use evenkeel::verify::verify;
 use proptest::prelude::*;
 use support::agree::{self, Question};
 use support::build::{HOSTNAME, ZONE, full_filter_of, hard, node, on, pod, score_as, soft, spread};
 use support::model::{self, Stored, changes, delete};
+use support::recount::Cluster;
 use support::server::Server;
 use tokio::runtime::Runtime;
 

@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel::proto::v1::{Change, Pod, PodSpec, VerifySnapshotRequest, Volume};
-use evenkeel::recount::Cluster;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::agree::{self, Question};
 use support::build::{HOSTNAME, ZONE, node};
 use support::generate::storage;
 use support::model::{self, Stored};
+use support::recount::Cluster;
 use support::server::Server;
 
 use super::recorded::check_place;

@@ -8,11 +8,11 @@ use evenkeel::proto::v1::{
     DeleteSnapshotRequest, ExplainRequest, Hint, Mode, NodeNames, Pod, Shortage,
     TopologySpreadConstraint, UpdateSnapshotRequest,
 };
-use evenkeel::recount::{
+use proptest::test_runner::{Config, TestRunner};
+use support::recount::{
     Cluster, labels, name, namespace, node_affinity_matches, node_counted_on, requests, room,
     selector_matches, taints_tolerated,
 };
-use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Runtime;
 
 use super::questions::{Asked, asked};

@@ -2,11 +2,11 @@
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{Change, DefaultConstraints, NodeChecks, Pod, TopologySpreadConstraint};
-use evenkeel::recount::Cluster;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
+use support::recount::Cluster;
 
 use support::build::{
     HOSTNAME, ZONE, cordoned, hard, node as node_named, nominated, on, pod as pod_named, selecting,

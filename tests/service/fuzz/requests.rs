@@ -15,9 +15,9 @@ use evenkeel::proto::v1::{
     Dialect, ExportSnapshotRequest, FilterRequest, ListSnapshotsRequest, Mode, NodeChecks,
     ScoreRequest, Snapshot, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
-use evenkeel::recount::Cluster;
 use evenkeel::snapshot::{Batch, Limits};
 use prost::Message;
+use support::recount::Cluster;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 

@@ -3,8 +3,8 @@
 
 use evenkeel::matching::{Path, Selector, Violations};
 use evenkeel::proto::v1::{LabelSelector, ReplicaSet};
-use evenkeel::recount::{self, LabelMap};
 use prost::Message;
+use support::recount::{self, LabelMap};
 
 /// The input is a replica set: its labels are one label set, its selector the
 /// selector.

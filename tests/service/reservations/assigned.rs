@@ -4,11 +4,11 @@
 use evenkeel::proto::v1::{
     Change, DeleteSnapshotRequest, FilterRequest, Node, NodeChecks, Pod, VerifySnapshotRequest,
 };
-use evenkeel::recount::Cluster;
 use evenkeel::snapshot::Limits;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use support::recount::Cluster;
 use tonic::Code;
 
 use super::held::{Held, TTL_SECONDS, WEB, named, template};

@@ -9,9 +9,9 @@ use evenkeel::proto::v1::{
     DefaultConstraints, HeldPlacement, Mode, NodeChecks, ReleaseReservationsRequest, ReservedPod,
     StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
-use evenkeel::recount::Cluster;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+use support::recount::Cluster;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;

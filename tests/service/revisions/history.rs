@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use support::model;
 
 use evenkeel::proto::v1::{Change, Mode, PlaceRequest, Pod, UpdateSnapshotRequest};
-use evenkeel::recount::Cluster;
+use support::recount::Cluster;
 
 use crate::revisions::writers::RESERVED;
 use support::build::on;

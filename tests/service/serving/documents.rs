@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::Parser;
 use evenkeel::proto::v1::FilterRequest;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use support::synth::Flags;
 
 /// The path under which the documents call the binary.
 const BINARY: &str = "target/debug/evenkeel ";
@@ -75,14 +77,25 @@ fn the_load_test_asks_what_it_says() {
     let (question, _) = rest.split_once("\nEND\n").expect("its end");
     let fill = page
         .lines()
-        .find_map(|line| line.strip_prefix("evenkeel admin synth "))
-        .expect("it fills a server");
+        .find_map(|line| line.strip_prefix("cargo run --release -p evenkeel-testing --bin "))
+        .expect("it generates a cluster");
+    assert!(
+        page.contains(" |\n  evenkeel load -\n"),
+        "it fills a server"
+    );
     let smaller = fill
+        .trim_end_matches(" |")
+        .replace(" -- ", " ")
         .replace("--nodes 5000", "--nodes 50")
         .replace("--pods 150000", "--pods 3000");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cluster.json");
+    let cluster = Flags::parse_from(smaller.split(' ')).cluster();
+    let written = cluster.write_list(fs::File::create(&file).expect("a file"));
+    written.expect("it is written");
     let server = crate::serving::process::Server::start(&[]);
     let address = [("EVENKEEL_SERVER", server.url())];
-    run(&format!("admin synth {smaller}"), &address);
+    run(&format!("load {}", file.display()), &address);
     let asked: FilterRequest = serde_json::from_str(question).expect("a request");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let answer = runtime.block_on(async {

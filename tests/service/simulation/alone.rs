@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::limits::Limits;
-use evenkeel::log::fake::FakeLog;
 use evenkeel::replica::{Replica, Waiting};
 use evenkeel::snapshot::{Fence, Now, Offer, Registry, Snapshot, Unobserved, system_clock};
 use evenkeel::store::Store;
+use support::fake_log::FakeLog;
 use tokio::runtime::Runtime;
 
 use crate::simulation::wishes::{batch, node};

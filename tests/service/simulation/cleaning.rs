@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel::limits::Limits;
 use evenkeel::log::Log;
-use evenkeel::log::fake::FakeLog;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::snapshot::{Aside, Error, Journal, Update};
+use support::fake_log::FakeLog;
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use evenkeel::limits::Limits;
 use evenkeel::log::Log;
-use evenkeel::log::fake::FakeLog;
 use evenkeel::matching::KubernetesVersion;
 use evenkeel::proto::v1::Change;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::snapshot::{Assignment, Claim, Offer, ResourceVersions, Retryable, Snapshot};
 use serde_json::json;
+use support::fake_log::FakeLog;
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use evenkeel::log::fake::FakeLog;
 use evenkeel::log::{Log, Message};
 use evenkeel::snapshot::{Error, JournalError};
+use support::fake_log::FakeLog;
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

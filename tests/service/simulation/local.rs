@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 
 use evenkeel::limits::Limits;
 use evenkeel::log::Log;
-use evenkeel::log::fake::FakeLog;
 use evenkeel::replica::Unusable;
 use evenkeel::snapshot::{Registry, Unobserved};
 use evenkeel::store::{Durability, Store};
+use support::fake_log::FakeLog;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

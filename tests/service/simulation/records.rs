@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use evenkeel::log::fake::FakeLog;
 use evenkeel::log::record::{FORMAT, GENESIS};
 use evenkeel::log::{Body, Error, Log, Message, Place, Unreadable, Verdict};
+use support::fake_log::FakeLog;
 use uuid::Uuid;
 
 const SOON: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel::log::Body;
-use evenkeel::log::fake::{Call, FakeLog, Fate, Faults};
+use support::fake_log::{Call, FakeLog, Fate, Faults};
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use evenkeel::log::fake::FakeLog;
 use evenkeel::snapshot::{Error, Fence};
+use support::fake_log::FakeLog;
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use evenkeel::log::fake::{Call, FakeLog, Fate, Faults, StaleLeader};
 use evenkeel::snapshot::Registry;
 use event_listener::EventListener;
+use support::fake_log::{Call, FakeLog, Fate, Faults, StaleLeader};
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel::log::fake::{Call, FakeLog, Fate, Faults};
 use evenkeel::snapshot::{Claim, Error, JournalError, Now};
 use event_listener::EventListener;
+use support::fake_log::{Call, FakeLog, Fate, Faults};
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use evenkeel::limits::Limits;
-use evenkeel::log::fake::{Call, FakeLog, Fate, Faults};
 use evenkeel::snapshot::{DecidedPicks, Error, JournalError, Reserved, Reserving, Retryable};
 use event_listener::EventListener;
+use support::fake_log::{Call, FakeLog, Fate, Faults};
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

@@ -1,11 +1,11 @@
 //! Servers of this version while one of a later version writes to their log.
 
-use evenkeel::log::fake::FakeLog;
 use evenkeel::log::record::{FORMAT, compress, digest as sha256};
 use evenkeel::log::{Body, EntryRow, NumberedRow, Place};
 use prost::Message;
 use prost::bytes::Bytes;
 use prost::encoding::{WireType, encode_key, encode_varint};
+use support::fake_log::FakeLog;
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};

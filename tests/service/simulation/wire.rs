@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel::log::fake::{Call, Fate, Faults, NextCall, StaleLeader};
 use evenkeel::replica::Replica;
 use evenkeel::snapshot::Registry;
 use event_listener::EventListener;
 use prost::bytes::Bytes;
+use support::fake_log::{Call, Fate, Faults, NextCall, StaleLeader};
 
 use crate::simulation::schedule;
 use crate::simulation::world::{NAME, World};

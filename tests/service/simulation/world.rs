@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use evenkeel::log::fake::{FakeLog, StaleLeader};
 use evenkeel::log::{Body, Place};
 use evenkeel::snapshot::Snapshot;
 use prost::Message;
 use prost::bytes::Bytes;
+use support::fake_log::{FakeLog, StaleLeader};
 use support::linearizable::Event;
 
 use crate::simulation::schedule::Dice;

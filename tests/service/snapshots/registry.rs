@@ -12,8 +12,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::snapshots::{all_nodes, nodes};
-use evenkeel::recount::Cluster;
 use support::agree::{self, Question};
+use support::recount::Cluster;
 use support::server::Server;
 use support::{generate, model};
 

@@ -14,7 +14,7 @@ use super::{
     values_for,
 };
 use crate::build::ZONE;
-use evenkeel::recount::LabelMap;
+use crate::recount::LabelMap;
 
 /// A pod that a decision is about.
 pub fn pod() -> impl Strategy<Value = Pod> {

@@ -1,0 +1,320 @@
+//! 955 cases, asked of a real server, which answers as KubeFleet's scheduler did. `vectors/` says
+//! where the cases come from.
+
+use std::collections::BTreeMap;
+
+use evenkeel::proto::v1::{
+    Change, Dialect, FilterRequest, Holder, HolderState, Node, NodeBonus, NodeChecks, NodeNames,
+    NodeScore, NodeVerdict, ObjectMeta, PlaceRequest, PlacementStep, Pod, ScoreRequest, Taint,
+    TopologySpreadConstraint, View, change::Object,
+};
+use pbjson_types::Timestamp;
+use serde::Deserialize;
+use support::build::{meta, on, place_of, pod, spread};
+use support::model::Stored;
+use support::reasons;
+use support::server::Server;
+
+use super::recorded::load_recorded;
+
+/// The files, each with the number of its cases.
+const FILES: [(&str, usize); 2] = [("fleet.jsonl.gz", 645), ("fleet-extended.jsonl.gz", 310)];
+
+/// Labels of the placement.
+const PLACEMENT: [(&str, &str); 1] = [("placement", "crp")];
+
+#[derive(Deserialize)]
+struct Vector {
+    #[serde(default)]
+    name: String,
+    case: Case,
+    want: Want,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Case {
+    clusters: Vec<ObjectMeta>,
+    selected: Vec<String>,
+    constraints: Vec<TopologySpreadConstraint>,
+    #[serde(default)]
+    affinity_scores: BTreeMap<String, i64>,
+    pick_n: Option<i32>,
+    #[serde(default)]
+    ineligible: Vec<String>,
+    #[serde(default)]
+    obsolete: Vec<String>,
+    #[serde(default)]
+    bindings: Vec<Binding>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Binding {
+    cluster: String,
+    state: String,
+    topology_spread_score: Option<i64>,
+    affinity_score: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Want {
+    scores: BTreeMap<String, i64>,
+    violations: BTreeMap<String, Vec<String>>,
+    picked: Vec<String>,
+    steps: Vec<Step>,
+    #[serde(default)]
+    removed: Vec<String>,
+    fulfilled: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    scores: BTreeMap<String, i64>,
+    violations: BTreeMap<String, Vec<String>>,
+    ranking: Vec<String>,
+    picked: Vec<String>,
+}
+
+impl Case {
+    /// The objects of the fleet: ineligible clusters are tainted nodes, and holders have a pod.
+    fn changes(&self) -> Vec<Change> {
+        let cluster = |metadata: &ObjectMeta| {
+            let mut node = Node {
+                metadata: Some(metadata.clone()),
+                ..Node::default()
+            };
+            if self.ineligible.contains(&metadata.name) {
+                let taint = Taint {
+                    key: "ineligible".into(),
+                    value: String::new(),
+                    effect: "NoSchedule".into(),
+                    ..Taint::default()
+                };
+                node.spec.get_or_insert_default().taints.push(taint);
+            }
+            Object::Node(node)
+        };
+        let holder = |name: &str| on(pod(&format!("on-{name}"), &PLACEMENT), name);
+        let bound = self.held().map(|binding| &binding.cluster);
+        let clusters = self.clusters.iter().map(cluster);
+        let leaving = self.bindings.iter().filter(|b| b.state == "Unscheduled");
+        let leaving = leaving.map(|binding| terminating(holder(&binding.cluster)));
+        let holders = self.selected.iter().chain(bound).map(|name| holder(name));
+        let objects = clusters.chain(holders.chain(leaving).map(Object::Pod));
+        objects
+            .map(|object| Change {
+                object: Some(object),
+            })
+            .collect()
+    }
+
+    /// The bindings that hold the placement. An unscheduled binding is about to be deleted and
+    /// holds nothing.
+    fn held(&self) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().filter(|b| b.state != "Unscheduled")
+    }
+
+    fn pod(&self) -> Pod {
+        let template = Pod {
+            metadata: Some(meta("", &PLACEMENT)),
+            ..Pod::default()
+        };
+        spread(template, self.constraints.clone())
+    }
+
+    fn place(&self, snapshot: &str, view: View) -> PlaceRequest {
+        let bonus = |(node, score): (&String, &i64)| NodeBonus {
+            node: node.clone(),
+            score: *score,
+        };
+        let holder = |binding: &Binding| Holder {
+            node: binding.cluster.clone(),
+            state: match &*binding.state {
+                "Bound" => HolderState::Bound.into(),
+                "Scheduled" => HolderState::Scheduled.into(),
+                other => panic!("the vectors know no state {other}"),
+            },
+            spread_score: binding.topology_spread_score,
+            bonus: binding.affinity_score,
+        };
+        PlaceRequest {
+            snapshot: snapshot.into(),
+            dialect: Dialect::Fleet.into(),
+            bonuses: self.affinity_scores.iter().map(bonus).collect(),
+            holders: self.held().map(holder).collect(),
+            sticky: self.obsolete.clone(),
+            view: view.into(),
+            ..place_of(self.pod(), self.pick_n.unwrap_or(0))
+        }
+    }
+}
+
+fn terminating(mut pod: Pod) -> Pod {
+    let metadata = pod.metadata.get_or_insert_default();
+    metadata.deletion_timestamp = Some(Timestamp {
+        seconds: 1,
+        nanos: 0,
+    });
+    pod
+}
+
+/// Scores, violations and their texts, the order of picks, the ranking of each step and the removed
+/// clusters are all as KubeFleet answered.
+#[tokio::test]
+async fn server_decides_like_kubefleet() {
+    let server = Server::start().await;
+    for (file, count) in FILES {
+        let mut decided = 0;
+        for vector in load_recorded::<Vector>(file, count) {
+            let name = format!("{file}, case {decided} {:?}", vector.name);
+            let snapshot = "fleet";
+            server
+                .replace(snapshot, vector.case.changes(), Default::default())
+                .await;
+            check_evaluation(&server, snapshot, &name, &vector).await;
+            // Cases without `pick_n` only evaluate.
+            match vector.case.pick_n {
+                Some(_) => check_picks(&server, snapshot, &name, &vector).await,
+                None => assert!(vector.want.steps.is_empty() && vector.want.removed.is_empty()),
+            }
+            decided += 1;
+        }
+    }
+}
+
+/// KubeFleet's documented example: four clusters, two regions, two to pick.
+#[tokio::test]
+async fn documented_worked_example() {
+    let server = Server::start().await;
+    let clusters = [
+        ("bravelion", "east"),
+        ("smartfish", "east"),
+        ("jumpingcat", "west"),
+        ("flyingpenguin", "west"),
+    ];
+    let clusters = clusters.map(|(name, region)| Node {
+        metadata: Some(meta(name, &[("region", region)])),
+        ..Node::default()
+    });
+    server
+        .update("", clusters.map(Stored::change).to_vec())
+        .await;
+    let region = TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: "region".into(),
+        when_unsatisfiable: "DoNotSchedule".into(),
+        ..TopologySpreadConstraint::default()
+    };
+    let request = PlaceRequest {
+        dialect: Dialect::Fleet.into(),
+        view: View::Full.into(),
+        ..place_of(spread(pod("", &PLACEMENT), vec![region]), 2)
+    };
+    let placed = server.place(request).await;
+    // All clusters are equal at first, so the largest name is picked. Then the west has fewer.
+    let picks: Vec<_> = placed
+        .placements
+        .iter()
+        .map(|p| (&*p.node, p.score))
+        .collect();
+    assert_eq!(picks, [("smartfish", -1), ("jumpingcat", 1)]);
+    let [first, second] = &*placed.steps else {
+        panic!("a step per pick: {:?}", placed.steps);
+    };
+    let ranking = ["smartfish", "jumpingcat", "flyingpenguin", "bravelion"];
+    assert_eq!(first.ranking, ranking);
+    assert_eq!(second.ranking, ["jumpingcat", "flyingpenguin"]);
+    let refused: Vec<&str> = second.violations.iter().map(|v| &*v.node).collect();
+    assert_eq!(refused, ["bravelion", "smartfish"]);
+}
+
+async fn check_evaluation(server: &Server, snapshot: &str, name: &str, vector: &Vector) {
+    let Vector { case, want, .. } = vector;
+    let filter = FilterRequest {
+        snapshot: snapshot.into(),
+        pod: Some(case.pod()),
+        node_checks: NodeChecks::SpreadOnly.into(),
+        view: View::Full.into(),
+        dialect: Dialect::Fleet.into(),
+        ..FilterRequest::default()
+    };
+    let filter = server.filter(filter).await;
+    assert_eq!(
+        violations(&filter.infeasible),
+        want.violations,
+        "{name}: Filter"
+    );
+    let passing = case.clusters.len() - want.violations.len();
+    assert_eq!(filter.feasible.len(), passing, "{name}: feasible");
+
+    let names = case.clusters.iter().map(|c| c.name.clone()).collect();
+    let score = ScoreRequest {
+        snapshot: snapshot.into(),
+        pod: Some(case.pod()),
+        candidates: Some(NodeNames { names }),
+        dialect: Dialect::Fleet.into(),
+        ..ScoreRequest::default()
+    };
+    let score = server.score(score).await;
+    assert_eq!(
+        score.skipped,
+        case.constraints.is_empty() || case.clusters.is_empty(),
+        "{name}"
+    );
+    if !score.skipped {
+        assert_eq!(scores(&score.scores), want.scores, "{name}: Score");
+    }
+}
+
+async fn check_picks(server: &Server, snapshot: &str, name: &str, vector: &Vector) {
+    let Vector { case, want, .. } = vector;
+    let mut client = server.client();
+    let full = client.place(case.place(snapshot, View::Full)).await;
+    let full = full.expect("a valid request").into_inner();
+    reasons::check(&[], &full.reasons);
+    let picked: Vec<&str> = full.placements.iter().map(|p| &*p.node).collect();
+    assert_eq!(picked, want.picked, "{name}: picks");
+    assert_eq!(full.removed, want.removed, "{name}: removed");
+    assert_eq!(
+        want.fulfilled.unwrap_or(true),
+        full.unplaced == 0,
+        "{name}: unplaced"
+    );
+    let explained = full.unplaced > 0 && !case.clusters.is_empty();
+    assert_eq!(!full.reasons.is_empty(), explained, "{name}: reasons");
+    assert_eq!(full.steps.len(), want.steps.len(), "{name}: steps");
+    for (i, (step, want)) in full.steps.iter().zip(&want.steps).enumerate() {
+        check_step(&format!("{name}, step {i}"), step, want);
+    }
+    // The basic view picks the same and leaves the steps out.
+    let basic = client.place(case.place(snapshot, View::Basic)).await;
+    let basic = basic.expect("a valid request").into_inner();
+    assert_eq!(basic.placements, full.placements, "{name}: basic view");
+    assert!(basic.steps.is_empty(), "{name}: basic view");
+}
+
+fn check_step(name: &str, step: &PlacementStep, want: &Step) {
+    assert_eq!(scores(&step.scores), want.scores, "{name}: scores");
+    assert_eq!(
+        violations(&step.violations),
+        want.violations,
+        "{name}: violations"
+    );
+    assert_eq!(step.ranking, want.ranking, "{name}: ranking");
+    assert_eq!(step.picked, want.picked, "{name}: picked");
+}
+
+fn scores(scores: &[NodeScore]) -> BTreeMap<String, i64> {
+    let pair = |score: &NodeScore| {
+        assert_eq!(score.score, score.raw);
+        (score.node.clone(), score.score)
+    };
+    scores.iter().map(pair).collect()
+}
+
+fn violations(verdicts: &[NodeVerdict]) -> BTreeMap<String, Vec<String>> {
+    reasons::check(verdicts, &[]);
+    let pair = |verdict: &NodeVerdict| (verdict.node.clone(), vec![verdict.reason.clone()]);
+    verdicts.iter().map(pair).collect()
+}
