@@ -14,7 +14,6 @@ mod command_line;
 mod completions;
 mod decide;
 mod deletion_costs;
-mod descriptor;
 mod endpoint;
 mod environment;
 mod exit;
@@ -166,8 +165,6 @@ enum AdminCommand {
     Replay(Box<replay::ReplayCommand>),
     /// Generate a cluster, for benchmarks and experiments
     Synth(synth::Synth),
-    /// Write the protocol's descriptor set, for grpcurl and ghz
-    Descriptor(descriptor::Descriptor),
 }
 
 /// Completes a command line, if kubectl or a shell called the program for that. Then returns the
@@ -222,7 +219,6 @@ impl Cli {
             Command::Admin(AdminCommand::Log(log)) => wait_for(log.run()),
             Command::Admin(AdminCommand::Replay(replay)) => wait_for(replay.run()),
             Command::Admin(AdminCommand::Synth(synth)) => wait_for(synth.run()),
-            Command::Admin(AdminCommand::Descriptor(descriptor)) => descriptor.run(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(Self::command()),
         };
