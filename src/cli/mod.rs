@@ -19,7 +19,6 @@ mod environment;
 mod exit;
 mod explain;
 mod feed;
-mod feed_cluster;
 mod filter;
 mod healthcheck;
 mod input;
@@ -110,7 +109,7 @@ enum Command {
     /// Load files into a snapshot of a server
     Load(load::LoadCommand),
     /// Keep a snapshot of a server equal to a Kubernetes cluster
-    Feed(feed_cluster::FeedCluster),
+    Feed(watching::FeedCluster),
     /// List the nodes that a pod may run on, and why it may not run on the others
     Filter(filter::FilterCommand),
     /// Rank the nodes for a pod
