@@ -12,6 +12,7 @@ mod carry_out;
 mod cluster;
 mod command_line;
 mod completions;
+mod contexts;
 mod decide;
 mod deletion_costs;
 mod endpoint;
