@@ -197,10 +197,7 @@ mod tests {
     fn what_is_not_visible_in_a_line_is_escaped() {
         let text = VisibleLines { are_json: false };
         let shown = text.shown("\u{1b}[2mhere\u{1b}[0m a\nb\u{202e}\u{1b}[2J\n");
-        assert_eq!(
-            shown,
-            "\u{1b}[2mhere\u{1b}[0m a\\nb\\u{202e}\\u{1b}[2J\n"
-        );
+        assert_eq!(shown, "\u{1b}[2mhere\u{1b}[0m a\\nb\\u{202e}\\u{1b}[2J\n");
         let json = VisibleLines { are_json: true };
         let shown = json.shown("{\"error\":\"a\\nb\u{202e}\u{9b}\"}\n");
         assert_eq!(shown, "{\"error\":\"a\\nb\\u202e\\u009b\"}\n");
