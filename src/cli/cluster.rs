@@ -3,20 +3,19 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::runtime::Builder;
 
 use super::backend::Client;
 use super::live_names;
+use super::watching::run_in_thread;
 use crate::explain::number;
 use crate::kubernetes::{
-    ApiResource, ClusterClient, ClusterFeed, DefaultsSource, ListProgress, ListedCluster,
-    NeededObjects, ObjectSelection, READ_BY_ADMISSION, SnapshotSink, Target,
+    ApiResource, ClusterClient, DefaultsSource, FeedPlan, ListProgress, ListedCluster,
+    NeededObjects, ObjectSelection, READ_BY_ADMISSION, Target,
 };
 use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};
@@ -94,14 +93,10 @@ pub(crate) async fn follow(
         None => DefaultsSource::System,
         Some(argument) => DefaultsSource::File(argument.into()),
     };
-    let counts = ClusterFeed::counts_of(snapshot);
-    let sink = SnapshotSink::new(client.rpc(), snapshot);
-    let feed = ClusterFeed::new(target, sink, defaults, Arc::clone(&counts), None);
-    // The feed has its own thread, so that reading thousands of pods does not delay answers.
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    thread::Builder::new()
-        .name("watch".to_owned())
-        .spawn(move || match runtime.block_on(feed.run()) {})?;
+    let plan = FeedPlan::new(target, snapshot, defaults);
+    let counts = Arc::clone(&plan.counts);
+    let feed = plan.into(client.rpc());
+    run_in_thread(async || match feed.run().await {})?;
     let bar = bar(cluster);
     loop {
         if client.describe(snapshot).await.is_ok() {

@@ -1,7 +1,7 @@
-//! The address of the server, and the credentials of a client.
+//! Connects to the server, with the credentials of a client.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +14,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
+use super::contexts::Connection;
 use super::exit::Unreachable;
 use super::{output, probe};
 use crate::api::Transport;
@@ -26,63 +27,48 @@ const LONGEST_CONNECT: Duration = Duration::from_secs(5);
 /// timeout.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// Heading of the flags in `--help`.
-const SECURITY: &str = "Security";
-
-/// A server's address, and the credentials to connect with.
+/// The server to ask.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Endpoint {
-    /// Address of the server, with or without http:// or https://
+    /// Server to ask: an address, or a context of ~/.config/evenkeel/config.toml
     ///
-    /// Without either, https:// is used if a TLS flag is given.
+    /// An address is HOST:PORT, http://HOST:PORT or https://HOST:PORT. A context
+    /// also has the credentials; docs/security.md has an example. Without this
+    /// flag the file's current context holds, else http://127.0.0.1:50051.
     #[arg(
         id = Self::ADDRESS,
         long = "server",
         env = "EVENKEEL_SERVER",
-        value_name = "ADDRESS",
-        default_value = "http://127.0.0.1:50051"
+        value_name = "ADDRESS|CONTEXT"
     )]
-    pub(super) address: String,
-
-    /// Certificates to trust instead of the system's, in PEM
-    #[arg(long, env = "EVENKEEL_SERVER_CA", value_name = "FILE", help_heading = SECURITY)]
-    tls_ca: Option<PathBuf>,
-
-    /// Client certificate, in PEM
-    #[arg(long, env = "EVENKEEL_CLIENT_CERT", value_name = "FILE", help_heading = SECURITY)]
-    tls_cert: Option<PathBuf>,
-
-    /// Private key of the client certificate, in PEM
-    #[arg(long, env = "EVENKEEL_CLIENT_KEY", value_name = "FILE", help_heading = SECURITY)]
-    tls_key: Option<PathBuf>,
-
-    /// Name that the server's certificate must have, if not the address's
-    #[arg(long, env = "EVENKEEL_SERVER_NAME", value_name = "NAME", help_heading = SECURITY)]
-    tls_server_name: Option<String>,
-
-    /// File with the token to send; or set EVENKEEL_TOKEN to the token
-    #[arg(long, env = "EVENKEEL_TOKEN_FILE", value_name = "FILE", help_heading = SECURITY)]
-    token_file: Option<PathBuf>,
-
-    /// The token itself has no flag: everybody on the machine can read those.
-    #[arg(long, env = "EVENKEEL_TOKEN", hide = true, hide_env_values = true)]
-    token: Option<String>,
+    named: Option<String>,
 }
 
 impl Endpoint {
     /// The id of the flag of the address.
     pub(crate) const ADDRESS: &'static str = "address of the server";
 
+    /// The address of the server.
+    pub(crate) fn address(&self) -> Result<String> {
+        Ok(Connection::to(self.named.as_deref())?.server)
+    }
+
     /// Connects to the server.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<Transport> {
-        let address = &self.address;
+        Connection::to(self.named.as_deref())?.open(timeout).await
+    }
+}
+
+impl Connection {
+    async fn open(&self, timeout: Duration) -> Result<Transport> {
+        let address = &self.server;
         let endpoint = tonic::transport::Endpoint::from_shared(self.uri()?)
             .map_err(|error| anyhow::anyhow!("--server {address}: {}", causes(&error)))?;
         let is_encrypted = endpoint.uri().scheme_str() == Some("https");
         let endpoint = match self.tls(is_encrypted)? {
             Some(tls) => endpoint
                 .tls_config(tls)
-                .map_err(|error| anyhow::anyhow!("--tls-ca, --tls-cert: {}", causes(&error)))?,
+                .map_err(|error| anyhow::anyhow!("server_ca, client_cert: {}", causes(&error)))?,
             None => endpoint,
         };
         let authorization = self.authorization()?;
@@ -115,7 +101,7 @@ impl Endpoint {
     }
 
     fn uri(&self) -> Result<String> {
-        let address = &self.address;
+        let address = &self.server;
         let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
         let is_target = ["ipv4:", "ipv6:", "dns:", "xds:"]
             .iter()
@@ -128,7 +114,7 @@ impl Endpoint {
         if !scheme.is_empty() || address.starts_with("unix:") {
             return Ok(address.clone());
         }
-        let asks_for_tls = self.tls_ca.is_some() || self.tls_cert.is_some();
+        let asks_for_tls = self.server_ca.is_some() || self.client_cert.is_some();
         let scheme = if asks_for_tls { "https" } else { "http" };
         // A port alone is one of this machine.
         let host = if address.starts_with(':') {
@@ -140,39 +126,39 @@ impl Endpoint {
     }
 
     fn tls(&self, is_encrypted: bool) -> Result<Option<ClientTlsConfig>> {
-        let identity = match (&self.tls_cert, &self.tls_key) {
+        let identity = match (&self.client_cert, &self.client_key) {
             (Some(cert), Some(key)) => Some(Identity::from_pem(read(cert)?, read(key)?)),
             (None, None) => None,
-            _ => bail!("--tls-cert and --tls-key need each other: give both, or neither"),
+            _ => bail!("client_cert and client_key need each other: give both, or neither"),
         };
         if !is_encrypted {
             // Without this error, the user would believe that the unused credentials are presented.
             anyhow::ensure!(
-                identity.is_none() && self.tls_ca.is_none(),
-                "--tls-ca, --tls-cert and --tls-key need --server https://..., not {}",
-                self.address
+                identity.is_none() && self.server_ca.is_none(),
+                "server_ca, client_cert and client_key need a server https://..., not {address}",
+                address = self.server
             );
             return Ok(None);
         }
-        let mut tls = match &self.tls_ca {
+        let mut tls = match &self.server_ca {
             Some(path) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(path)?)),
             None => ClientTlsConfig::new().with_native_roots(),
         };
         if let Some(identity) = identity {
             tls = tls.identity(identity);
         }
-        if let Some(name) = &self.tls_server_name {
+        if let Some(name) = &self.server_name {
             tls = tls.domain_name(name);
         }
         Ok(Some(tls))
     }
 
-    /// The header with the token. A file wins over the variable.
+    /// The header with the token. A file wins over the variable with the token.
     fn authorization(&self) -> Result<Option<HeaderValue>> {
         let token = match (&self.token_file, &self.token) {
             (Some(path), _) => String::from_utf8_lossy(&read(path)?).into_owned(),
-            (None, Some(token)) if !token.is_empty() => token.clone(),
-            (None, _) => return Ok(None),
+            (None, Some(token)) => token.clone(),
+            (None, None) => return Ok(None),
         };
         let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
             .context("the token holds characters that cannot be sent")?;
@@ -185,10 +171,11 @@ impl Endpoint {
 fn advice(fault: &str) -> &'static str {
     match fault.contains("invalid peer certificate") {
         true if fault.contains("UnknownIssuer") => {
-            "name the certificate of its authority with --tls-ca FILE"
+            "name the certificate of its authority: server_ca of a context, or EVENKEEL_SERVER_CA"
         }
         true if fault.contains("not valid for") => {
-            "connect to a name of its certificate, or give that with --tls-server-name"
+            "connect to a name of its certificate, or give that: server_name of a context, or \
+             EVENKEEL_SERVER_NAME"
         }
         true => "the server needs another certificate",
         false => {
@@ -230,10 +217,13 @@ mod tests {
     #[test]
     fn advice_is_about_what_failed() {
         let cases = [
-            ("invalid peer certificate: UnknownIssuer", "--tls-ca"),
+            (
+                "invalid peer certificate: UnknownIssuer",
+                "EVENKEEL_SERVER_CA",
+            ),
             (
                 "invalid peer certificate: certificate not valid for name \"a\"",
-                "--tls-server-name",
+                "EVENKEEL_SERVER_NAME",
             ),
             ("Connection refused (os error 111)", "evenkeel serve"),
         ];

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use clap::Command;
 
+use super::contexts::VARIABLES;
 use crate::misspelt;
 
 /// What the names of all variables begin with.
@@ -13,9 +14,9 @@ const PREFIX: &str = "EVENKEEL_";
 /// Checks the names of the variables that a command line could read.
 ///
 /// # Errors
-/// The first variable that no flag reads, although its name is close to that of one.
+/// The first variable that nothing reads, although its name is close to that of one that is read.
 pub(super) fn check_variables(command: &Command) -> Result<(), String> {
-    let mut known = BTreeSet::new();
+    let mut known: BTreeSet<String> = VARIABLES.map(str::to_owned).into();
     gather(command, &mut known);
     let known = || known.iter().filter_map(|name| name.strip_prefix(PREFIX));
     let given: BTreeSet<_> = std::env::vars_os()

@@ -12,15 +12,14 @@ mod carry_out;
 mod cluster;
 mod command_line;
 mod completions;
+mod contexts;
 mod decide;
 mod deletion_costs;
-mod descriptor;
 mod endpoint;
 mod environment;
 mod exit;
 mod explain;
 mod feed;
-mod feed_cluster;
 mod filter;
 mod healthcheck;
 mod input;
@@ -110,7 +109,7 @@ enum Command {
     /// Load files into a snapshot of a server
     Load(load::LoadCommand),
     /// Keep a snapshot of a server equal to a Kubernetes cluster
-    Feed(feed_cluster::FeedCluster),
+    Feed(watching::FeedCluster),
     /// List the nodes that a pod may run on, and why it may not run on the others
     Filter(filter::FilterCommand),
     /// Rank the nodes for a pod
@@ -163,8 +162,6 @@ enum AdminCommand {
     Log(log::LogCommand),
     /// Repeat the decisions of a decision log, and show what differs
     Replay(Box<replay::ReplayCommand>),
-    /// Write the protocol's descriptor set, for grpcurl and ghz
-    Descriptor(descriptor::Descriptor),
 }
 
 /// Completes a command line, if kubectl or a shell called the program for that. Then returns the
@@ -218,7 +215,6 @@ impl Cli {
             Command::Admin(AdminCommand::State(state)) => state.run(),
             Command::Admin(AdminCommand::Log(log)) => wait_for(log.run()),
             Command::Admin(AdminCommand::Replay(replay)) => wait_for(replay.run()),
-            Command::Admin(AdminCommand::Descriptor(descriptor)) => descriptor.run(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(Self::command()),
         };

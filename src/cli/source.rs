@@ -397,7 +397,10 @@ impl SnapshotSource {
         match (self.asks_cluster(), self.load.is_empty()) {
             (true, _) => self.cluster_title(),
             (false, false) => format!("files {}", self.files()),
-            (false, true) => format!("server {}", self.target.server.endpoint.address),
+            (false, true) => {
+                let address = self.target.server.endpoint.address();
+                format!("server {}", address.unwrap_or_default())
+            }
         }
     }
 

@@ -20,7 +20,7 @@ SHA-256. The token itself is shown once, on standard error or in --out.
 Examples:
   evenkeel token --name scheduler --role reader --out scheduler.token >> access.toml
   evenkeel token --name feeder --role feeder --snapshot 'prod-*' >> access.toml
-  evenkeel filter -f pod.yaml --token-file scheduler.token")]
+  EVENKEEL_TOKEN_FILE=scheduler.token evenkeel filter -f pod.yaml")]
 pub(crate) struct MakeToken {
     /// Name of the caller in the server's logs
     #[arg(long, value_name = "NAME")]

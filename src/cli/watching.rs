@@ -1,4 +1,5 @@
-//! `serve --kubernetes`: runs feeds in the process of the server.
+//! Feeds of snapshots from clusters: in the process of the server with `serve --kubernetes`, and for
+//! a server elsewhere with `evenkeel feed`.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -8,16 +9,19 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use tokio::runtime::Builder;
 
+use super::args;
 use super::backend::Client;
 use super::deletion_costs::WantedCosts;
+use super::exit::Exit;
 use super::live_names;
 use crate::api;
-use crate::kubernetes::{ClusterFeed, DefaultsSource, SnapshotSink, Target};
-use crate::server::{Config, FeedCounts, Started};
+use crate::kubernetes::{DefaultsSource, FeedPlan, Reads, Target};
+use crate::server::config::LogFormat;
+use crate::server::{Config, FeedCounts, Started, logging};
 
 /// The default maximum age of a snapshot that is fed from a cluster. It is three times the age that
 /// the snapshot reaches in normal operation.
@@ -119,8 +123,7 @@ impl FromStr for WatchedCluster {
 
 /// The feeds of a server that has not started yet.
 pub(crate) struct Watching {
-    feeds: Vec<(Target, Arc<FeedCounts>)>,
-    defaults: DefaultsSource,
+    plans: Vec<FeedPlan>,
     /// True if deletion costs are written.
     writes_costs: bool,
 }
@@ -133,7 +136,8 @@ impl WatchSettings {
     /// The settings contradict each other.
     pub(crate) fn plan(self, config: &mut Config, loaded: Option<&str>) -> Result<Watching> {
         let mut snapshots = BTreeSet::new();
-        let mut feeds = Vec::new();
+        let mut plans = Vec::new();
+        let defaults = self.kubernetes_scheduler_config;
         for watched in self.kubernetes {
             let (context, snapshot) = match watched {
                 WatchedCluster::Nothing => continue,
@@ -155,23 +159,23 @@ impl WatchSettings {
                 kubeconfig: self.kubeconfig.clone(),
                 context,
             };
-            feeds.push((target, ClusterFeed::counts_of(&snapshot)));
+            let defaults = defaults.clone().unwrap_or_default();
+            plans.push(FeedPlan::new(target, &snapshot, defaults));
             config.trust.default_max_age(&snapshot, MAX_AGE);
             if !config.expect_snapshot.contains(&snapshot) {
                 config.expect_snapshot.push(snapshot);
             }
         }
         anyhow::ensure!(
-            !feeds.is_empty() || self.kubernetes_scheduler_config.is_none(),
+            !plans.is_empty() || defaults.is_none(),
             "--kubernetes-scheduler-config needs --kubernetes"
         );
         anyhow::ensure!(
-            !feeds.is_empty() || !self.kubernetes_deletion_costs,
+            !plans.is_empty() || !self.kubernetes_deletion_costs,
             "--kubernetes-deletion-costs needs --kubernetes"
         );
         Ok(Watching {
-            feeds,
-            defaults: self.kubernetes_scheduler_config.unwrap_or_default(),
+            plans,
             writes_costs: self.kubernetes_deletion_costs,
         })
     }
@@ -180,8 +184,8 @@ impl WatchSettings {
 impl Watching {
     /// Returns the counts of the feeds.
     pub(crate) fn counts(&self) -> Vec<Arc<FeedCounts>> {
-        let feeds = self.feeds.iter();
-        feeds.map(|(_, counts)| Arc::clone(counts)).collect()
+        let plans = self.plans.iter();
+        plans.map(|plan| Arc::clone(&plan.counts)).collect()
     }
 
     /// Starts the feeds. They end when the service drains, which is safe because each batch is
@@ -191,41 +195,48 @@ impl Watching {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn start(self, server: &Started) -> std::io::Result<()> {
-        for (target, counts) in self.feeds {
-            let (service, lease) = server.feeding(counts.snapshot());
+        for plan in self.plans {
+            let snapshot = plan.counts.snapshot().to_owned();
+            let (service, lease) = server.feeding(&snapshot);
             let draining = service.draining();
             let client = Client::on(service.in_process(), None);
-            let sink = SnapshotSink::new(client.rpc(), counts.snapshot());
+            let target = plan.target.clone();
+            let mut feed = plan.into(client.rpc());
+            if let Some(lease) = &lease {
+                feed = feed.in_fleet(Arc::clone(lease), server.refused(&snapshot));
+            }
             let costs = self.writes_costs.then(|| WantedCosts {
-                target: target.clone(),
+                target,
                 client,
-                snapshot: counts.snapshot().to_owned(),
+                snapshot,
                 namespace: String::new(),
                 is_dry_run: false,
                 lease: lease.clone(),
             });
-            let defaults = self.defaults.clone();
-            let refused = server.refused(counts.snapshot());
-            let feed = ClusterFeed::new(target, sink, defaults, counts, lease.clone());
-            let feed = feed.on_refusal(refused);
-            // Each feed has its own thread, so that reading thousands of pods does not delay calls.
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            let run = move || {
-                runtime.block_on(async {
-                    tokio::select! {
-                        never = feed.run() => match never {},
-                        never = kept(costs) => match never {},
-                        () = draining => {}
-                    }
-                    if let Some(lease) = lease {
-                        lease.release().await;
-                    }
-                });
-            };
-            thread::Builder::new().name("watch".to_owned()).spawn(run)?;
+            run_in_thread(async move || {
+                tokio::select! {
+                    never = feed.run() => match never {},
+                    never = kept(costs) => match never {},
+                    () = draining => {}
+                }
+                if let Some(lease) = lease {
+                    lease.release().await;
+                }
+            })?;
         }
         Ok(())
     }
+}
+
+/// Runs a feed in a thread of its own, so that reading thousands of pods does not delay calls.
+///
+/// # Errors
+/// The thread cannot be started.
+pub(super) fn run_in_thread(feed: impl AsyncFnOnce() + Send + 'static) -> std::io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let run = move || runtime.block_on(feed());
+    thread::Builder::new().name("watch".to_owned()).spawn(run)?;
+    Ok(())
 }
 
 /// Keeps deletion costs up to date, if they are wanted.
@@ -233,5 +244,53 @@ async fn kept(costs: Option<WantedCosts>) -> Infallible {
     match costs {
         Some(costs) => costs.keep(|_, _, _| ()).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Flags of `evenkeel feed`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  evenkeel feed --context staging --snapshot staging --server evenkeel.example:443")]
+pub(crate) struct FeedCluster {
+    /// Kubeconfig to use instead of KUBECONFIG or ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig; else its current one, else the cluster around
+    /// this pod
+    #[arg(long, value_name = "NAME", add = live_names::contexts())]
+    context: Option<String>,
+
+    /// The scheduler's configuration, whose default constraints hold
+    ///
+    /// A file with a KubeSchedulerConfiguration, or a ConfigMap with one:
+    /// configmap/NAMESPACE/NAME, or configmap/NAMESPACE/NAME:KEY where the key is not
+    /// config.yaml.
+    /// Without it Kubernetes' own hold, as they do for its scheduler.
+    #[arg(long, value_name = "FILE|configmap/NAMESPACE/NAME")]
+    scheduler_config: Option<DefaultsSource>,
+
+    #[command(flatten)]
+    name: args::SnapshotName,
+
+    #[command(flatten)]
+    server: args::Server,
+}
+
+impl FeedCluster {
+    /// Feeds until it is stopped.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        logging::init(LogFormat::Auto, None).context("logging")?;
+        let client = self.server.client().await?;
+        let target = Target {
+            kubeconfig: self.kubeconfig,
+            context: self.context,
+        };
+        // Faults of the kubeconfig are reported at once. The feed would try without end.
+        target.clone().connect(Reads::WholeObjects).await?;
+        let defaults = self.scheduler_config.unwrap_or_default();
+        let plan = FeedPlan::new(target, &self.name.snapshot, defaults);
+        match plan.into(client.rpc()).run().await {}
     }
 }

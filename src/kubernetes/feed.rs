@@ -21,8 +21,10 @@ use super::pulse::Pulses;
 use super::sink::{SnapshotSink, Undone};
 use super::target::Target;
 use super::watch::{KindEvent, follow};
+use crate::api::Transport;
 use crate::backoff::Backoff;
 use crate::log::lease::Lease;
+use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::{Change, DefaultConstraints, UpdateSnapshotResponse};
 use crate::server::FeedCounts;
 use crate::snapshot::{ObjectKind, ResourceVersions};
@@ -41,6 +43,41 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 /// The name under which a feed reports trouble that is not about a kind.
 const WHOLE: &str = "";
 
+/// A feed of a snapshot from a cluster that has not begun.
+pub(crate) struct FeedPlan {
+    /// The cluster.
+    pub(crate) target: Target,
+    /// The source of the snapshot's default constraints.
+    pub(crate) defaults: DefaultsSource,
+    /// What the feed counts and reports.
+    pub(crate) counts: Arc<FeedCounts>,
+}
+
+impl FeedPlan {
+    /// A feed of `snapshot` from `target`.
+    pub(crate) fn new(target: Target, snapshot: &str, defaults: DefaultsSource) -> Self {
+        let kinds = ObjectKind::all().map(ObjectKind::as_str);
+        Self {
+            target,
+            defaults,
+            counts: Arc::new(FeedCounts::new(snapshot, kinds)),
+        }
+    }
+
+    /// The feed into a server that `rpc` calls.
+    pub(crate) fn into(self, rpc: SpreadServiceClient<Transport>) -> ClusterFeed {
+        ClusterFeed {
+            sink: SnapshotSink::new(rpc, self.counts.snapshot()),
+            target: self.target,
+            defaults: self.defaults,
+            counts: self.counts,
+            left_out: LeftOut::default(),
+            lease: None,
+            on_refusal: None,
+        }
+    }
+}
+
 /// Feeds a snapshot from a cluster.
 pub(crate) struct ClusterFeed {
     target: Target,
@@ -58,45 +95,18 @@ pub(crate) struct ClusterFeed {
 type OnRefusal = Box<dyn Fn(Option<String>) + Send>;
 
 impl ClusterFeed {
-    /// A feed from `target` to `sink` that sets `defaults` and records its counts in `counts`. With
-    /// a lease it feeds only while it holds the lease, and waits otherwise.
-    pub(crate) fn new(
-        target: Target,
-        sink: SnapshotSink,
-        defaults: DefaultsSource,
-        counts: Arc<FeedCounts>,
-        lease: Option<Arc<Lease>>,
-    ) -> Self {
-        if let Some(lease) = &lease {
-            counts.share(Arc::clone(lease));
-        }
-        Self {
-            target,
-            sink,
-            defaults,
-            counts,
-            left_out: LeftOut::default(),
-            lease,
-            on_refusal: None,
-        }
-    }
-
-    /// The same feed, which tells whether it is refused because the fleet feeds the snapshot from
-    /// another cluster.
+    /// The same feed in a fleet: it feeds only while it holds the lease, and tells whether it is
+    /// refused because the fleet feeds the snapshot from another cluster.
     #[must_use]
-    pub(crate) fn on_refusal(self, on_refusal: impl Fn(Option<String>) + Send + 'static) -> Self {
-        Self {
-            on_refusal: Some(Box::new(on_refusal)),
-            ..self
-        }
-    }
-
-    /// Returns the counts for feeds of `snapshot`.
-    pub(crate) fn counts_of(snapshot: &str) -> Arc<FeedCounts> {
-        Arc::new(FeedCounts::new(
-            snapshot,
-            ObjectKind::all().map(ObjectKind::as_str),
-        ))
+    pub(crate) fn in_fleet(
+        mut self,
+        lease: Arc<Lease>,
+        on_refusal: impl Fn(Option<String>) + Send + 'static,
+    ) -> Self {
+        self.counts.share(Arc::clone(&lease));
+        self.lease = Some(lease);
+        self.on_refusal = Some(Box::new(on_refusal));
+        self
     }
 
     /// Feeds without end. After each failure, everything is listed again and replaced. Until then

@@ -23,13 +23,13 @@ fn probe(arguments: &[&str]) -> Output {
 }
 
 /// Asks both programs about every name, with the flags of each, and compares.
-fn agree(server: &Server, names: &[(&str, bool)], ours: &[&str], theirs: &[&str]) {
+fn agree(server: &Server, names: &[(&str, bool)], ours: &[(&str, &str)], theirs: &[&str]) {
     for (name, healthy) in names {
         let address = format!("--server={}", server.address());
         let service = format!("--service={name}");
-        let mut arguments = vec!["healthcheck", &address, &service];
-        arguments.extend(ours);
-        let ours = run(command(&arguments));
+        let mut command = command(&["healthcheck", &address, &service]);
+        command.envs(ours.iter().copied());
+        let ours = run(command);
         assert_eq!(ours.status.success(), *healthy, "{name:?}: {ours:?}");
 
         let address = format!("-addr={}", server.address());
@@ -74,7 +74,10 @@ fn the_probe_agrees_over_tls() {
 
     let flags = ["--tls-cert", &cert, "--tls-key", &key];
     let waiting = Server::start(&[&flags[..], &["--expect-snapshot", "default"]].concat());
-    let ours = ["--tls-ca", &cert, "--tls-server-name", "localhost"];
+    let ours = [
+        ("EVENKEEL_SERVER_CA", &*cert),
+        ("EVENKEEL_SERVER_NAME", "localhost"),
+    ];
     let authority = format!("-tls-ca-cert={cert}");
     let theirs = ["-tls", &authority, "-tls-server-name=localhost"];
     agree(&waiting, &NAMES, &ours, &theirs);

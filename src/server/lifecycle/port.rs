@@ -103,10 +103,10 @@ impl Port {
     pub(super) async fn bind(offer: PortOffer<'_>, account: &Arc<Account>) -> Result<Self, Error> {
         let PortOffer { config, .. } = offer;
         let answers: Vec<Arc<Answers>> = (0..config.threads()).map(|_| Arc::default()).collect();
-        let routers = answers.iter().map(|answers| {
-            let observer = offer.telemetry.observer();
-            offer.router(offer.limits.on_thread(observer, answers))
-        });
+        let observer = offer.telemetry.observer();
+        let routers = answers
+            .iter()
+            .map(|answers| offer.router(offer.limits.on_thread(observer.clone(), answers)));
         let routers = routers.collect::<Result<_, _>>()?;
         let max_connections = config.limits.max_connections;
         let refusals = offer.telemetry.refusals();

@@ -50,7 +50,9 @@ impl Security {
         });
         let (guard, rules) = rules.transpose()?.unzip();
         let is_public = |address: SocketAddr| !address.ip().to_canonical().is_loopback();
-        if config.admin.admin_listen.is_some_and(is_public) {
+        // The probes of a pod come from its node. Who else may reach it, a NetworkPolicy says.
+        let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        if config.admin.admin_listen.is_some_and(is_public) && !is_pod {
             warn!("whoever reaches the admin port may read it: let only scrapers and probes do so");
         }
         let is_open = is_public(config.listen);

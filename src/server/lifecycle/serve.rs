@@ -26,7 +26,6 @@ use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::sources::{SharedLogSource, Sources};
 use crate::server::transport::calls::CallLimits;
 use crate::server::transport::decoders::Decoders;
-use crate::server::transport::reflection;
 use crate::server::transport::threads::Workers;
 use crate::snapshot::{MaxAges, Registry};
 use crate::store::{self, Store, StoreError};
@@ -87,8 +86,7 @@ where
     let service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
         .with_feeds_on(decoders.runtime(), Handle::current())
         .with_decision_log(decisions.clone());
-    let methods = reflection::methods().map_err(Error::serve)?;
-    let telemetry = Telemetry::start(&config, methods)?;
+    let telemetry = Telemetry::start(&config)?;
     let (account, handle) = (kept.registry.account(), decoders.handle());
     let limits = CallLimits::new(&config, security.guard, account, handle)?;
     let offer = PortOffer {

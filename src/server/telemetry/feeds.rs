@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::histogram::Histogram;
 
-use super::histogram::Histogram;
+use super::metrics::durations;
 use crate::log::lease::Lease;
 
 /// The reason why all objects of a kind are listed.
@@ -38,7 +39,7 @@ impl ListReason {
 }
 
 /// The counts of one kind of objects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KindCounts {
     pub(super) events: AtomicU64,
     pub(super) changes: AtomicU64,
@@ -46,6 +47,19 @@ pub struct KindCounts {
     pub(super) left_out: AtomicU64,
     pub(super) lists: [AtomicU64; ListReason::ALL.len()],
     pub(super) lag: Histogram,
+}
+
+impl Default for KindCounts {
+    fn default() -> Self {
+        Self {
+            events: AtomicU64::default(),
+            changes: AtomicU64::default(),
+            errors: AtomicU64::default(),
+            left_out: AtomicU64::default(),
+            lists: Default::default(),
+            lag: durations(),
+        }
+    }
 }
 
 impl KindCounts {
@@ -76,7 +90,7 @@ impl KindCounts {
 
     /// Records the time from the creation of an object until its batch was applied.
     pub fn lagged(&self, lag: Duration) {
-        self.lag.observe(lag);
+        self.lag.observe(lag.as_secs_f64());
     }
 }
 

@@ -1,18 +1,37 @@
 //! Log lines on standard error: for people, or JSON for machines.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use parking_lot::Mutex;
-use tracing::{error, info};
-use tracing_subscriber::filter::filter_fn;
+use tracing::level_filters::LevelFilter;
+use tracing::{Subscriber, error, info};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, reload};
+use tracing_subscriber::{EnvFilter, Layer, reload};
 
-use super::log_lines::{LogLines, may_be_heard};
 use crate::server::config::telemetry::{LogFormat, parse_filter};
 use crate::visible;
+
+/// The most detailed levels at which some libraries may log, whatever level is set. Beyond that they
+/// log the bytes that they read or send, and so the content of pods, tokens and headers.
+const LIBRARIES: [(&str, LevelFilter); 9] = [
+    ("kube_client", LevelFilter::OFF),
+    ("kube_runtime", LevelFilter::OFF),
+    ("async_nats", LevelFilter::OFF),
+    ("h2", LevelFilter::INFO),
+    ("hyper", LevelFilter::INFO),
+    ("hyper_util", LevelFilter::INFO),
+    ("rustls", LevelFilter::INFO),
+    ("tonic", LevelFilter::INFO),
+    ("tower", LevelFilter::INFO),
+];
+
+/// The longest text of a line. A longer one is cut, in JSON each of its values.
+const MAX_TEXT_BYTES: usize = 16 << 10;
 
 /// The levels of the log, which can be changed while the program runs.
 pub struct Levels {
@@ -58,25 +77,86 @@ pub fn init(format: LogFormat, filter: Option<&str>) -> Result<Levels, FilterErr
         Some(filter) => filter.to_owned(),
         None => filter_from_environment()?,
     };
-    let terminal = io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(&filter))
-        .with_ansi(terminal)
+    let (heard, handle) = reload::Layer::new(EnvFilter::new(&filter));
+    let libraries = Targets::new().with_default(LevelFilter::TRACE);
+    tracing_subscriber::registry()
+        .with(lines(is_json(format)).with_filter(libraries.with_targets(LIBRARIES)))
+        .with(heard)
+        .init();
+    Ok(Levels {
+        current: Mutex::new(filter),
+        reload: Box::new(move |filter| handle.reload(filter)),
+    })
+}
+
+/// Writes events as lines on standard error.
+fn lines<S>(are_json: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let lines = tracing_subscriber::fmt::layer()
         // An internal error would be written to standard error, and panic if that is closed. A
         // server outlives the reader of its log.
         .log_internal_errors(false)
-        .event_format(LogLines {
-            are_json: is_json(format),
-        })
-        .with_writer(io::stderr)
-        .with_filter_reloading();
-    let handle = lines.reload_handle();
-    lines.finish().with(filter_fn(may_be_heard)).init();
-    let reload: Box<dyn Fn(_) -> _ + Send + Sync> = Box::new(move |filter| handle.reload(filter));
-    Ok(Levels {
-        current: Mutex::new(filter),
-        reload,
-    })
+        .with_ansi(!are_json && io::stderr().is_terminal())
+        .with_writer(move || VisibleLines { are_json });
+    match are_json {
+        true => lines.json().flatten_event(true).boxed(),
+        false => lines.boxed(),
+    }
+}
+
+/// Writes log lines to standard error, one for each call. What is not visible is escaped: texts of
+/// other programs may be in a line, also in those of libraries.
+struct VisibleLines {
+    are_json: bool,
+}
+
+impl Write for VisibleLines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let shown = self.shown(&String::from_utf8_lossy(line));
+        io::stderr().write_all(shown.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+impl VisibleLines {
+    /// A line as it is written.
+    fn shown(&self, line: &str) -> String {
+        let text = line.strip_suffix('\n').unwrap_or(line);
+        let shown = match self.are_json {
+            true => visible::json(&json_within(text)).into_owned(),
+            false => visible::styled(&text_within(text).replace('\n', "\\n")),
+        };
+        shown + "\n"
+    }
+}
+
+/// The beginning of a text that is too long.
+fn text_within(text: &str) -> Cow<'_, str> {
+    match text.floor_char_boundary(MAX_TEXT_BYTES) {
+        end if end == text.len() => text.into(),
+        end => format!("{}…", &text[..end]).into(),
+    }
+}
+
+/// A line of JSON whose values are not too long.
+fn json_within(line: &str) -> Cow<'_, str> {
+    if line.len() <= MAX_TEXT_BYTES {
+        return line.into();
+    }
+    let fields: serde_json::Result<serde_json::Map<_, _>> = serde_json::from_str(line);
+    let mut fields = fields.unwrap_or_default();
+    for value in fields.values_mut() {
+        if let serde_json::Value::String(text) = value {
+            *text = text_within(text).into_owned();
+        }
+    }
+    serde_json::Value::from(fields).to_string().into()
 }
 
 /// Writes to standard error why the server cannot start or go on: as a line of the log if that is
@@ -88,11 +168,7 @@ pub fn fatal(format: LogFormat, why: &dyn fmt::Display) {
         let _ = writeln!(io::stderr(), "error: {}", visible::lines(&why));
         return;
     }
-    let line = tracing_subscriber::fmt()
-        .log_internal_errors(false)
-        .event_format(LogLines { are_json: true })
-        .with_writer(io::stderr)
-        .finish();
+    let line = tracing_subscriber::registry().with(lines(true));
     tracing::subscriber::with_default(line, || error!("{why}"));
 }
 
@@ -110,5 +186,31 @@ fn filter_from_environment() -> Result<String, FilterError> {
             parse_filter(&value).map_err(|reason| FilterError { value, reason })
         }
         _ => Ok("info".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_visible_in_a_line_is_escaped() {
+        let text = VisibleLines { are_json: false };
+        let shown = text.shown("\u{1b}[2mhere\u{1b}[0m a\nb\u{202e}\u{1b}[2J\n");
+        assert_eq!(shown, "\u{1b}[2mhere\u{1b}[0m a\\nb\\u{202e}\\u{1b}[2J\n");
+        let json = VisibleLines { are_json: true };
+        let shown = json.shown("{\"error\":\"a\\nb\u{202e}\u{9b}\"}\n");
+        assert_eq!(shown, "{\"error\":\"a\\nb\\u202e\\u009b\"}\n");
+    }
+
+    #[test]
+    fn a_line_is_cut_and_stays_json() {
+        let long = "é\n".repeat(MAX_TEXT_BYTES);
+        let line = serde_json::json!({ "message": long, "count": 7 }).to_string();
+        let cut: serde_json::Value = serde_json::from_str(&json_within(&line)).expect("JSON");
+        assert_eq!(cut["count"], 7);
+        let message = cut["message"].as_str().expect("text");
+        assert!(message.len() < MAX_TEXT_BYTES + 4 && message.ends_with('…'));
+        assert!(text_within(&long).len() < MAX_TEXT_BYTES + 4);
     }
 }

@@ -3,8 +3,6 @@
 mod admin;
 pub(super) mod counts;
 pub mod feeds;
-mod histogram;
-mod log_lines;
 pub mod logging;
 pub(super) mod metrics;
 pub(super) mod observe;
@@ -32,12 +30,11 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// The telemetry of a service with these methods. Starts to send traces, if they are
-    /// configured.
-    pub fn start(config: &Config, methods: Vec<String>) -> Result<Self, Error> {
+    /// The telemetry of a server. Starts to send traces, if they are configured.
+    pub fn start(config: &Config) -> Result<Self, Error> {
         let traces = Traces::start(&config.traces);
         Ok(Self {
-            calls: Calls::new(methods),
+            calls: Arc::default(),
             traces: traces.map_err(Error::serve)?,
             has_admin: config.admin.admin_listen.is_some(),
         })
@@ -48,12 +45,12 @@ impl Telemetry {
         &self.calls.refusals
     }
 
-    /// The recorder of calls for one more thread; `None` without an admin port.
+    /// The recorder of calls; `None` without an admin port.
     pub fn observer(&self) -> Option<Arc<CallObserver>> {
         let tracer = self.traces.as_ref().map(Traces::tracer);
         let is_wanted = self.has_admin || tracer.is_some();
-        let recorder = is_wanted.then(|| self.calls.recorder())?;
-        Some(Arc::new(CallObserver { recorder, tracer }))
+        let calls = Arc::clone(&self.calls);
+        is_wanted.then(|| Arc::new(CallObserver { calls, tracer }))
     }
 
     /// Opens the admin port, if one is configured; it ends when the returned value is dropped. It
@@ -78,9 +75,9 @@ impl Telemetry {
 
     /// Shows the restored state on the admin port.
     pub fn show(&self, admin: &AdminPort, config: &Config, sources: Sources) {
-        let (calls, sources) = (Arc::clone(&self.calls), Arc::new(sources));
+        let sources = Arc::new(sources);
         admin.show(RestoredPages {
-            metrics: Metrics::new(config, calls, Arc::clone(&sources)),
+            metrics: Metrics::new(config, &self.calls, Arc::clone(&sources)),
             sources,
         });
     }

@@ -7,14 +7,14 @@ use http::{HeaderMap, Request, Response};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::metrics::{Method, Recorder};
+use super::metrics::{Calls, method};
 use super::traces::{SpanStart, Tracer};
 use crate::api::{self, Decision};
 use crate::limits::Limit;
 
-/// Records the calls of one thread.
+/// Records calls.
 pub struct CallObserver {
-    pub(super) recorder: Recorder,
+    pub(super) calls: Arc<Calls>,
     pub(super) tracer: Option<Tracer>,
 }
 
@@ -22,10 +22,9 @@ impl CallObserver {
     /// Begins to record a call that has arrived. Only `noted` calls are counted and traced;
     /// refusals are counted for every call.
     pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, noted: bool) -> ObservedCall {
-        let calls = &self.recorder.calls;
         let tracer = self.tracer.as_ref().filter(|_| noted);
         ObservedCall {
-            method: noted.then(|| calls.method(request.uri().path())),
+            method: noted.then(|| method(request.uri().path())),
             arrived: Instant::now(),
             started: tracer.map(|tracer| tracer.begin(request.headers())),
             decision: None,
@@ -38,7 +37,7 @@ impl CallObserver {
     fn refused(&self, status: &Status) {
         let info = status.get_details_error_info();
         if let Some(limit) = info.and_then(|info| Limit::named(info.metadata.get("limit")?)) {
-            self.recorder.calls.refusals.note(limit);
+            self.calls.refusals.note(limit);
         }
     }
 }
@@ -47,7 +46,7 @@ impl CallObserver {
 pub struct ObservedCall {
     observer: Arc<CallObserver>,
     /// The method; none for a call that is not recorded.
-    method: Option<Method>,
+    method: Option<&'static str>,
     arrived: Instant,
     started: Option<SpanStart>,
     decision: Option<Decision>,
@@ -88,8 +87,8 @@ impl api::ObserveQuestions for CallObserver {
         {
             self.refused(status);
         }
-        let method = self.recorder.calls.method(method);
-        self.recorder.ended(method, arrived, code, decision);
+        self.calls
+            .ended(self::method(method), arrived, code, decision);
     }
 }
 
@@ -98,10 +97,9 @@ impl Drop for ObservedCall {
         let Some(method) = self.method else { return };
         // A call without a status ended because its caller is gone.
         let code = self.code.unwrap_or(Code::Cancelled);
-        let CallObserver { recorder, tracer } = &*self.observer;
-        recorder.ended(method, self.arrived, code, self.decision.as_ref());
+        let CallObserver { calls, tracer } = &*self.observer;
+        calls.ended(method, self.arrived, code, self.decision.as_ref());
         if let (Some(tracer), Some(started)) = (tracer, self.started.take()) {
-            let method = recorder.calls.name(method);
             tracer.end(started, method, self.arrived, code, self.decision.as_ref());
         }
     }

@@ -1,7 +1,5 @@
 //! The services that the server offers, each by the name that clients call.
 
-use prost::Message;
-use prost_types::FileDescriptorSet;
 use tonic_reflection::server::{Builder, Error, v1, v1alpha};
 
 use super::kinds::MAX_NAME_REQUEST_BYTES;
@@ -17,14 +15,6 @@ pub fn v1() -> Result<v1::ServerReflectionServer<impl v1::ServerReflection>, Err
 pub fn v1alpha() -> Result<v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>, Error> {
     let server = builder().build_v1alpha()?;
     Ok(server.max_decoding_message_size(MAX_NAME_REQUEST_BYTES))
-}
-
-/// The names of the service's methods.
-pub fn methods() -> Result<Vec<String>, prost::DecodeError> {
-    let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
-    let services = files.into_iter().flat_map(|file| file.service);
-    let methods = services.flat_map(|service| service.method);
-    Ok(methods.filter_map(|method| method.name).collect())
 }
 
 fn builder() -> Builder<'static> {

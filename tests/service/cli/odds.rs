@@ -2,7 +2,6 @@
 
 use std::process::Stdio;
 
-use prost::Message;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -72,37 +71,6 @@ fn what_pods_take_is_read_from_files() {
 }
 
 #[test]
-fn the_descriptor_describes_the_service() {
-    let workspace = Workspace::new();
-    workspace.expect(0, "descriptor -o protocol.binpb");
-    let written = std::fs::read(workspace.path("protocol.binpb")).expect("it was written");
-    let output = workspace
-        .command("descriptor")
-        .output()
-        .expect("the binary runs");
-    assert_eq!(output.stdout, written);
-    // Files are field 1 of a descriptor set, their names field 1 of a file.
-    #[derive(Clone, PartialEq, Message)]
-    struct File {
-        #[prost(string, tag = "1")]
-        name: String,
-    }
-    #[derive(Clone, PartialEq, Message)]
-    struct Files {
-        #[prost(message, repeated, tag = "1")]
-        files: Vec<File>,
-    }
-    let files = Files::decode(&written[..])
-        .expect("it is a descriptor set")
-        .files;
-    assert!(
-        files
-            .iter()
-            .any(|file| file.name == "evenkeel/v1/spread_service.proto")
-    );
-}
-
-#[test]
 fn completions_are_written_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = Workspace::new()
@@ -145,7 +113,6 @@ fn help_of_every_command_has_examples_or_exit_codes() {
         "load --help",
         "snapshot save --help",
         "snapshot restore --help",
-        "descriptor --help",
     ] {
         let help = Workspace::new().expect(0, line).out;
         assert!(help.contains("Example"), "{line}\n{help}");
@@ -177,7 +144,6 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let workspace = workspace();
     for (line, code) in [
         ("completions bash", 0),
-        ("descriptor", 0),
         ("filter -f workloads.yaml --name web --load cluster.yaml", 1),
         ("snapshot save - --load cluster.yaml", 0),
     ] {

@@ -78,8 +78,12 @@ fn wrong_input_ends_with_2_and_says_where() {
             "--server with --load: on files it is decided here, and no server is asked",
         ),
         (
-            "spread --load cluster.yaml --token-file pod.yaml",
-            "--token-file with --load",
+            "spread --load cluster.yaml --server prod",
+            "--server with --load",
+        ),
+        (
+            "spread --server prod",
+            "--server prod: neither an address, such as prod:50051, nor a context",
         ),
         (
             "snapshot get one --snapshot other",

@@ -45,78 +45,128 @@ fn commands_trust_prove_and_name_as_told() {
     files.write("other.crt", theirs.pem());
     let path = |name: &str| files.arg(name);
     let bare = https(&server).trim_start_matches("https://").to_owned();
-    let url = https(&server);
-    let name = "--tls-server-name evenkeel.test";
-    let identity = format!(
-        "--tls-cert {} --tls-key {}",
-        path("client.crt"),
-        path("client.key")
-    );
-    let ca = format!("--tls-ca {}", path("ca.crt"));
-    let wrong = format!("--tls-ca {}", path("other.crt"));
-    // Each case has the flags, the exit code, and a part of the output.
-    let cases = [
-        (format!("--server {url} {ca} {name} {identity}"), 0, ""),
-        // A flag about TLS means https.
-        (format!("--server {bare} {ca} {name} {identity}"), 0, ""),
-        (format!("--server {url} {ca} {name}"), 3, ""),
-        (
-            format!("--server {url} {wrong} {name} {identity}"),
-            3,
-            "certificate",
-        ),
-        (
-            format!("--server {url} {ca} {identity} --tls-server-name no.test"),
-            3,
-            "certificate",
-        ),
-        (
-            format!("--server {url} {name} {identity}"),
-            3,
-            "certificate",
-        ),
-        (
-            format!("--server {url} {ca} --tls-cert {}", path("client.crt")),
-            2,
-            "--tls-key",
-        ),
-        (
-            format!("--server {url} --tls-ca {}", path("missing")),
-            2,
-            "missing",
-        ),
-        (
-            format!("--server {} {ca} {name}", server.url()),
-            2,
-            "https://",
-        ),
-        (
-            format!("--server {}", server.url()),
-            3,
-            "wants TLS: use https://",
-        ),
+    let (url, plain) = (https(&server), server.url());
+    let (ca, wrong, missing) = (path("ca.crt"), path("other.crt"), path("missing"));
+    let (cert, key) = (path("client.crt"), path("client.key"));
+    let trusting = [("SERVER_CA", &*ca), ("SERVER_NAME", "evenkeel.test")];
+    let proving = [("CLIENT_CERT", &*cert), ("CLIENT_KEY", &*key)];
+    let both = [trusting, proving].concat();
+    let with = |more: &[(&'static str, &str)]| {
+        let all = both.iter().chain(more).copied();
+        all.map(|(name, value)| (name, value.to_owned())).collect()
+    };
+    let only = |all: &[(&'static str, &str)]| {
+        let all = all.iter().copied();
+        all.map(|(name, value)| (name, value.to_owned())).collect()
+    };
+    // Each case has the address, the variables, the exit code, and a part of the output.
+    let cases: [(&str, Vec<(&str, String)>, i32, &str); 10] = [
+        (&url, with(&[]), 0, ""),
+        // A certificate means https.
+        (&bare, with(&[]), 0, ""),
+        (&url, only(&trusting), 3, ""),
+        (&url, with(&[("SERVER_CA", &wrong)]), 3, "certificate"),
+        (&url, with(&[("SERVER_NAME", "no.test")]), 3, "certificate"),
+        (&url, with(&[("SERVER_CA", "")]), 3, "certificate"),
+        (&url, with(&[("CLIENT_KEY", "")]), 2, "client_key"),
+        (&url, only(&[("SERVER_CA", &missing)]), 2, "missing"),
+        (plain, only(&trusting), 2, "https://"),
+        (plain, only(&[]), 3, "wants TLS: use https://"),
     ];
     for command in ["healthcheck", "snapshot list"] {
-        for (flags, code, word) in &cases {
-            let output = evenkeel(&words(&format!("{command} {flags}")), &[]);
+        for (address, variables, code, word) in &cases {
+            let mut client = process::command(&[]);
+            client.args(command.split(' ')).args(["--server", address]);
+            for (name, value) in variables {
+                client.env(format!("EVENKEEL_{name}"), value);
+            }
+            let output = run(client);
             let told = told(&output);
-            assert_eq!(
-                output.status.code(),
-                Some(*code),
-                "{command} {flags}: {told}"
-            );
-            assert!(told.contains(word), "{command} {flags}: {told}");
+            let case = format!("{command} {address} {variables:?}: {told}");
+            assert_eq!(output.status.code(), Some(*code), "{case}");
+            assert!(told.contains(word), "{case}");
         }
     }
-    let environment = [
-        ("EVENKEEL_SERVER", url.as_str()),
-        ("EVENKEEL_SERVER_CA", &path("ca.crt")),
-        ("EVENKEEL_SERVER_NAME", "localhost"),
-        ("EVENKEEL_CLIENT_CERT", &path("client.crt")),
-        ("EVENKEEL_CLIENT_KEY", &path("client.key")),
+}
+
+/// The example of docs/security.md, with the address of a server of this test.
+#[test]
+fn a_context_has_the_server_and_the_credentials() {
+    let (ours, files) = (Authority::new("ours"), Files::new());
+    let client = ours.issue(Subject {
+        common_name: "client",
+        ..Subject::default()
+    });
+    let mut flags = files.tls_flags(&ours.server());
+    flags.extend(["--tls-client-ca".into(), files.write("ca.crt", ours.pem())]);
+    let rules = [("secret", Role::Reader, &["*"][..])];
+    flags.extend(["--access-file".into(), access_file(&files, &rules)]);
+    let server = serve(&flags);
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = home.path().join("evenkeel");
+    std::fs::create_dir(&directory).expect("it can be made");
+    let write = |name: &str, text: &str| {
+        std::fs::write(directory.join(name), text).expect("it can be written");
+    };
+    write("ca.crt", ours.pem());
+    write("client.crt", &client.cert);
+    write("client.key", &client.key);
+    write("scheduler.token", "secret\n");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/security.md");
+    let page = std::fs::read_to_string(page).expect("it can be read");
+    let (_, rest) = page.split_once("```toml\ncurrent").expect("the example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let example = format!("current{example}")
+        .replace("https://evenkeel.example.com:50051", &https(&server))
+        .replace("evenkeel.example.com", "evenkeel.test")
+        .replace("http://127.0.0.1:50051", "http://127.0.0.1:1");
+    write("config.toml", &example);
+    let ask = |line: &str| {
+        let mut command = process::command(&[]);
+        command.args(line.split(' '));
+        command.env("XDG_CONFIG_HOME", home.path());
+        run(command)
+    };
+    let cases = [
+        ("snapshot list --server prod", 0, ""),
+        // The current context.
+        ("snapshot list", 3, "http://127.0.0.1:1"),
+        // An address has no context.
+        (
+            "snapshot list --server http://127.0.0.1:2",
+            3,
+            "http://127.0.0.1:2",
+        ),
+        ("snapshot list --server stagin", 2, "did you mean staging?"),
     ];
-    let output = evenkeel(&words("snapshot list"), &environment);
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    for (line, code, word) in cases {
+        let output = ask(line);
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(code), "{line}: {told}");
+        assert!(told.contains(word), "{line}: {told}");
+    }
+    let faults = [
+        ("token_file =", "tokenfile =", "unknown field `tokenfile`"),
+        (
+            "[contexts.prod]",
+            "[context.prod]",
+            "unknown field `context`",
+        ),
+        (
+            "server_name = \"",
+            "server_name = 7 # \"",
+            "line 6: invalid type: integer",
+        ),
+    ];
+    for (right, wrong, word) in faults {
+        write("config.toml", &example.replace(right, wrong));
+        let output = ask("snapshot list --server prod");
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {told}");
+        for word in [word, "evenkeel/config.toml: line "] {
+            assert!(told.contains(word), "{wrong}: {word} in {told}");
+        }
+    }
 }
 
 #[test]
@@ -125,27 +175,24 @@ fn tokens_come_from_a_file_or_the_environment() {
     let rules = [("secret", Role::Reader, &["*"][..])];
     let server = serve(&["--access-file".into(), access_file(&files, &rules)]);
     let list = words(&format!("snapshot list --server {}", server.url()));
-    let with_file = |name: &str| {
-        let mut args = list.clone();
-        args.extend(["--token-file".into(), files.arg(name)]);
-        args
-    };
     files.write("good", "secret\n");
     files.write("bad", "wrong");
-    let variable = |token| [("EVENKEEL_TOKEN", token)];
+    let paths = ["good", "bad", "missing"].map(|name| files.arg(name));
+    let [good, bad, missing] = paths.each_ref().map(String::as_str);
     let cases = [
-        (with_file("good"), variable(""), 0),
-        (with_file("good"), variable("wrong"), 0),
-        (with_file("bad"), variable("secret"), 2),
-        (with_file("missing"), variable("secret"), 2),
-        (list.clone(), variable("secret"), 0),
-        (list.clone(), variable("wrong"), 2),
+        (good, "", 0),
+        (good, "wrong", 0),
+        (bad, "secret", 2),
+        (missing, "secret", 2),
+        ("", "secret", 0),
+        ("", "wrong", 2),
     ];
-    for (args, environment, code) in cases {
-        let output = evenkeel(&args, &environment);
+    for (file, token, code) in cases {
+        let environment = [("EVENKEEL_TOKEN_FILE", file), ("EVENKEEL_TOKEN", token)];
+        let output = evenkeel(&list, &environment);
         let told = told(&output);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
-        assert!(!told.contains("secret"), "{args:?}: {told}");
+        assert_eq!(output.status.code(), Some(code), "{environment:?}: {told}");
+        assert!(!told.contains("secret"), "{environment:?}: {told}");
     }
     let output = evenkeel(&list, &[]);
     assert!(
@@ -153,9 +200,8 @@ fn tokens_come_from_a_file_or_the_environment() {
         "{}",
         told(&output)
     );
-    let mut load = words(&format!("snapshot delete s --server {}", server.url()));
-    load.extend(with_file("good")[4..].to_vec());
-    let output = evenkeel(&load, &[]);
+    let delete = words(&format!("snapshot delete s --server {}", server.url()));
+    let output = evenkeel(&delete, &[("EVENKEEL_TOKEN_FILE", good)]);
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));
     assert!(
         told(&output).contains("needs the role admin"),

@@ -373,8 +373,14 @@ fn an_admin_port_for_all_is_warned_of() {
         "whoever reaches the admin port may read it: let only scrapers and probes do so";
     let mut open = Server::start(&["--admin-listen", ":0"]);
     open.logged(WARNING, "level");
-    let closed = Server::start(&["--admin-listen", "127.0.0.1:0"]);
-    assert!(!closed.lines().iter().any(|line| line.contains(WARNING)));
+    let mut in_pod = crate::serving::process::command(&["serve", "--admin-listen", ":0"]);
+    in_pod.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+    for closed in [
+        Server::start(&["--admin-listen", "127.0.0.1:0"]),
+        Server::spawn(&mut in_pod),
+    ] {
+        assert!(!closed.lines().iter().any(|line| line.contains(WARNING)));
+    }
 }
 
 #[test]

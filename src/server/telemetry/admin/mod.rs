@@ -1,10 +1,10 @@
 //! The admin port: HTTP on an address and a thread of its own, so that a busy server still tells
 //! its health.
 
-mod open;
 mod origin;
 mod pages;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -19,18 +19,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::runtime;
-use tokio::task::yield_now;
+use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
 use tracing::{debug, info};
 
-use self::open::OpenConnections;
 use self::pages::Restored;
 pub(super) use self::pages::{Pages, RestoredPages};
 use crate::server::error::Error;
+use crate::tasks;
 
-/// The most connections at once.
+/// The most connections at once. One more closes the oldest, which a probe never is: it is answered
+/// long before so many others come.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The time that a connection may take for its one request and the answer.
@@ -99,17 +100,27 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Accepts connections for as long as it is polled.
 async fn serve(listener: TcpListener, router: Router) -> io::Result<Infallible> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut connections = OpenConnections::new(MAX_CONNECTIONS);
+    let mut answering = JoinSet::new();
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             sleep(ACCEPT_RETRY).await;
             continue;
         };
         let router = router.clone();
-        connections.add(peer.ip(), async move {
+        while answering.try_join_next().is_some() {}
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= MAX_CONNECTIONS
+            && let Some(oldest) = open.pop_front()
+        {
+            debug!("closing the oldest connection of the admin port");
+            oldest.abort();
+        }
+        let connection = tasks::spawn_in(&mut answering, async move {
             // A slower client is cut off.
             let _ = timeout(MAX_DURATION, answer(stream, peer, router)).await;
         });
+        open.push_back(connection);
         // The bytes that have arrived on this connection are read before another connection is
         // accepted, which may close this one.
         yield_now().await;

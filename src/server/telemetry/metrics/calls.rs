@@ -1,40 +1,22 @@
 //! Calls of `SpreadService`: their number, their codes and their durations.
-//!
-//! Each serving thread has its own counters, so that threads share no cache line. A scrape adds
-//! them up.
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use prost::Message;
+use prost_types::FileDescriptorSet;
 use tonic::Code;
 
-use super::family::{Family, plain, read, seconds};
 use crate::api::{Decision, STREAMED_METHODS};
+use crate::proto::v1::FILE_DESCRIPTOR_SET;
 use crate::server::telemetry::counts::Refusals;
-use crate::server::telemetry::histogram::{Histogram, Totals};
 
-const CALLS: Family = plain("calls", "Calls that ended, by method and gRPC status code");
-const DURATION: Family = seconds(
-    "call_duration",
-    "From the arrival of a call to the end of its answer; a stream's until it ends",
-);
-const WAIT: Family = seconds(
-    "call_wait",
-    "From the arrival of a call to the start of its decision: reading it, a busy thread, min_revision",
-);
-const DECISION: Family = seconds("decision_duration", "Deciding alone");
-const NODES: Family = plain(
-    "decision_nodes",
-    "Nodes judged by decisions, of Place: replicas asked for",
-);
-const DOMAINS: Family = plain(
-    "decision_domains",
-    "Domains looked at by decisions, summed over constraints",
-);
+/// The name of all methods that the service does not have.
+const OTHER: &str = "other";
 
 /// The names of gRPC's codes, by number.
 const CODES: [&str; 17] = [
@@ -57,145 +39,143 @@ const CODES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
-/// A method of the service, by number; one past the last is "other".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Method(usize);
+/// The names of the service's methods, and of the questions of its streams.
+static METHODS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET);
+    let files = files.expect("the build encodes its own protocol").file;
+    let services = files.into_iter().flat_map(|file| file.service);
+    let methods = services.flat_map(|service| service.method);
+    let methods = methods.filter_map(|method| method.name);
+    methods.chain(STREAMED_METHODS.map(str::to_owned)).collect()
+});
 
-/// The counts of all threads.
+/// The method of a path, such as `/evenkeel.v1.SpreadService/Filter`.
+pub fn method(path: &str) -> &'static str {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let known = METHODS.iter().find(|method| *method == name);
+    known.map_or(OTHER, String::as_str)
+}
+
+/// Labels with their values.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+
+/// A histogram of durations in seconds: 1, 2.5 and 5 of each power of ten, from 1 µs, the time of
+/// the smallest decision, to 10 s.
+pub(in crate::server::telemetry) fn durations() -> Histogram {
+    let microseconds = (0..8).map(|power| 10_u64.pow(power));
+    let nanoseconds = microseconds.flat_map(|it| [1_000, 2_500, 5_000].map(|part| it * part));
+    Histogram::new(nanoseconds.take(22).map(|bound| bound as f64 / 1e9))
+}
+
+/// Makes [`durations`].
+#[derive(Debug, Clone, Copy)]
+struct Durations;
+
+impl MetricConstructor<Histogram> for Durations {
+    fn new_metric(&self) -> Histogram {
+        durations()
+    }
+}
+
+type Histograms = Family<Labels<1>, Histogram, Durations>;
+
+/// The counts of all calls.
 #[derive(Debug)]
 pub struct Calls {
-    /// The names of the methods, by number.
-    methods: Vec<String>,
-    threads: Mutex<Vec<Arc<Thread>>>,
     /// The refusals, by limit.
     pub refusals: Arc<Refusals>,
+    ended: Counters<2>,
+    duration: Histograms,
+    wait: Histograms,
+    decision: Histograms,
+    nodes: Counters<1>,
+    domains: Counters<1>,
 }
 
-/// The counts of one thread, by method.
-#[derive(Debug)]
-struct Thread(Box<[MethodCounts]>);
-
-#[derive(Debug, Default)]
-struct MethodCounts {
-    codes: [AtomicU64; CODES.len()],
-    duration: Histogram,
-    wait: Histogram,
-    decision: Histogram,
-    nodes: AtomicU64,
-    domains: AtomicU64,
-}
-
-/// Records the calls of one thread.
-#[derive(Debug, Clone)]
-pub struct Recorder {
-    /// The counts of all threads.
-    pub calls: Arc<Calls>,
-    thread: Arc<Thread>,
+impl Default for Calls {
+    fn default() -> Self {
+        let ended = Counters::default();
+        // OK exists from the start, so that rates start at 0.
+        for method in METHODS.iter() {
+            ended
+                .get_or_create(&[("method", method), ("code", CODES[0])])
+                .inc_by(0);
+        }
+        let histograms = || Histograms::new_with_constructor(Durations);
+        Self {
+            refusals: Arc::default(),
+            ended,
+            duration: histograms(),
+            wait: histograms(),
+            decision: histograms(),
+            nodes: Family::default(),
+            domains: Family::default(),
+        }
+    }
 }
 
 impl Calls {
-    /// The counts of a service with these methods, and of the questions of streams.
-    pub fn new(mut methods: Vec<String>) -> Arc<Self> {
-        methods.extend(STREAMED_METHODS.map(str::to_owned));
-        Arc::new(Self {
-            methods,
-            threads: Mutex::default(),
-            refusals: Arc::default(),
-        })
-    }
-
-    /// A recorder for one more thread.
-    pub fn recorder(self: &Arc<Self>) -> Recorder {
-        let counts = (0..=self.methods.len()).map(|_| MethodCounts::default());
-        let thread = Arc::new(Thread(counts.collect()));
-        self.threads.lock().push(Arc::clone(&thread));
-        Recorder {
-            calls: Arc::clone(self),
-            thread,
+    /// Adds the counts to a registry.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "calls",
+            "Calls that ended, by method and gRPC status code",
+            self.ended.clone(),
+        );
+        for (name, help, histograms) in [
+            (
+                "call_duration",
+                "From the arrival of a call to the end of its answer; a stream's until it ends",
+                &self.duration,
+            ),
+            (
+                "call_wait",
+                "From the arrival of a call to the start of its decision: reading it, a busy thread, \
+                 min_revision",
+                &self.wait,
+            ),
+            ("decision_duration", "Deciding alone", &self.decision),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, histograms.clone());
         }
+        registry.register(
+            "decision_nodes",
+            "Nodes judged by decisions, of Place: replicas asked for",
+            self.nodes.clone(),
+        );
+        registry.register(
+            "decision_domains",
+            "Domains looked at by decisions, summed over constraints",
+            self.domains.clone(),
+        );
     }
 
-    /// The method of a path, such as `/evenkeel.v1.SpreadService/Filter`.
-    pub fn method(&self, path: &str) -> Method {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let number = self.methods.iter().position(|method| method == name);
-        Method(number.unwrap_or(self.methods.len()))
-    }
-
-    /// The name of a method.
-    pub fn name(&self, method: Method) -> &str {
-        self.methods.get(method.0).map_or("other", String::as_str)
-    }
-
-    /// Methods, each with a sum over all threads.
-    fn sums<T: Default>(&self, add: impl Fn(&mut T, &MethodCounts)) -> Vec<([(&str, &str); 1], T)> {
-        let threads = self.threads.lock();
-        let sum = |number| {
-            let mut sum = T::default();
-            for thread in threads.iter() {
-                add(&mut sum, &thread.0[number]);
-            }
-            ([("method", self.name(Method(number)))], sum)
-        };
-        (0..=self.methods.len()).map(sum).collect()
-    }
-
-    /// The histograms of the methods that have any.
-    fn histograms(
-        &self,
-        of: impl Fn(&MethodCounts) -> &Histogram,
-    ) -> impl Iterator<Item = ([(&str, &str); 1], Totals)> {
-        let all = self.sums(|totals: &mut Totals, counts| totals.add(of(counts)));
-        all.into_iter().filter(|(_, totals)| totals.count() > 0)
-    }
-
-    /// The counters of the methods that have any.
-    fn counters(
-        &self,
-        of: impl Fn(&MethodCounts) -> &AtomicU64,
-    ) -> impl Iterator<Item = ([(&str, &str); 1], u64)> {
-        let all = self.sums(|sum, counts| *sum += read(of(counts)));
-        all.into_iter().filter(|(_, sum)| *sum > 0)
-    }
-
-    /// Writes the metrics of calls.
-    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let by_code = self.sums(|sums: &mut [u64; CODES.len()], counts| {
-            for (sum, count) in sums.iter_mut().zip(&counts.codes) {
-                *sum += read(count);
-            }
-        });
-        let by_code = by_code.iter().flat_map(|([method], sums)| {
-            let all = CODES.iter().zip(sums);
-            // OK exists from the start, so that rates start at 0.
-            let told =
-                all.filter(|(code, sum)| **sum > 0 || (**code == "OK" && method.1 != "other"));
-            told.map(|(code, sum)| ([*method, ("code", *code)], *sum))
-        });
-        CALLS.counters(encoder, by_code)?;
-        DURATION.histograms(encoder, self.histograms(|counts| &counts.duration))?;
-        WAIT.histograms(encoder, self.histograms(|counts| &counts.wait))?;
-        DECISION.histograms(encoder, self.histograms(|counts| &counts.decision))?;
-        NODES.counters(encoder, self.counters(|counts| &counts.nodes))?;
-        DOMAINS.counters(encoder, self.counters(|counts| &counts.domains))
-    }
-}
-
-impl Recorder {
     /// Records a call that ended.
-    pub fn ended(&self, method: Method, arrived: Instant, code: Code, decision: Option<&Decision>) {
-        let counts = &self.thread.0[method.0];
-        counts.codes[code as usize].fetch_add(1, Ordering::Relaxed);
-        counts.duration.observe(arrived.elapsed());
+    pub fn ended(
+        &self,
+        method: &'static str,
+        arrived: Instant,
+        code: Code,
+        decision: Option<&Decision>,
+    ) {
+        let of = [("method", method)];
+        let seconds = |family: &Histograms, took: Duration| {
+            family.get_or_create(&of).observe(took.as_secs_f64());
+        };
+        let code = ("code", CODES[code as usize]);
+        self.ended.get_or_create(&[of[0], code]).inc();
+        seconds(&self.duration, arrived.elapsed());
         if let Some(decision) = decision {
             let waited = decision.started.checked_duration_since(arrived);
-            counts.wait.observe(waited.unwrap_or(Duration::ZERO));
-            counts.decision.observe(decision.took);
-            let add = |count: &AtomicU64, more: i64| {
-                count.fetch_add(u64::try_from(more).unwrap_or(0), Ordering::Relaxed);
+            seconds(&self.wait, waited.unwrap_or_default());
+            seconds(&self.decision, decision.took);
+            let add = |family: &Counters<1>, more: i64| {
+                let more = u64::try_from(more).unwrap_or(0);
+                family.get_or_create(&of).inc_by(more);
             };
-            add(&counts.nodes, decision.size.nodes);
-            add(&counts.domains, decision.size.domains);
+            add(&self.nodes, decision.size.nodes);
+            add(&self.domains, decision.size.domains);
         }
     }
 }

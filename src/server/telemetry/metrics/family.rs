@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, MetricEncoder,
-    NoLabelSet,
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, EncodeMetric,
+    MetricEncoder, NoLabelSet,
 };
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Unit;
-
-use crate::server::telemetry::histogram::Totals;
 
 /// The name of a family, without its unit and `_total`; its unit; and its meaning.
 pub(super) struct Family {
@@ -109,20 +108,14 @@ impl Family {
     }
 
     /// Writes a histogram for each set of labels.
-    pub(super) fn histograms<L: EncodeLabelSet>(
+    pub(super) fn histograms<'h, L: EncodeLabelSet>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        values: impl IntoIterator<Item = (L, Totals)>,
+        values: impl IntoIterator<Item = (L, &'h Histogram)>,
     ) -> fmt::Result {
         let mut family = self.begin(encoder, MetricType::Histogram)?;
-        for (labels, totals) in values {
-            let mut histogram = family.encode_family(&labels)?;
-            histogram.encode_histogram::<NoLabelSet>(
-                totals.seconds(),
-                totals.count(),
-                &totals.buckets(),
-                None,
-            )?;
+        for (labels, histogram) in values {
+            histogram.encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, plain, read, seconds};
 use crate::server::telemetry::feeds::{FeedCounts, KindCounts, ListReason};
-use crate::server::telemetry::histogram::Totals;
 
 const EVENTS: Family = plain(
     "kubernetes_events",
@@ -71,12 +70,7 @@ pub(super) fn encode(
         })
     });
     LISTS.counters(encoder, lists)?;
-    let lag = each(feeds, |kind| {
-        let mut totals = Totals::default();
-        totals.add(&kind.lag);
-        totals
-    });
-    LAG.histograms(encoder, lag)?;
+    LAG.histograms(encoder, each(feeds, |kind| &kind.lag))?;
     let troubles = feeds.iter();
     let troubles = troubles.map(|feed| ([("snapshot", feed.snapshot())], feed.troubles().len()));
     TROUBLES.gauges(encoder, troubles)?;

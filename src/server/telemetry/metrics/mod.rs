@@ -18,10 +18,15 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry;
 
-pub use self::calls::{Calls, Method, Recorder};
+pub(super) use self::calls::durations;
+pub use self::calls::{Calls, method};
+use super::counts::Refusals;
 use super::sources::Sources;
 use crate::limits::Limits;
 use crate::server::config::Config;
+
+/// The beginning of the names of this program's metrics.
+const PREFIX: &str = "evenkeel";
 
 /// The metrics of one server.
 #[derive(Debug)]
@@ -32,13 +37,17 @@ impl Metrics {
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// The metrics of a server with these parts.
-    pub fn new(config: &Config, calls: Arc<Calls>, sources: Arc<Sources>) -> Self {
-        Self::with(ServerParts {
-            calls,
+    pub fn new(config: &Config, calls: &Calls, sources: Arc<Sources>) -> Self {
+        let mut metrics = Self::with(ServerParts {
+            refusals: Arc::clone(&calls.refusals),
             sources,
             limits: config.limits.clone(),
             labelled: config.fixed.metrics_snapshots,
-        })
+        });
+        // The port is read before the calls that have ended, so a call that leaves the port in
+        // between is counted as ended.
+        calls.register(metrics.0.sub_registry_with_prefix(PREFIX));
+        metrics
     }
 
     /// The metrics of a server that has not restored its snapshots yet.
@@ -49,7 +58,7 @@ impl Metrics {
     fn with(parts: impl Collector) -> Self {
         let mut all = registry::Registry::default();
         all.register_collector(Box::new(process::ProcessMetrics(SystemTime::now())));
-        let own = all.sub_registry_with_prefix("evenkeel");
+        let own = all.sub_registry_with_prefix(PREFIX);
         let build = Info::new([
             ("version", env!("CARGO_PKG_VERSION")),
             ("arch", std::env::consts::ARCH),
@@ -70,7 +79,7 @@ impl Metrics {
 
 /// The parts of the server that are read.
 struct ServerParts {
-    calls: Arc<Calls>,
+    refusals: Arc<Refusals>,
     sources: Arc<Sources>,
     limits: Limits,
     /// The number of snapshots with their own label.
@@ -86,16 +95,8 @@ impl fmt::Debug for ServerParts {
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (encoder, sources) = (&mut encoder, &*self.sources);
-        // The port is read before the calls that have ended, so a call that leaves the port in
-        // between is counted as ended.
         let port = (sources.port)();
-        self.calls.encode(encoder)?;
-        parts::load(
-            encoder,
-            (&port, sources),
-            &self.calls.refusals,
-            &self.limits,
-        )?;
+        parts::load(encoder, (&port, sources), &self.refusals, &self.limits)?;
         snapshots::encode(encoder, &sources.registry, self.labelled)?;
         parts::account(encoder, sources.registry.account())?;
         if let Some(log) = &sources.decision_log {
