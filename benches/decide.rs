@@ -36,10 +36,9 @@ use table::{ChangeRow, Measure, Row, Size};
 use world::World;
 use yardsticks::{Asked, Packed, Plain};
 
-/// The zones of the clusters whose rows the document holds; other rows are only printed.
+/// The clusters whose rows the document holds, of the second only what counts per domain; other rows are only printed.
 const DOCUMENTED_ZONES: usize = 10;
-/// The nodes of the cluster whose decisions the document holds. Of larger ones it has those that count per domain.
-const DOCUMENTED_NODES: usize = 5_000;
+const DOCUMENTED_NODES: [usize; 2] = [5_000, 100_000];
 
 #[derive(Parser)]
 struct Args {
@@ -258,19 +257,19 @@ impl Run {
 
     /// Puts tables into the document, and the plot beside it.
     fn write(&self, document: &std::path::Path) -> std::io::Result<()> {
-        let of_documented_zones = |size: Size| size.zones == DOCUMENTED_ZONES;
+        let is_documented =
+            |size: Size| size.zones == DOCUMENTED_ZONES && DOCUMENTED_NODES.contains(&size.nodes);
         let rows = self.rows.iter().filter(|row| {
-            let nodes = row.size.nodes;
-            of_documented_zones(row.size)
+            is_documented(row.size)
                 && row.reach == Reach::AllNodes
-                && (nodes == DOCUMENTED_NODES
-                    || row.measure == Measure::FilterDomains && nodes > DOCUMENTED_NODES)
+                && row.measure != Measure::FilterCold
+                && (row.size.nodes == DOCUMENTED_NODES[0] || row.measure == Measure::FilterDomains)
         });
         let changes = self.changes.iter();
         let section = format!(
             "{}\n{}",
             table::decisions(rows),
-            table::changes(changes.filter(|row| of_documented_zones(row.size))),
+            table::changes(changes.filter(|row| is_documented(row.size))),
         );
         document::replace_section(document, "decide", &section)?;
         let sizes = |row: &Row| row.size.pods;
