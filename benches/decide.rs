@@ -263,6 +263,7 @@ impl Run {
             is_documented(row.size)
                 && row.reach == Reach::AllNodes
                 && row.measure != Measure::FilterCold
+                && row.constraints.name != "zone soft"
                 && (row.size.nodes == DOCUMENTED_NODES[0] || row.measure == Measure::FilterDomains)
         });
         let changes = self.changes.iter();

@@ -129,6 +129,35 @@ fn examples_do_what_their_comments_say() {
     assert!(checked > 0, "no example says what to expect");
 }
 
+#[test]
+fn links_lead_to_files_and_headings() {
+    let named = [
+        "CONTRIBUTING.md",
+        "README.md",
+        "SECURITY.md",
+        "clients/go/README.md",
+        "clients/python/README.md",
+        "examples/README.md",
+        "tests/README.md",
+    ];
+    let named = named.map(|name| root().join(name));
+    let documents = files("docs", "md").into_iter().chain(files("deploy", "md"));
+    for document in documents.chain(named) {
+        let directory = document.parent().expect("a file is in a directory");
+        for link in links(&read(&document)) {
+            let (path, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match path {
+                "" => document.clone(),
+                path => directory.join(path),
+            };
+            let from = document.display();
+            assert!(target.exists(), "{from}: {link} leads to no file");
+            let found = heading.is_empty() || anchors(&read(&target)).any(|it| it == heading);
+            assert!(found, "{from}: {link} leads to no heading");
+        }
+    }
+}
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -153,6 +182,38 @@ fn in_process(command: &str) -> Option<&str> {
     let arguments = command.strip_prefix(BINARY)?;
     let decides = arguments.contains("--load ") && !arguments.starts_with("serve");
     decides.then_some(arguments)
+}
+
+/// The lines of a document that are not in blocks of code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// Where the links of a document lead that stay in the repository.
+fn links(text: &str) -> Vec<String> {
+    let targets = prose(text).flat_map(|line| line.split("](").skip(1));
+    let targets = targets.map(|rest| rest.split_once(')').expect("a link has an end").0);
+    let inside = targets.filter(|target| !target.contains("://"));
+    inside.map(str::to_owned).collect()
+}
+
+/// The anchors that the headings of a document have.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let headings = prose(text).filter_map(|line| line.strip_prefix('#'));
+    headings.map(|heading| {
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);
+        heading
+            .chars()
+            .filter(kept)
+            .collect::<String>()
+            .replace(' ', "-")
+    })
 }
 
 /// The commands after a `$` in blocks that show a terminal, each with what it
