@@ -27,7 +27,7 @@ pub mod log;
 #[cfg(feature = "cli")]
 mod manifest;
 pub mod matching;
-#[cfg(feature = "server")]
+#[cfg(feature = "cli")]
 mod misspelt;
 pub mod plan;
 pub mod proto;

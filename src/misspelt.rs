@@ -1,7 +1,6 @@
 //! Hints about misspelt names.
 
 /// Topology keys that clusters usually have.
-#[cfg(feature = "cli")]
 const WELL_KNOWN_KEYS: [&str; 4] = [
     "kubernetes.io/hostname",
     "node.kubernetes.io/instance-type",
@@ -10,7 +9,6 @@ const WELL_KNOWN_KEYS: [&str; 4] = [
 ];
 
 /// The end of a message about a topology key that no node has.
-#[cfg(feature = "cli")]
 pub(crate) fn topology_key_hint(key: &str) -> String {
     hint(key, WELL_KNOWN_KEYS)
 }
@@ -41,7 +39,6 @@ pub(crate) fn hint<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> 
 }
 
 /// The end of a message that nothing is called `name`: the known names that are nearest to it.
-#[cfg(feature = "cli")]
 pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     /// The most names that a line lists.
     const LISTED: usize = 3;
