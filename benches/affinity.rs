@@ -92,11 +92,13 @@ fn measure(size: (usize, usize, usize), (running, key): (&str, Option<&str>), cl
         let question = question.expect("it is valid");
         let snapshot = world.snapshot();
         let decide = |read_view: ReadView<'_>| {
-            let constraints = question.constraints_on(&read_view);
-            let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view);
-            filter.judge_all(read_view.nodes.order()).tallies.feasible
+            let constraints = question.constraints_on(&read_view)?;
+            let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view)?;
+            let judged = filter.judge_all(read_view.nodes.order())?;
+            Ok(judged.tallies.feasible)
         };
-        let run = || snapshot.read(&namespace, Batch::default(), decide);
+        let read = || snapshot.read(&namespace, Batch::default(), decide);
+        let run = || read().expect("nobody gives it up");
         let feasible = run();
         let ns = clock.median_ns(name, run);
         println!(
@@ -181,11 +183,13 @@ fn beside_namespaces() {
     for _ in 0..5 {
         let (begun, before) = (cpu::thread_time(), resident_peak());
         let decide = |read_view: ReadView<'_>| {
-            let constraints = question.constraints_on(&read_view);
-            let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view);
-            filter.judge_all(read_view.nodes.order()).tallies.feasible
+            let constraints = question.constraints_on(&read_view)?;
+            let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view)?;
+            let judged = filter.judge_all(read_view.nodes.order())?;
+            Ok(judged.tallies.feasible)
         };
-        let feasible = snapshot.read(question.reach(), Batch::default(), decide);
+        let read = snapshot.read(question.reach(), Batch::default(), decide);
+        let feasible = read.expect("nobody gives it up");
         let took = cpu::thread_time() - begun;
         println!(
             "10 terms over {NAMESPACES} namespaces: {:.0} ms of CPU, {} MiB more ({feasible} feasible)",

@@ -10,7 +10,7 @@ use evenkeel::api::Service;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::spread_service_server::SpreadService;
-use evenkeel::snapshot::{Batch, Limits, Offer, ReadView, Snapshot};
+use evenkeel::snapshot::{Batch, Limits, Offer, ReadView, Snapshot, Stopped};
 use evenkeel::spread::{Constraints, Filter, NodeChecks, Question, Scores};
 use tokio_util::sync::CancellationToken;
 
@@ -81,30 +81,31 @@ impl Compiled {
         }
     }
 
-    fn read<T>(&self, decide: impl FnOnce(&Constraints, &ReadView<'_>) -> T) -> T {
+    fn read<T>(&self, decide: impl FnOnce(&Constraints, &ReadView<'_>) -> Result<T, Stopped>) -> T {
         let namespace = &self.question.namespace;
-        self.snapshot.read(namespace, Batch::default(), |cut| {
-            decide(&self.question.constraints_on(&cut), &cut)
-        })
+        let read = self.snapshot.read(namespace, Batch::default(), |cut| {
+            decide(&*self.question.constraints_on(&cut)?, &cut)
+        });
+        read.expect("nobody gives it up")
     }
 
     /// Filter, domain view: how many nodes are feasible.
     pub fn filter_domains(&self, checks: NodeChecks) -> usize {
         self.read(|constraints, cut| {
-            let filter = Filter::of(&self.question, constraints, checks, cut);
-            let reports = filter.reports(MAX_DOMAINS);
+            let filter = Filter::of(&self.question, constraints, checks, cut)?;
+            let reports = filter.reports(MAX_DOMAINS)?;
             std::hint::black_box(&reports);
-            filter.tally_all().feasible
+            Ok(filter.tally_all()?.feasible)
         })
     }
 
     /// Filter, a bit per node.
     pub fn filter_bitmap(&self) -> Vec<u8> {
         self.read(|constraints, cut| {
-            let filter = Filter::of(&self.question, constraints, NodeChecks::All, cut);
-            let judged = filter.judge_all(cut.nodes.order());
+            let filter = Filter::of(&self.question, constraints, NodeChecks::All, cut)?;
+            let judged = filter.judge_all(cut.nodes.order())?;
             let words = judged.pass.as_slice().iter();
-            words.flat_map(|word| word.to_le_bytes()).collect()
+            Ok(words.flat_map(|word| word.to_le_bytes()).collect())
         })
     }
 
@@ -120,22 +121,22 @@ impl Compiled {
 
     fn scored<T>(&self, answer: impl FnOnce(Scores<'_>) -> T) -> T {
         self.read(|constraints, cut| {
-            let filter = Filter::of(&self.question, constraints, NodeChecks::All, cut);
+            let filter = Filter::of(&self.question, constraints, NodeChecks::All, cut)?;
             let all = cut.nodes.order();
             if filter.passes_all() {
-                return answer(Scores::of(constraints, all, cut));
+                return Ok(answer(Scores::of(constraints, all, cut)?));
             }
-            let passing = filter.judge_all(all).pass;
+            let passing = filter.judge_all(all)?.pass;
             let candidates: Vec<_> = passing.ones().map(|at| all[at]).collect();
-            answer(Scores::of(constraints, &candidates, cut))
+            Ok(answer(Scores::of(constraints, &candidates, cut)?))
         })
     }
 
     /// Matching pods per domain of each hard constraint.
     pub fn counts(&self) -> Vec<Vec<(String, i64)>> {
         self.read(|constraints, cut| {
-            let filter = Filter::of(&self.question, constraints, NodeChecks::SpreadOnly, cut);
-            let reports = filter.reports(usize::MAX);
+            let filter = Filter::of(&self.question, constraints, NodeChecks::SpreadOnly, cut)?;
+            let reports = filter.reports(usize::MAX)?;
             let counts = reports.iter().map(|report| {
                 let domains = report.domains.iter().map(|domain| domain.tally);
                 let mut counts: Vec<_> = domains
@@ -144,7 +145,7 @@ impl Compiled {
                 counts.sort_unstable();
                 counts
             });
-            counts.collect()
+            Ok(counts.collect())
         })
     }
 }

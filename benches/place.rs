@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use evenkeel::matching::Path;
 use evenkeel::plan;
 use evenkeel::proto::v1;
-use evenkeel::snapshot::{Batch, Limits, ReadView};
-use evenkeel::spread::{Filter, NodeChecks, Picker, PlaceOptions, Question, fleet, place};
+use evenkeel::snapshot::{Batch, Deadline, Limits, ReadView};
+use evenkeel::spread::{Filter, NodeChecks, Outcome, Picker, PlaceOptions, Question, fleet, place};
 
 use clock::Clock;
 use clusters::SIZES;
@@ -92,12 +92,14 @@ fn volumes(clock: &mut Clock) {
         let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
         let question = question.expect("it is valid");
         let decide = |read_view: ReadView<'_>| {
-            let constraints = question.constraints_on(&read_view);
-            let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view);
-            filter.judge_all(read_view.nodes.order()).tallies.feasible
+            let constraints = question.constraints_on(&read_view)?;
+            let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view)?;
+            let judged = filter.judge_all(read_view.nodes.order())?;
+            Ok(judged.tallies.feasible)
         };
         let snapshot = world.snapshot();
-        let run = || snapshot.read("default", Batch::default(), decide);
+        let read = || snapshot.read("default", Batch::default(), decide);
+        let run = || read().expect("nobody gives it up");
         let feasible = run();
         row(nodes, feasible, name, clock.median_ns(name, run));
     }
@@ -125,17 +127,23 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
             let plan = |read_view: ReadView<'_>| {
                 place::Placer::of(&question, NodeChecks::All, &options, &read_view)
             };
-            let run = || {
-                let mut plan = snapshot.read(&namespace, Batch::default(), plan);
-                plan.run(false, &|| false).expect("nobody cancels")
+            let placer = || {
+                let placer = snapshot.read(&namespace, Batch::default(), plan);
+                placer.expect("nobody gives it up")
             };
+            let run = || picked(&mut placer());
             let placed = run().picks.len();
             let ns = clock.median_ns(name, run);
             row(size.0, placed, name, ns);
-            let placer = || snapshot.read(&namespace, Batch::default(), plan);
             jointly(size.0, name, placer, clock);
         }
     }
+}
+
+/// Picks, however long that takes.
+fn picked(picker: &mut dyn Picker) -> Outcome {
+    let outcome = picker.run(false, &Deadline::lasting(&|| false));
+    outcome.expect("nobody gives it up")
 }
 
 /// Measures joint placement with the state that `placer` gathers.
@@ -144,10 +152,7 @@ fn jointly(nodes: usize, name: &str, placer: impl Fn() -> place::Placer, clock: 
         jointly: true,
         ..PlaceOptions::default()
     };
-    let run = || {
-        let mut picker = plan::picker(placer(), &options);
-        picker.run(false, &|| false).expect("nobody cancels")
-    };
+    let run = || picked(&mut *plan::picker(placer(), &options));
     let outcome = run();
     let bound = outcome.bound.expect("it is asked for");
     let name = format!("{name}, jointly, of {bound}");
@@ -210,8 +215,11 @@ fn rooms(clock: &mut Clock) {
         let plan = |read_view: ReadView<'_>| {
             place::Placer::of(&question, NodeChecks::All, &options, &read_view)
         };
-        let placer = || snapshot.read("default", Batch::default(), plan);
-        let run = || placer().run(false, &|| false).expect("nobody cancels");
+        let placer = || {
+            let placer = snapshot.read("default", Batch::default(), plan);
+            placer.expect("nobody gives it up")
+        };
+        let run = || picked(&mut placer());
         let placed = run().picks.len();
         let ns = clock.median_ns(name, run);
         row(nodes, placed, name, ns);
@@ -302,8 +310,8 @@ fn pick_clusters(clusters: usize, picks: usize, clock: &mut Clock) {
             fleet::PickN::of(&question, NodeChecks::All, &options, &read_view)
         };
         let ns = clock.median_ns(name, || {
-            let mut plan = snapshot.read("default", Batch::default(), plan);
-            plan.run(false, &|| false).expect("nobody cancels")
+            let plan = snapshot.read("default", Batch::default(), plan);
+            picked(&mut plan.expect("nobody gives it up"))
         });
         row(clusters, picks, name, ns);
     }

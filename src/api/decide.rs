@@ -1,7 +1,6 @@
 //! A valid `Filter`, `Score` or `Explain` request, and its decision. Most decisions are short and
 //! run at once; a longer one runs on a thread beside those that serve.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,17 +18,15 @@ use super::request;
 use super::request_context::RequestContext;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Attempt, Batch, Delay, Limits, Reach, ReadView, Snapshot};
+use crate::snapshot::{Attempt, Batch, Limits, Reach, ReadView, Snapshot, Stopped};
 
 /// The times that a decision waits here for a lock, one after the other, in milliseconds. Most
 /// batches hold the lock no longer. A decision that has to wait longer gets a thread of its own.
 const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// The cost of looking up a candidate, in units.
-const UNITS_PER_CANDIDATE: usize = 40;
-
-/// The cost of listing a node or a domain, in units.
-const UNITS_PER_NAME: usize = 8;
+/// The most pairs of an entry of a question and an object that it can reach, with which the
+/// question is decided where it arrives.
+const SMALL: usize = 2_000_000;
 
 /// The most waiting pods that an explanation looks at.
 const MOST_WAITING: i32 = 1_000;
@@ -45,16 +42,19 @@ pub struct ValidDecision {
     pub terms: DecisionTerms,
     /// Changes that the decision assumes.
     pub overlay: Batch,
+    /// An upper bound of the entries of all lists of the request.
+    entries: usize,
 }
 
 impl ValidDecision {
-    /// Checks a request whose pod is already compiled.
+    /// Checks a request whose pod is already compiled. Its lists have at most this many entries.
     ///
     /// # Errors
     /// Every fault of the request, with those of the pod.
     pub fn of(
         wire: DecisionFields,
         question: Result<Arc<CompiledQuestion>, Violations>,
+        entries: usize,
         limits: &Limits,
     ) -> Result<Self, Error> {
         let mut faults = Violations::default();
@@ -86,36 +86,22 @@ impl ValidDecision {
             question,
             terms,
             overlay,
+            entries,
         })?)
     }
 
-    /// Returns the cost of an answer after the counting, in units.
-    pub fn units(&self, read_view: &ReadView<'_>) -> usize {
-        let nodes = read_view.nodes.len();
-        let (named, judged) = match &self.terms.candidates {
-            Some(candidates) => (candidates.names.len(), candidates.names.len()),
-            None => (0, nodes),
-        };
-        let constraints = self.question.constraint_count(read_view);
-        let listed = match self.terms.view {
-            v1::View::Full => judged.saturating_mul(3),
-            _ if self.terms.lists_nodes() => judged,
-            _ => judged >> usize::BITS.trailing_zeros(),
-        };
-        let domains = constraints.saturating_mul(self.terms.max_domains.min(nodes));
-        let eighths = judged
-            .saturating_mul(constraints)
-            .saturating_mul(self.question.units_per_verdict());
-        let names = listed.saturating_add(domains);
-        named
-            .saturating_mul(UNITS_PER_CANDIDATE)
-            .saturating_add(names.saturating_mul(UNITS_PER_NAME))
-            .saturating_add(eighths >> 3)
+    /// Returns whether the decision is so small that other calls can wait for it: few entries of
+    /// its lists meet few objects.
+    fn is_small(&self, read_view: &ReadView<'_>) -> bool {
+        let uses_storage = !self.question.pod().storage.is_empty();
+        let defaults = read_view.defaults.constraints.len();
+        let entries = self.entries.saturating_add(defaults);
+        entries.saturating_mul(read_view.objects(uses_storage)) <= SMALL
     }
 }
 
 /// A function that decides and writes the answer.
-pub type AnswerBy<A> = fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> A;
+pub type AnswerBy<A> = fn(&dyn Dialect, &DecisionTerms, &ReadView<'_>) -> Result<A, Stopped>;
 
 /// A decision that is to be made.
 pub struct Deciding<A> {
@@ -139,7 +125,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     ) -> Result<Response<A>, Error> {
         match self.at_once(Attempt::First) {
             Ok(answered) => Ok(answered),
-            Err(delay) => self.decide_after(delay, executor, by).await,
+            Err(stopped) => self.decide_after(stopped, executor, by).await,
         }
     }
 
@@ -148,19 +134,18 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     ///
     /// # Errors
     /// The reason why that is not possible.
-    pub fn at_once(&self, attempt: Attempt) -> Result<Response<A>, Delay> {
+    pub fn at_once(&self, attempt: Attempt) -> Result<Response<A>, Stopped> {
         // A decision with an overlay, or on several namespaces, takes long.
         if !self.request.overlay.is_empty() || !self.reach().is_within() {
-            return Err(Delay::Long);
+            return Err(Stopped::Large);
         }
         try_measured(&self.on, || {
-            let afforded = |read_view: ReadView<'_>| {
-                let affords = read_view.affords(self.request.units(&read_view));
-                affords.then(|| self.write(&read_view))
+            let small = |read_view: ReadView<'_>| match self.request.is_small(&read_view) {
+                true => self.write(&read_view),
+                false => Err(Stopped::Large),
             };
             let namespace = self.reach().namespace;
-            let answered = self.on.read_at_once(namespace, attempt, afforded)?;
-            answered.ok_or(Delay::Long)
+            self.on.read_at_once(namespace, attempt, small)
         })
     }
 
@@ -170,27 +155,27 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
     /// As for [`Self::decide`].
     pub async fn decide_after(
         self,
-        mut delay: Delay,
+        mut stopped: Stopped,
         executor: &Executor,
         by: &RequestContext,
     ) -> Result<Response<A>, Error> {
         let mut waits = HELD_WAITS_MS.into_iter();
-        while delay == Delay::Held {
+        while stopped == Stopped::Held {
             // Listen before looking, so that no move is missed.
             let moved = self.on.moved();
             match self.at_once(Attempt::Repeated) {
                 Ok(answered) => return Ok(answered),
-                Err(again) => delay = again,
+                Err(again) => stopped = again,
             }
-            let (Delay::Held, Some(wait)) = (&delay, waits.next()) else {
+            let (Stopped::Held, Some(wait)) = (&stopped, waits.next()) else {
                 break;
             };
             // The lock may be held by a change that does not move the snapshot.
             let _ = timeout(Duration::from_millis(wait), moved).await;
         }
-        match delay {
-            Delay::Held => self.decide_soon(executor, by).await,
-            Delay::Long | Delay::Full(_) => self.decide_aside(executor, by, |answer| answer).await,
+        match stopped {
+            Stopped::Held => self.decide_soon(executor, by).await,
+            _ => self.decide_aside(executor, by, |answer| answer).await,
         }
     }
 
@@ -228,15 +213,14 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
                 let answer = |read_view: ReadView<'_>| self.write(&read_view);
                 (self.on).read_until(self.reach(), overlay, is_given_up, answer)
             });
-            answered.map(write).map_err(Error::of_aside)
+            answered.map(write).map_err(Error::from)
         };
         executor.decide(by, run).await?
     }
 
     /// Decides on a read view of the snapshot.
-    pub fn on_view(&self, read_view: &ReadView<'_>) -> Response<A> {
-        let Ok(answer) = try_measured::<_, Infallible>(&self.on, || Ok(self.write(read_view)));
-        answer
+    pub fn on_view(&self, read_view: &ReadView<'_>) -> Result<Response<A>, Stopped> {
+        try_measured(&self.on, || self.write(read_view))
     }
 
     /// The namespaces that the decision reads.
@@ -244,7 +228,7 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
         self.request.question.pod().reach()
     }
 
-    fn write(&self, read_view: &ReadView<'_>) -> A {
+    fn write(&self, read_view: &ReadView<'_>) -> Result<A, Stopped> {
         (self.answer)(&**self.request.question, &self.request.terms, read_view)
     }
 }

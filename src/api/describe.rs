@@ -14,10 +14,10 @@ use super::workload_rank::WorkloadRank;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
-use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot};
+use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot, Stopped};
 use crate::spread::describe::{
-    Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, UnknownKey, ZONE,
-    check_key, topology_keys,
+    Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, ZONE, check_key,
+    topology_keys,
 };
 
 /// The most encoded bytes of a page with more than one workload: below the 4 MiB that clients
@@ -158,12 +158,10 @@ impl ValidDescription {
         &self,
         at: Looking<'_>,
         namespace: &str,
-        look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, UnknownKey>,
+        look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, Error>,
     ) -> Result<(i64, T), Error> {
         let look = |pod_groups: PodGroups<'_>| self.look_at(namespace, &pod_groups, look);
-        let seen = at.snapshot.survey(namespace, at.is_given_up, look);
-        let seen = seen.map_err(Error::of_aside)?;
-        seen.map_err(Error::NoTopologyKey)
+        at.snapshot.survey(namespace, at.is_given_up, look)
     }
 
     /// Reads the pods of a namespace. Returns the revision, too.
@@ -171,17 +169,17 @@ impl ValidDescription {
         &self,
         namespace: &str,
         pod_groups: &PodGroups<'_>,
-        look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, UnknownKey>,
-    ) -> Result<(i64, T), UnknownKey> {
+        look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, Error>,
+    ) -> Result<(i64, T), Error> {
         let read_view = pod_groups.read_view();
         if let By::Key(key) = &self.by {
-            check_key(key, read_view)?;
+            check_key(key, read_view)?.map_err(Error::NoTopologyKey)?;
         }
         let named = match &self.subject {
             DescribeSubject::Workload(_, named) => Some(named),
             _ => None,
         };
-        let survey = Survey::of(pod_groups, namespace, &self.limits, self.max_domains, named);
+        let survey = Survey::of(pod_groups, namespace, &self.limits, self.max_domains, named)?;
         Ok((read_view.revision, look(&survey, read_view)?))
     }
 
@@ -204,23 +202,21 @@ impl ValidDescription {
                 raise(&mut page.response.workload_count, workloads);
                 page.response.defaults = defaults_kind(read_view.defaults);
                 if self.by == By::Constraints && std::mem::take(&mut is_first) {
-                    page.note_keys(read_view);
+                    page.note_keys(read_view)?;
                 }
                 for judged in survey.judge_all(&self.by) {
-                    self.note(namespace, judged, &mut page);
+                    self.note(namespace, judged?, &mut page);
                 }
                 Ok(())
             };
             let (revision, ()) = self.look_at(namespace, &pod_groups, note)?;
             page.response.revision = revision;
-            Ok(())
+            Ok::<_, Error>(())
         };
-        let seen = match namespace {
-            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods)),
-            None => at.snapshot.survey_all(at.is_given_up, look),
-        };
-        let seen = seen.map_err(Error::of_aside)?;
-        seen.map_err(Error::NoTopologyKey)?;
+        match namespace {
+            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods))?,
+            None => at.snapshot.survey_all(at.is_given_up, look)?,
+        }
         Ok(page.finish(&self.tokens))
     }
 
@@ -258,17 +254,17 @@ impl ValidDescription {
         let (revision, judged) = self.survey(at, namespace, |survey, read_view| {
             defaults = defaults_kind(read_view.defaults);
             if self.lists_pods {
-                let listed = survey.pods_by_name(named).into_iter();
+                let listed = survey.pods_by_name(named)?.into_iter();
                 pods = listed.map(|pod| member(pod, read_view)).collect();
             }
-            let judged = survey.judge_one(named, &self.by);
+            let judged = survey.judge_one(named, &self.by)?;
             let is_told =
                 |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
             // The caller did not ask for zones, so they are left out if no node has one.
-            if judged.as_ref().is_none_or(is_told) || check_key(ZONE, read_view).is_err() {
+            if judged.as_ref().is_none_or(is_told) || check_key(ZONE, read_view)?.is_err() {
                 return Ok(judged);
             }
-            Ok(survey.judge_one(named, &By::Key(ZONE.into())))
+            Ok(survey.judge_one(named, &By::Key(ZONE.into()))?)
         })?;
         let judged = judged.ok_or_else(|| Error::NoWorkload {
             namespace: namespace.to_owned(),
@@ -315,14 +311,12 @@ impl ValidDescription {
                 Ok(())
             };
             response.revision = self.look_at(name, &pod_groups, judge)?.0;
-            Ok(())
+            Ok::<_, Error>(())
         };
-        let seen = match namespace {
-            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods)),
-            None => at.snapshot.survey_all(at.is_given_up, look),
-        };
-        let seen = seen.map_err(Error::of_aside)?;
-        seen.map_err(Error::NoTopologyKey)?;
+        match namespace {
+            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods))?,
+            None => at.snapshot.survey_all(at.is_given_up, look)?,
+        }
         response.workload_count = count(response.workloads.len());
         Ok(response)
     }
@@ -334,16 +328,16 @@ impl ValidDescription {
         survey: &Survey<'_, '_>,
         selector: &Selector,
         read_view: &ReadView<'_>,
-    ) -> Result<(usize, Vec<v1::TopologySpread>), UnknownKey> {
+    ) -> Result<(usize, Vec<v1::TopologySpread>), Error> {
         let (key, is_asked): (Arc<str>, _) = match &self.by {
             By::Constraints => (ZONE.into(), false),
             By::Key(key) => (Arc::clone(key), true),
         };
-        let known = check_key(&key, read_view);
-        let (pods, balance) = survey.judge_selected(selector, &key);
+        let known = check_key(&key, read_view)?;
+        let (pods, balance) = survey.judge_selected(selector, &key)?;
         match known {
             Ok(()) => Ok((pods, vec![topology_spread(balance)])),
-            Err(unknown) if is_asked => Err(unknown),
+            Err(unknown) if is_asked => Err(Error::NoTopologyKey(unknown)),
             Err(_) => Ok((pods, Vec::new())),
         }
     }
@@ -395,14 +389,15 @@ fn raise(count: &mut i64, more: impl Into<i64>) {
 
 impl DescriptionPage {
     /// Writes the label keys of nodes into the answer.
-    fn note_keys(&mut self, read_view: &ReadView<'_>) {
-        let keys = topology_keys(read_view).into_iter();
+    fn note_keys(&mut self, read_view: &ReadView<'_>) -> Result<(), Stopped> {
+        let keys = topology_keys(read_view)?.into_iter();
         let keys = keys.map(|found| v1::TopologyKey {
             key: found.key,
             value_count: count(found.values),
             node_count: count(found.nodes),
         });
         self.response.topology_keys = keys.collect();
+        Ok(())
     }
 
     /// Adds a workload, and drops the least bad ones if not all fit.

@@ -10,7 +10,7 @@ use super::answer::{self, Candidates};
 use super::written::Written;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView};
+use crate::snapshot::{Limits, ReadView, Stopped};
 use crate::spread::{
     NodeChecks, NodeRefusal, Picker, PlaceOptions, Question, Report, Tallies, fleet,
 };
@@ -40,12 +40,6 @@ pub trait Dialect: Debug + Send + Sync {
     /// The part of the pod that all dialects read.
     fn pod(&self) -> &Question;
 
-    /// Returns an upper bound of the number of constraints in force.
-    fn constraint_count(&self, read_view: &ReadView<'_>) -> usize;
-
-    /// Returns the cost of judging eight nodes by a constraint, in units.
-    fn units_per_verdict(&self) -> usize;
-
     /// Returns an upper bound of the question's bytes in memory while it is asked.
     fn memory_bytes(&self) -> usize;
 
@@ -55,15 +49,23 @@ pub trait Dialect: Debug + Send + Sync {
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Written<v1::FilterResponse>;
+    ) -> Result<Written<v1::FilterResponse>, Stopped>;
 
     /// Answers `Score`, with the fields that the decision did not check, but without the epoch and
     /// age of the snapshot.
-    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse>;
+    fn score(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Result<Written<v1::ScoreResponse>, Stopped>;
 
     /// Answers `Explain`, with the fields that the decision did not check, but without the epoch
     /// and age of the snapshot.
-    fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse;
+    fn explain(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Result<v1::ExplainResponse, Stopped>;
 
     /// Gathers the data for placing.
     fn plan(
@@ -71,7 +73,7 @@ pub trait Dialect: Debug + Send + Sync {
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Box<dyn Picker>;
+    ) -> Result<Box<dyn Picker>, Stopped>;
 
     /// The numbers behind a constraint, for the wire.
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport;
@@ -96,8 +98,12 @@ pub struct DecisionTerms {
 
 impl DecisionTerms {
     /// The nodes to decide about.
-    pub fn candidates<'a>(&self, read_view: &ReadView<'a>) -> Candidates<'a> {
-        Candidates::of(self.candidates.as_ref(), read_view)
+    pub fn candidates<'a>(&self, read_view: &ReadView<'a>) -> Result<Candidates<'a>, Stopped> {
+        let named = self.candidates.as_ref();
+        read_view
+            .deadline
+            .step(named.map_or(0, |named| named.names.len()))?;
+        Ok(Candidates::of(named, read_view))
     }
 
     /// Returns whether the answer lists nodes by name.
@@ -114,18 +120,19 @@ impl DecisionTerms {
         &self,
         pod: &Question,
         read_view: &ReadView<'_>,
-        nodes: impl Iterator<Item = (&'n str, Option<Cow<'n, NodeRefusal>>)>,
-    ) -> v1::ExplainResponse {
+        nodes: impl Iterator<Item = Result<(&'n str, Option<Cow<'n, NodeRefusal>>), Stopped>>,
+    ) -> Result<v1::ExplainResponse, Stopped> {
         let lists_infeasible = matches!(self.view, v1::View::Unspecified | v1::View::Full);
         let mut response = v1::ExplainResponse {
             revision: read_view.revision,
-            unchecked: pod.unchecked(self.checks, read_view),
+            unchecked: pod.unchecked(self.checks, read_view)?,
             unknown_deletes: read_view.unknown_deletes.to_vec(),
             defaults: answer::defaults_kind(read_view.defaults),
             ..Default::default()
         };
         let mut tallies = Tallies::default();
-        for (name, refused) in nodes {
+        for node in nodes {
+            let (name, refused) = node?;
             response.node_count = response.node_count.saturating_add(1);
             match refused {
                 Some(refusal) => {
@@ -134,9 +141,8 @@ impl DecisionTerms {
                     }
                     if lists_infeasible {
                         let verdict = answer::node_verdict(name.to_owned(), &refusal);
-                        if !read_view.holds(TIMES_ENCODED.saturating_mul(verdict.encoded_len())) {
-                            break;
-                        }
+                        let bytes = TIMES_ENCODED.saturating_mul(verdict.encoded_len());
+                        read_view.deadline.holds(bytes)?;
                         response.infeasible.push(verdict);
                     }
                 }
@@ -148,7 +154,7 @@ impl DecisionTerms {
             }
         }
         response.reasons = answer::reason_counts(&tallies.refused);
-        response
+        Ok(response)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::access::Role;
 use crate::account;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::{Path, Violations};
-use crate::snapshot::{self, Delay, FeedBehind, JournalError};
+use crate::snapshot::{self, FeedBehind, JournalError, Stopped};
 use crate::spread::describe::UnknownKey;
 
 /// Domain of every `ErrorInfo`.
@@ -128,6 +128,15 @@ impl From<DecodeError> for Error {
     }
 }
 
+impl From<Stopped> for Error {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Full(exceeded) => Self::OverLimit(exceeded),
+            Stopped::Held | Stopped::Large | Stopped::GivenUp => Self::Deadline,
+        }
+    }
+}
+
 impl From<account::Exhausted> for Error {
     fn from(exhausted: account::Exhausted) -> Self {
         Self::OverLimit(exhausted.into())
@@ -140,14 +149,6 @@ impl Error {
         let mut faults = Violations::default();
         faults.add(path, description);
         faults.into()
-    }
-
-    /// The error for a decision on another thread that was not made.
-    pub fn of_aside(delay: Delay) -> Self {
-        match delay {
-            Delay::Full(exceeded) => Self::OverLimit(exceeded),
-            Delay::Held | Delay::Long => Self::Deadline,
-        }
     }
 
     fn code_and_reason(&self) -> (Code, &'static str) {

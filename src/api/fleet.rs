@@ -11,7 +11,7 @@ use crate::explain;
 use crate::matching::{Path, Violations};
 use crate::plan;
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView, Slot, bits};
+use crate::snapshot::{Limits, ReadView, Slot, Stopped, bits};
 use crate::spread::fleet::{self, Judge, PlacementSpec};
 use crate::spread::{
     self, NodeChecks, NodeRefusal, NodeScore, Picker, PlaceOptions, Report, Tallies,
@@ -52,15 +52,6 @@ impl Dialect for PlacementSpec {
         &self.pod
     }
 
-    fn constraint_count(&self, _: &ReadView<'_>) -> usize {
-        self.constraints.len()
-    }
-
-    // Each cluster is looked up in the order of all domains.
-    fn units_per_verdict(&self) -> usize {
-        240
-    }
-
     fn memory_bytes(&self) -> usize {
         self.memory_bytes()
     }
@@ -69,12 +60,13 @@ impl Dialect for PlacementSpec {
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Written<v1::FilterResponse> {
-        let judge = Judge::of(self, terms.checks, read_view);
-        let candidates = terms.candidates(read_view);
-        let known = candidates.known.iter().copied();
-        let judged: Vec<(Slot, Result<i64, NodeRefusal>)> =
-            known.map(|slot| (slot, judge.judge(slot))).collect();
+    ) -> Result<Written<v1::FilterResponse>, Stopped> {
+        let judge = Judge::of(self, terms.checks, read_view)?;
+        let candidates = terms.candidates(read_view)?;
+        let mut judged: Vec<(Slot, Result<i64, NodeRefusal>)> = Vec::new();
+        for slot in candidates.known.iter() {
+            judged.push((*slot, judge.judge(*slot)?));
+        }
         let refused = || {
             judged
                 .iter()
@@ -94,7 +86,7 @@ impl Dialect for PlacementSpec {
             let feasible = judged.iter().filter(|(_, verdict)| verdict.is_ok());
             let feasible: Vec<Slot> = feasible.map(|(slot, _)| *slot).collect();
             for report in &mut reports {
-                report.count_feasible(&feasible, read_view);
+                report.count_feasible(&feasible, read_view)?;
             }
         }
 
@@ -120,20 +112,25 @@ impl Dialect for PlacementSpec {
             }
         }
         answer.unknown_candidates(&candidates.unknown);
-        answer.terms(&self.pod.unchecked(terms.checks, read_view), read_view);
-        answer
+        answer.terms(&self.pod.unchecked(terms.checks, read_view)?, read_view);
+        Ok(answer)
     }
 
-    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse> {
-        let judge = Judge::of(self, terms.checks, read_view);
-        let candidates = terms.candidates(read_view);
+    fn score(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Result<Written<v1::ScoreResponse>, Stopped> {
+        let judge = Judge::of(self, terms.checks, read_view)?;
+        let candidates = terms.candidates(read_view)?;
         // A cluster that a hard constraint refuses has no score, whether or not it was named.
         let score_of = |slot| match terms.candidates {
-            None if judge.checks.judge(slot).is_err() => None,
-            _ => fleet::score(&judge.spreads, slot).ok(),
+            None if judge.checks.judge(slot)?.is_err() => Ok(None),
+            _ => Ok(fleet::score(&judge.spreads, slot).ok()),
         };
         let known = candidates.known.iter();
-        let all: Vec<Option<i64>> = known.clone().map(|slot| score_of(*slot)).collect();
+        let all = known.clone().map(|slot| score_of(*slot));
+        let all: Vec<Option<i64>> = all.collect::<Result<_, Stopped>>()?;
         let scored = known
             .zip(&all)
             .filter_map(|(slot, score)| Some((*slot, (*score)?)));
@@ -177,31 +174,35 @@ impl Dialect for PlacementSpec {
             answer.constraints(&reports, fleet::to_wire);
         }
         answer.unknown_candidates(&candidates.unknown);
-        answer.terms(&self.pod.unchecked(terms.checks, read_view), read_view);
-        answer
+        answer.terms(&self.pod.unchecked(terms.checks, read_view)?, read_view);
+        Ok(answer)
     }
 
-    fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse {
-        let judge = Judge::of(self, terms.checks, read_view);
-        let candidates = terms.candidates(read_view);
-        let case = explain::fleet::PlacementCase::of(self, &judge, &candidates.known, read_view);
+    fn explain(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Result<v1::ExplainResponse, Stopped> {
+        let judge = Judge::of(self, terms.checks, read_view)?;
+        let candidates = terms.candidates(read_view)?;
+        let case = explain::fleet::PlacementCase::of(self, &judge, &candidates.known, read_view)?;
 
         let mut reports: Vec<Report<'_>> = judge.reports(terms.max_domains);
         reports.sort_by_key(|report| report.active.index);
-        let explanation = explain::fleet::explain(&case, terms.max_domains);
+        let explanation = explain::fleet::explain(&case, terms.max_domains)?;
         let nodes = case.clusters.iter().map(|cluster| {
             let name = read_view.nodes.name(cluster.slot);
             let refused = cluster.verdict.as_ref().err();
-            (name, refused.map(Cow::Borrowed))
+            Ok((name, refused.map(Cow::Borrowed)))
         });
-        v1::ExplainResponse {
+        Ok(v1::ExplainResponse {
             constraints: reports.iter().map(constraint_report).collect(),
             summary: explanation.summary,
             hints: explanation.hints,
             insights: explanation.insights,
             unknown_candidates: candidates.unknown,
-            ..terms.explain_nodes(&self.pod, read_view, nodes)
-        }
+            ..terms.explain_nodes(&self.pod, read_view, nodes)?
+        })
     }
 
     fn plan(
@@ -209,8 +210,9 @@ impl Dialect for PlacementSpec {
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Box<dyn Picker> {
-        plan::picker(fleet::PickN::of(self, checks, options, read_view), options)
+    ) -> Result<Box<dyn Picker>, Stopped> {
+        let picker = fleet::PickN::of(self, checks, options, read_view)?;
+        Ok(plan::picker(picker, options))
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {

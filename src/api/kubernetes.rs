@@ -8,7 +8,7 @@ use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
 use crate::plan;
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView, Slot};
+use crate::snapshot::{Limits, ReadView, Slot, Stopped};
 use crate::spread::{
     Active, Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, Tallies,
     place,
@@ -44,16 +44,6 @@ impl Dialect for Question {
         self
     }
 
-    fn constraint_count(&self, read_view: &ReadView<'_>) -> usize {
-        let own = self.constraints.all.len();
-        own.max(read_view.defaults.constraints.len())
-    }
-
-    // Eight nodes are judged at a time.
-    fn units_per_verdict(&self) -> usize {
-        4
-    }
-
     fn memory_bytes(&self) -> usize {
         self.memory_bytes()
     }
@@ -62,36 +52,40 @@ impl Dialect for Question {
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Written<v1::FilterResponse> {
-        let constraints = self.constraints_on(read_view);
-        let filter = Filter::of(self, &constraints, terms.checks, read_view);
+    ) -> Result<Written<v1::FilterResponse>, Stopped> {
+        let constraints = self.constraints_on(read_view)?;
+        let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
         let mut answer = Written::of(read_view.revision);
-        let mut reports = filter.reports(terms.max_domains);
+        let mut reports = filter.reports(terms.max_domains)?;
         let tallies = if terms.view == v1::View::Domains && terms.candidates.is_none() {
-            filter.tally_all()
+            filter.tally_all()?
         } else {
-            judge_candidates(&filter, terms, read_view, &mut answer, &mut reports)
+            judge_candidates(&filter, terms, read_view, &mut answer, &mut reports)?
         };
         answer.constraints(&reports, Active::to_wire);
         answer.tallies(&tallies);
-        answer.terms(&self.unchecked(terms.checks, read_view), read_view);
-        answer
+        answer.terms(&self.unchecked(terms.checks, read_view)?, read_view);
+        Ok(answer)
     }
 
-    fn score(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> Written<v1::ScoreResponse> {
-        let constraints = self.constraints_on(read_view);
-        let mut candidates = terms.candidates(read_view);
+    fn score(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Result<Written<v1::ScoreResponse>, Stopped> {
+        let constraints = self.constraints_on(read_view)?;
+        let mut candidates = terms.candidates(read_view)?;
         // Named candidates are scored whether or not Filter refuses them.
         if terms.candidates.is_none() {
-            let filter = Filter::of(self, &constraints, terms.checks, read_view);
+            let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
             if !filter.passes_all() {
-                let judged = filter.judge_all(&candidates.known);
+                let judged = filter.judge_all(&candidates.known)?;
                 candidates.keep(judged.pass);
             }
         } else if terms.top.is_some() && terms.view != v1::View::Bitmap {
             candidates.sort_by_name(read_view.nodes);
         }
-        let scores = Scores::of(&constraints, &candidates.known, read_view);
+        let scores = Scores::of(&constraints, &candidates.known, read_view)?;
 
         let mut answer = Written::<v1::ScoreResponse>::of(read_view.revision);
         answer.skipped(scores.skipped);
@@ -114,34 +108,37 @@ impl Dialect for Question {
             (v1::View::Domains, _) => {}
         }
         answer.unknown_candidates(&candidates.unknown);
-        answer.terms(&self.unscored(terms.checks, read_view), read_view);
-        answer
+        answer.terms(&self.unscored(terms.checks, read_view)?, read_view);
+        Ok(answer)
     }
 
-    fn explain(&self, terms: &DecisionTerms, read_view: &ReadView<'_>) -> v1::ExplainResponse {
-        let constraints = self.constraints_on(read_view);
-        let filter = Filter::of(self, &constraints, terms.checks, read_view);
-        let candidates = terms.candidates(read_view);
+    fn explain(
+        &self,
+        terms: &DecisionTerms,
+        read_view: &ReadView<'_>,
+    ) -> Result<v1::ExplainResponse, Stopped> {
+        let constraints = self.constraints_on(read_view)?;
+        let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
+        let candidates = terms.candidates(read_view)?;
         let known = &candidates.known;
-        let mut case = Case::of(self, &constraints, terms.checks, &filter, known, read_view);
+        let mut case = Case::of(self, &constraints, terms.checks, &filter, known, read_view)?;
         case.waiting = terms.waiting;
 
-        let mut all = reports(&filter.reports(terms.max_domains));
-        all.extend(reports(
-            &case.soft_reports(&case.scores(), terms.max_domains),
-        ));
+        let mut all = reports(&filter.reports(terms.max_domains)?);
+        let scores = case.scores()?;
+        all.extend(reports(&case.soft_reports(&scores, terms.max_domains)));
         all.sort_by_key(|report| report.constraint_index);
-        let explanation = explain::explain(&case, terms.max_domains);
+        let explanation = explain::explain(&case, terms.max_domains)?;
         let nodes = case.nodes.iter();
-        let nodes = nodes.map(|node| (node.name, case.whole_refusal(node)));
-        v1::ExplainResponse {
+        let nodes = nodes.map(|node| Ok((node.name, case.whole_refusal(node)?)));
+        Ok(v1::ExplainResponse {
             constraints: all,
             summary: explanation.summary,
             hints: explanation.hints,
             insights: explanation.insights,
             unknown_candidates: candidates.unknown,
-            ..terms.explain_nodes(self, read_view, nodes)
-        }
+            ..terms.explain_nodes(self, read_view, nodes)?
+        })
     }
 
     fn plan(
@@ -149,8 +146,9 @@ impl Dialect for Question {
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Box<dyn Picker> {
-        plan::picker(place::Placer::of(self, checks, options, read_view), options)
+    ) -> Result<Box<dyn Picker>, Stopped> {
+        let placer = place::Placer::of(self, checks, options, read_view)?;
+        Ok(plan::picker(placer, options))
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {
@@ -165,9 +163,9 @@ fn judge_candidates(
     read_view: &ReadView<'_>,
     answer: &mut Written<v1::FilterResponse>,
     reports: &mut [Report<'_>],
-) -> Tallies {
-    let candidates = terms.candidates(read_view);
-    let Judgement { pass, tallies } = filter.judge_all(&candidates.known);
+) -> Result<Tallies, Stopped> {
+    let candidates = terms.candidates(read_view)?;
+    let Judgement { pass, tallies } = filter.judge_all(&candidates.known)?;
     let name = |at: usize| read_view.nodes.name(candidates.known[at]);
     if terms.lists_nodes() {
         answer.expect_names(tallies.feasible);
@@ -176,15 +174,12 @@ fn judge_candidates(
     if terms.view == v1::View::Full {
         let feasible: Vec<Slot> = pass.ones().map(|at| candidates.known[at]).collect();
         for report in reports {
-            report.count_feasible(&feasible, read_view);
+            report.count_feasible(&feasible, read_view)?;
         }
         for at in pass.zeroes() {
-            let affords = read_view.affords(filter.units_per_node());
-            let refusal = affords.then(|| filter.judge(candidates.known[at]).err());
-            if let Some(refusal) = refusal.flatten()
-                && !read_view.holds(answer.infeasible(name(at), &refusal))
-            {
-                break;
+            if let Err(refusal) = filter.judge(candidates.known[at])? {
+                let bytes = answer.infeasible(name(at), &refusal);
+                read_view.deadline.holds(bytes)?;
             }
         }
     }
@@ -192,7 +187,7 @@ fn judge_candidates(
         answer.bitmap(&candidates.bitmap(&pass), candidates.ordered_at);
     }
     answer.unknown_candidates(&candidates.unknown);
-    tallies
+    Ok(tallies)
 }
 
 /// The numbers behind constraints.

@@ -14,14 +14,22 @@
 //!
 //! # Where work runs
 //!
-//! **The latency budget.** A short decision runs on the thread where it began, under a `Budget` in
-//! units of work of some 5 ns. The cost of each piece of work is known before it begins. Work that
-//! exceeds the budget does not begin: the decision is repeated aside.
+//! **Small decisions** run on the thread where they arrived, by one rule (`decide`): the number of
+//! entries of all lists of the question, times the number of objects that it can reach, is below a
+//! constant. These are the nodes, what its namespace has and the terms of running pods, and with
+//! claims the storage. A question with an overlay, or about several namespaces, is never small. The
+//! rule knows nothing of algorithms, so a new one is under it without anybody thinking of it. Where
+//! one looks at more items than a product of the two explains, it ends with `Stopped::Large`.
 //!
-//! **Aside**, a decision reads a `Fork`: the nodes, the namespace and the counts of one revision,
-//! shared with the state until either changes. It holds no lock, checks its deadline and its caller
-//! every millisecond or so, and runs at a lower priority than the serving threads. An **overlay**
-//! is applied to a fork, which is dropped after the decision.
+//! **All other decisions** run in one pool of threads of low priority (`executor`), where callers
+//! take turns. There a decision reads a `Fork`: the nodes, the namespace and the counts of one
+//! revision, shared with the state until either changes. It holds no lock. An **overlay** is applied
+//! to a fork, which is dropped after the decision.
+//!
+//! **The end.** Every loop over what a client can make long goes through one iterator
+//! (`Deadline::each`), which looks at the deadline and at the caller every few thousand items. A
+//! decision that has to end returns `Stopped`, and no number of it is used. Messages are decoded
+//! from bytes that end when the caller is gone.
 //!
 //! **Shares.** Long decisions, changes, small reads that wait for locks, exports and decoding each
 //! have a `FairLimiter`. One caller has at most half of its places. Further work waits, and callers
@@ -94,5 +102,6 @@ pub use export::{ExportSum, summary as describe};
 pub use feed::MAX_GROUP;
 pub use noted::{Decision, Size};
 pub use request::parse_snapshot_name;
+pub use request_context::CallerGone;
 pub use stream_steps::StepCharges;
 pub use verify::log as log_mismatches;

@@ -6,7 +6,7 @@ use super::error::Error;
 use super::place_workloads::{self, ValidWorkload, WorkloadOrders};
 use crate::limits::Limit;
 use crate::proto::v1;
-use crate::snapshot::{Batch, Hold, Imagined, Limits, ReadView, Snapshot};
+use crate::snapshot::{Batch, Deadline, Hold, Imagined, Limits, ReadView, Snapshot, Stopped};
 use crate::spread::{NodeChecks, Pick, PickStep, Picker, PlaceOptions};
 
 /// The workloads to place, and the options for that.
@@ -68,8 +68,8 @@ impl Placing {
         let gathered = snapshot.read_until(reach, overlay, cancelled, |read_view| {
             self.plan(workload, &self.options, &read_view)
         });
-        let (picker, response) = gathered.map_err(Error::of_aside)?;
-        self.pick(workload, picker, response, cancelled)
+        let (picker, response) = gathered?;
+        self.pick(workload, picker, response, &Deadline::lasting(cancelled))
     }
 
     /// Places several workloads in their order. If this leaves replicas over and all workloads are
@@ -128,7 +128,7 @@ impl Placing {
                 options.candidates = own.or_else(|| self.options.candidates.clone());
                 let gather = |read_view: ReadView<'_>| self.plan(workload, &options, &read_view);
                 let gathered = imagined.read(namespaces[*at], gather);
-                let (picker, response) = gathered.ok_or(Error::Internal)?;
+                let (picker, response) = gathered.ok_or(Error::Internal)??;
                 let is_before = |answer: &&(usize, _)| at.checked_sub(1) == Some(answer.0);
                 let before = answers.iter().find(is_before);
                 let waits = workload.is_after_previous
@@ -140,10 +140,13 @@ impl Placing {
                         constraints: response.constraints_before.clone(),
                         ..response
                     },
-                    false => self.pick(workload, picker, response, cancelled)?,
+                    false => {
+                        let deadline = Deadline::lasting(cancelled);
+                        self.pick(workload, picker, response, &deadline)?
+                    }
                 };
                 let nodes = answer.placements.iter().map(|pick| pick.node.as_str());
-                imagined.hold(&self.holds[*at], nodes.clone());
+                imagined.hold(&self.holds[*at], nodes.clone())?;
                 for node in nodes {
                     if let Some(left) = options.capacities.get_mut(node) {
                         *left = left.saturating_sub(1);
@@ -153,8 +156,7 @@ impl Placing {
             }
             Ok(place_workloads::answer_of(&self.workloads, answers))
         };
-        let placed = snapshot.imagine(&namespaces, overlay, cancelled, place);
-        placed.map_err(Error::of_aside)?
+        snapshot.imagine(&namespaces, overlay, cancelled, place)
     }
 
     /// Picks with the gathered data, and completes the response.
@@ -163,14 +165,14 @@ impl Placing {
         workload: &ValidWorkload,
         mut picker: Box<dyn Picker>,
         response: v1::PlaceResponse,
-        cancelled: &dyn Fn() -> bool,
+        deadline: &Deadline<'_>,
     ) -> Result<v1::PlaceResponse, Error> {
         let with_steps = self.view == v1::View::Full;
         if with_steps {
             let scores = picker.step_scores();
             self.limits.check(Limit::StepScores, scores)?;
         }
-        let outcome = picker.run(with_steps, cancelled).ok_or(Error::Deadline)?;
+        let outcome = picker.run(with_steps, deadline)?;
         let placement = |pick: Pick| v1::Placement {
             node: pick.node.into(),
             score: pick.score,
@@ -198,8 +200,8 @@ impl Placing {
         workload: &ValidWorkload,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> (Box<dyn Picker>, v1::PlaceResponse) {
-        let picker = workload.question.plan(self.checks, options, read_view);
+    ) -> Result<(Box<dyn Picker>, v1::PlaceResponse), Stopped> {
+        let picker = workload.question.plan(self.checks, options, read_view)?;
         let unknown = |names: &[String]| {
             answer::unknown_nodes(names.iter().map(String::as_str), read_view.nodes)
         };
@@ -208,12 +210,12 @@ impl Placing {
             constraints_before: self.reports(workload, &*picker),
             unknown_candidates: unknown(options.candidates.as_deref().unwrap_or_default()),
             unknown_nodes: unknown(&self.named),
-            unchecked: workload.question.pod().unchecked(self.checks, read_view),
+            unchecked: workload.question.pod().unchecked(self.checks, read_view)?,
             unknown_deletes: read_view.unknown_deletes.to_vec(),
             defaults: answer::defaults_kind(read_view.defaults),
             ..Default::default()
         };
-        (picker, response)
+        Ok((picker, response))
     }
 
     fn reports(&self, workload: &ValidWorkload, picker: &dyn Picker) -> Vec<v1::ConstraintReport> {

@@ -25,7 +25,7 @@ use crate::decision_log::Pending;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
-use crate::snapshot::{Attempt, Delay, Reach, ReadView, Snapshot};
+use crate::snapshot::{Attempt, Reach, ReadView, Snapshot, Stopped};
 
 /// The number of attempts to answer a group question by question. If a batch comes in between each
 /// time, the group is answered on copies.
@@ -167,10 +167,10 @@ trait GroupDecision: Send {
     fn reach(&self) -> Reach<'_>;
 
     /// Decides at once. Returns the revision that it read.
-    fn at_once(&mut self) -> Result<i64, Delay>;
+    fn at_once(&mut self) -> Result<i64, Stopped>;
 
     /// Decides on a read view.
-    fn on(&self, read_view: &ReadView<'_>);
+    fn on(&self, read_view: &ReadView<'_>) -> Result<(), Stopped>;
 
     /// The answer, if the question was decided.
     fn done(self: Box<Self>) -> Result<Done, Error>;
@@ -287,7 +287,7 @@ impl Service {
                 on_copies(&asked, &on, is_given_up).map(|()| asked)
             };
             let decided = self.executor.decide(by, work).await?;
-            asked = decided.map_err(Error::of_aside)?;
+            asked = decided?;
         }
         Ok(asked.into_iter().map(|a| a.done()).collect())
     }
@@ -296,7 +296,7 @@ impl Service {
 /// Returns whether all questions could be decided at once, on one revision.
 fn decided_at_once(asked: &mut [Box<dyn GroupDecision>]) -> bool {
     for _ in 0..ATTEMPTS {
-        let revisions: Result<Vec<i64>, Delay> = asked.iter_mut().map(|a| a.at_once()).collect();
+        let revisions: Result<Vec<i64>, Stopped> = asked.iter_mut().map(|a| a.at_once()).collect();
         match revisions {
             Ok(revisions) if revisions.windows(2).all(|pair| pair[0] == pair[1]) => return true,
             Ok(_) => {}
@@ -311,10 +311,10 @@ fn on_copies(
     asked: &[Box<dyn GroupDecision>],
     on: &Snapshot,
     is_given_up: &dyn Fn() -> bool,
-) -> Result<(), Delay> {
+) -> Result<(), Stopped> {
     let reaches: Vec<Reach<'_>> = asked.iter().map(|asked| asked.reach()).collect();
     on.read_each(&reaches, is_given_up, |at, read_view| {
-        asked[at].on(&read_view);
+        asked[at].on(&read_view)
     })
 }
 
@@ -323,15 +323,16 @@ impl<A: Writable + 'static> GroupDecision for PodDecision<A> {
         self.deciding.reach()
     }
 
-    fn at_once(&mut self) -> Result<i64, Delay> {
+    fn at_once(&mut self) -> Result<i64, Stopped> {
         let answered = self.deciding.at_once(Attempt::First)?;
         let revision = answered.get_ref().revision;
         *self.answered.get_mut() = Some(answered);
         Ok(revision)
     }
 
-    fn on(&self, read_view: &ReadView<'_>) {
-        *self.answered.borrow_mut() = Some(self.deciding.on_view(read_view));
+    fn on(&self, read_view: &ReadView<'_>) -> Result<(), Stopped> {
+        *self.answered.borrow_mut() = Some(self.deciding.on_view(read_view)?);
+        Ok(())
     }
 
     fn done(self: Box<Self>) -> Result<Done, Error> {

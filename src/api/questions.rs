@@ -16,7 +16,7 @@ use super::pod_request::{DecisionFields, Outline, PodRequest, fields_of};
 use super::request_context::{OpenedCall, RequestContext, open_later};
 use super::written::{Writable, Written};
 use super::{permission, request};
-use crate::access::{Caller, Role};
+use crate::access::Role;
 use crate::decision_log::Pending;
 use crate::matching::Path;
 use crate::proto::encoded::Encoded;
@@ -125,10 +125,10 @@ impl Service {
         };
         Ok(match deciding.at_once(Attempt::First) {
             Ok(answer) => Answered::Now(logged(pending, answer)),
-            Err(delay) => {
+            Err(stopped) => {
                 let (executor, by) = (self.executor.clone(), by.clone());
                 Answered::Later(Box::pin(async move {
-                    let answer = deciding.decide_after(delay, &executor, &by).await?;
+                    let answer = deciding.decide_after(stopped, &executor, &by).await?;
                     Ok(logged(pending, answer))
                 }))
             }
@@ -144,8 +144,9 @@ impl Service {
         encoded: &Encoded<M>,
         by: &RequestContext,
     ) -> Result<ValidQuestion, Error> {
-        let asked = self.read(encoded, by.caller.as_ref())?;
+        let asked = self.read(encoded, by)?;
         permission::allow(by.caller.as_ref(), Role::Reader, &asked.fields.snapshot)?;
+        by.look()?;
         let pending = self.begin(|| encoded.decode().ok());
         let limits = self.registry.limits();
         let question = match asked.pod {
@@ -167,7 +168,7 @@ impl Service {
             }
         };
         Ok(ValidQuestion {
-            request: ValidDecision::of(asked.fields, question, limits)?,
+            request: ValidDecision::of(asked.fields, question, encoded.entries(), limits)?,
             pending,
         })
     }
@@ -178,8 +179,9 @@ impl Service {
     fn read<'e, M: PodRequest>(
         &self,
         encoded: &'e Encoded<M>,
-        caller: Option<&Caller>,
+        by: &RequestContext,
     ) -> Result<ReadRequest<'e>, Error> {
+        let caller = by.caller.as_ref();
         let may_ask = |outline: &Outline<'_>| {
             let name = str::from_utf8(outline.snapshot).map(request::named_or_default);
             name.is_ok_and(|name| permission::may_read(caller, name))
@@ -192,7 +194,7 @@ impl Service {
             let pod = AskedPod::Kept(question);
             return Ok(ReadRequest { fields, pod });
         }
-        let (pod, fields) = encoded.decode()?.parts();
+        let (pod, fields) = by.decode::<M>(encoded.bytes.clone())?.parts();
         Ok(ReadRequest {
             fields,
             pod: AskedPod::New(Box::new(pod), outline),

@@ -14,7 +14,7 @@ use crate::plan::{
     StayingPods,
 };
 use crate::proto::v1;
-use crate::snapshot::{Batch, Imagined, Limits, Snapshot};
+use crate::snapshot::{Batch, Imagined, Limits, Snapshot, Stopped};
 use crate::spread::describe::{JudgedWorkload, WorkloadId, check_key};
 
 /// A valid request.
@@ -102,10 +102,9 @@ impl ValidRebalance {
     ) -> Result<v1::RebalanceResponse, Error> {
         let plan = |imagined: &mut Imagined<'_>| {
             self.check(imagined)?;
-            Ok::<_, Error>(RebalancePlan::of(imagined, &self.options))
+            Ok::<_, Error>(RebalancePlan::of(imagined, &self.options)?)
         };
-        let plan = snapshot.imagine(&[], &Batch::default(), is_given_up, plan);
-        let plan = plan.map_err(Error::of_aside)??;
+        let plan = snapshot.imagine(&[], &Batch::default(), is_given_up, plan)?;
         let workloads = plan.workloads.into_iter();
         Ok(v1::RebalanceResponse {
             revision: plan.revision,
@@ -126,16 +125,16 @@ impl ValidRebalance {
         if let Some(key) = &options.by {
             let any = imagined.namespaces().into_iter().next();
             let known = any.and_then(|name| imagined.read(&name, |view| check_key(key, &view)));
-            known.unwrap_or(Ok(())).map_err(Error::NoTopologyKey)?;
+            known.unwrap_or(Ok(Ok(())))?.map_err(Error::NoTopologyKey)?;
         }
         let (Some(named), Some(namespace)) = (&options.workload, &options.namespace) else {
             return Ok(());
         };
         let found = imagined.read(namespace, |view| {
-            let pods = view.pod_groups();
-            options.survey(&pods, namespace).has(named)
+            let pods = view.pod_groups()?;
+            Ok::<_, Stopped>(options.survey(&pods, namespace)?.has(named))
         });
-        match found {
+        match found.transpose()? {
             Some(true) => Ok(()),
             _ => Err(Error::NoWorkload {
                 namespace: namespace.clone(),

@@ -11,7 +11,7 @@ use crate::limits::Limit;
 use crate::matching::{Path, Violations, names, times};
 use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule};
 use crate::proto::v1;
-use crate::snapshot::{Limits, PodGroups, Snapshot};
+use crate::snapshot::{Limits, PodGroups, Snapshot, Stopped};
 use crate::spread::describe::{Balance, NamedWorkload, Survey};
 
 /// A valid request.
@@ -72,35 +72,36 @@ impl ValidRemovals {
     ) -> Result<v1::RankRemovalsResponse, Error> {
         let look = |pods: PodGroups<'_>| self.plan(&pods);
         let planned = snapshot.survey(&self.namespace, is_given_up, look);
-        let planned = planned.map_err(Error::of_aside)?;
-        planned.ok_or_else(|| Error::NoWorkload {
+        planned?.ok_or_else(|| Error::NoWorkload {
             namespace: self.namespace.clone(),
             kind: self.workload.kind.clone(),
             name: self.workload.name.clone(),
         })
     }
 
-    fn plan(&self, pods: &PodGroups<'_>) -> Option<v1::RankRemovalsResponse> {
+    fn plan(&self, pods: &PodGroups<'_>) -> Result<Option<v1::RankRemovalsResponse>, Stopped> {
         let survey = Survey::of(
             pods,
             &self.namespace,
             &self.limits,
             self.max_domains,
             Some(&self.workload),
-        );
-        let workload = survey.wanted_of(&self.workload)?;
+        )?;
+        let Some(workload) = survey.wanted_of(&self.workload)? else {
+            return Ok(None);
+        };
         let options = RemovalOptions {
             named: &self.workload,
             count: self.count,
             facts: &self.facts,
             max_domains: self.max_domains,
         };
-        let plan = RemovalPlan::of(&workload, pods, options);
+        let plan = RemovalPlan::of(&workload, pods, options)?;
         let read_view = pods.read_view();
         let spread = |all: Vec<Balance>| all.into_iter().map(topology_spread).collect();
         let removals = |all: Vec<PlannedRemoval>| all.into_iter().map(removal).collect();
         let better = plan.better.unwrap_or_default();
-        Some(v1::RankRemovalsResponse {
+        Ok(Some(v1::RankRemovalsResponse {
             revision: read_view.revision,
             removals: removals(plan.removed.pods),
             pod_count: count(plan.pods),
@@ -115,7 +116,7 @@ impl ValidRemovals {
             selected_count: count(workload.selected),
             defaults: defaults_kind(read_view.defaults),
             ..Default::default()
-        })
+        }))
     }
 }
 

@@ -4,12 +4,14 @@
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tonic::Request;
 
 use super::error::Error;
 use super::slots::CallerKey;
 use super::{deadline, permission};
 use crate::access::{Caller, Role};
+use crate::proto::encoded::decode_until;
 use crate::proto::received::ReceivedUpdate;
 use crate::proto::v1;
 
@@ -30,6 +32,45 @@ pub struct RequestContext {
     pub caller: Option<Caller>,
     /// The caller whose share of slots and threads this call uses.
     pub who: CallerKey,
+    /// Cancelled once the caller is gone; `None` where that ends the call by itself.
+    pub(super) gone: Option<CancellationToken>,
+}
+
+/// Cancelled once the caller of a call is gone. The port puts it into the extensions of a request
+/// that is so large that decoding and checking it take long.
+#[derive(Debug, Clone)]
+pub struct CallerGone(pub CancellationToken);
+
+impl RequestContext {
+    /// Returns whether nobody waits for the answer any more.
+    fn is_given_up(&self) -> bool {
+        let is_late = |at: Instant| Instant::now() > at;
+        let is_gone = self
+            .gone
+            .as_ref()
+            .is_some_and(CancellationToken::is_cancelled);
+        is_gone || self.deadline.is_some_and(is_late)
+    }
+
+    /// Checks that somebody waits for the answer, before the next part of work that is not awaited.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`].
+    pub(super) fn look(&self) -> Result<(), Error> {
+        match self.is_given_up() {
+            true => Err(Error::Deadline),
+            false => Ok(()),
+        }
+    }
+
+    /// Decodes a request as long as somebody waits for the answer.
+    ///
+    /// # Errors
+    /// [`Error::Undecodable`] and [`Error::Deadline`].
+    pub(super) fn decode<M: Message + Default>(&self, request: Bytes) -> Result<M, Error> {
+        let decoded = decode_until(request, &|| self.is_given_up())?;
+        decoded.ok_or(Error::Deadline)
+    }
 }
 
 /// A request about one snapshot.
@@ -71,6 +112,7 @@ pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
             deadline: deadline::given(metadata.as_ref()),
             caller: extensions.remove(),
             who: extensions.remove().unwrap_or_default(),
+            gone: extensions.remove().map(|CallerGone(gone)| gone),
         },
     }
 }
@@ -81,7 +123,8 @@ pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
 /// [`Error::Undecodable`].
 pub fn decode<M: Message + Default>(request: Request<Bytes>) -> Result<OpenedCall<M>, Error> {
     let OpenedCall { request, by } = open_later(request);
-    let request = M::decode(request)?;
+    let request = by.decode(request)?;
+    by.look()?;
     Ok(OpenedCall { request, by })
 }
 

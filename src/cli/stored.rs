@@ -264,7 +264,7 @@ fn claims_of(pod: &mut Pod, known: &[PersistentVolumeClaim]) -> Vec<String> {
     let of_pod = format!("-{}", name_of(pod));
     let mut templates = Vec::new();
     for volume in &mut pod.spec.get_or_insert_default().volumes {
-        let mut source = volume.source();
+        let mut source = volume.source().into_owned();
         let claim = source.persistent_volume_claim.as_ref();
         let called = claim.map_or_else(String::new, |claim| claim.claim_name.clone());
         let Some(template) = called.strip_suffix(&of_pod) else {

@@ -7,15 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::diagnosis::title;
 use super::words::{among, joined};
 use crate::matching::{Constraint, Selector, Shortage, Taint};
-use crate::snapshot::{HeldTerm, NodeRef, PodGroups, ReadView, Slot};
+use crate::snapshot::{HeldTerm, NodeRef, PodGroups, ReadView, Slot, Stopped};
 use crate::spread::place::Placer;
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,
     NominatedOn, Picker, PlaceOptions, Question, Reason, Report, Scores, SkewRule,
 };
-
-/// The cost of reading a node and its labels, in units.
-const UNITS_PER_NODE: usize = 20;
 
 /// A decision and the facts that it was made from.
 pub struct Case<'a> {
@@ -80,8 +77,8 @@ impl<'a> Case<'a> {
         filter: &'a Filter<'a>,
         slots: &[Slot],
         read_view: &ReadView<'a>,
-    ) -> Self {
-        let hard = (0..).zip(filter.reports(usize::MAX));
+    ) -> Result<Self, Stopped> {
+        let hard = (0..).zip(filter.reports(usize::MAX)?);
         let hard = hard.map(|(at, report)| Hard {
             at,
             rule: SkewRule::of(report.active, report.global_minimum),
@@ -94,23 +91,29 @@ impl<'a> Case<'a> {
             checks,
             filter,
             nodes: Vec::new(),
-            checked: Checked::of(&question.checks, read_view),
+            checked: Checked::of(&question.checks, read_view)?,
             read_view: *read_view,
             hard: hard.collect(),
             waiting: 1,
-            pods: (!constraints.all.is_empty()).then(|| read_view.pod_groups()),
+            pods: match constraints.all.is_empty() {
+                true => None,
+                false => Some(read_view.pod_groups()?),
+            },
         };
-        case.nodes = slots.iter().filter_map(|slot| case.judge(*slot)).collect();
-        case
+        let nodes = slots.iter().map(|slot| case.judge(*slot));
+        case.nodes = nodes
+            .filter_map(Result::transpose)
+            .collect::<Result<_, _>>()?;
+        Ok(case)
     }
 
-    /// Judges a node; `None` if the node does not exist, or the budget is used up.
-    fn judge(&self, slot: Slot) -> Option<JudgedNode<'a>> {
-        let node = self.read_view.nodes.get(slot)?;
-        if !self.read_view.affords(2 * self.checked.units_per_node()) {
-            return None;
-        }
-        let mut refusal = self.filter.judge(slot).err();
+    /// Judges a node; `None` if the node does not exist.
+    fn judge(&self, slot: Slot) -> Result<Option<JudgedNode<'a>>, Stopped> {
+        let Some(node) = self.read_view.nodes.get(slot) else {
+            return Ok(None);
+        };
+        self.step_room()?;
+        let mut refusal = self.filter.judge(slot)?.err();
         // There may be a reason for each resource of the pod, so they are not kept for each node.
         let by_room = refusal.as_mut().filter(|refusal| refusal.is_of_room());
         let more = by_room.map_or_else(Vec::new, |refusal| std::mem::take(&mut refusal.more));
@@ -130,29 +133,35 @@ impl<'a> Case<'a> {
                 by_pods.or_else(|| self.filter.features_refusal(slot))
             }
         };
-        Some(JudgedNode {
+        Ok(Some(JudgedNode {
             slot,
             name: self.read_view.nodes.name(slot),
             node,
             refusal,
             lacks_more: !more.is_empty(),
             check,
-        })
+        }))
+    }
+
+    /// Counts the checking of a node's room.
+    fn step_room(&self) -> Result<(), Stopped> {
+        let steps = 1 + self.checked.steps_per_node();
+        self.read_view.deadline.step(steps)
     }
 
     /// The refusal of a node with all reasons; `None` if the node is feasible.
-    pub fn whole_refusal<'n>(&self, node: &'n JudgedNode<'_>) -> Option<Cow<'n, NodeRefusal>> {
-        let refusal = node.refusal.as_ref()?;
-        let is_whole = !node.lacks_more || !self.read_view.affords(self.checked.units_per_node());
-        let again = || self.filter.judge(node.slot).err();
-        match is_whole {
-            true => Some(Cow::Borrowed(refusal)),
-            false => again().map(Cow::Owned),
-        }
+    pub fn whole_refusal<'n>(
+        &self,
+        node: &'n JudgedNode<'_>,
+    ) -> Result<Option<Cow<'n, NodeRefusal>>, Stopped> {
+        Ok(match &node.refusal {
+            Some(_) if node.lacks_more => self.filter.judge(node.slot)?.err().map(Cow::Owned),
+            refusal => refusal.as_ref().map(Cow::Borrowed),
+        })
     }
 
     /// The terms by which running pods keep the pod away.
-    pub fn keeping_away(&self) -> impl Iterator<Item = &'a HeldTerm> {
+    pub fn keeping_away(&self) -> Result<impl Iterator<Item = &'a HeldTerm> + use<'a>, Stopped> {
         let (labels, namespace) = (self.labels(), &self.question.namespace);
         self.read_view.keeping_away(labels, namespace)
     }
@@ -205,31 +214,46 @@ impl<'a> Case<'a> {
     }
 
     /// The nodes that the check of room refuses, each with its shortages.
-    pub fn shortages(&self) -> impl Iterator<Item = (&JudgedNode<'a>, Vec<Shortage>)> {
+    pub fn shortages(
+        &self,
+    ) -> impl Iterator<Item = Result<(&JudgedNode<'a>, Vec<Shortage>), Stopped>> {
         let lacks_room = |node: &&JudgedNode<'_>| {
             let refusal = node.refusal.as_ref();
             refusal.is_some_and(NodeRefusal::is_of_room)
-                && self.read_view.affords(self.checked.units_per_node())
         };
         let nodes = self.nodes.iter().filter(lacks_room);
         nodes.map(|node| {
+            self.step_room()?;
             let with = self.nominated_on(node);
-            (node, self.checked.shortages(node.slot, with))
+            Ok((node, self.checked.shortages(node.slot, with)))
         })
     }
 
     /// The cordoned nodes that would take the pod without the cordon.
-    pub fn freed_by_uncordoning(&self) -> impl Iterator<Item = &JudgedNode<'a>> {
-        let is_checked = self.checks == NodeChecks::All;
-        let cordoned =
-            move |node: &&JudgedNode<'_>| is_checked && node.check == Some(Reason::Unschedulable);
-        self.nodes.iter().filter(cordoned).filter(|node| {
-            self.read_view.affords(self.checked.units_per_node())
-                && self
-                    .checked
-                    .passes_uncordoned(node.slot, self.nominated_on(node))
-                && self.admits_beside_checks(node)
+    pub fn freed_by_uncordoning(&self) -> Result<Vec<&JudgedNode<'a>>, Stopped> {
+        let is_cordoned = |node: &JudgedNode<'_>| {
+            self.checks == NodeChecks::All && node.check == Some(Reason::Unschedulable)
+        };
+        self.freed(is_cordoned, |node| {
+            let with = self.nominated_on(node);
+            self.checked.passes_uncordoned(node.slot, with)
         })
+    }
+
+    /// The nodes of a kind that would pass the checks, and that the constraints admit.
+    fn freed(
+        &self,
+        is_of_kind: impl Fn(&JudgedNode<'a>) -> bool,
+        would_pass: impl Fn(&JudgedNode<'a>) -> bool,
+    ) -> Result<Vec<&JudgedNode<'a>>, Stopped> {
+        let mut freed = Vec::new();
+        for node in self.nodes.iter().filter(|node| is_of_kind(node)) {
+            self.step_room()?;
+            if would_pass(node) && self.admits_beside_checks(node) {
+                freed.push(node);
+            }
+        }
+        Ok(freed)
     }
 
     /// The workload of the pod: the kind and name of its controller; `None` without one.
@@ -246,32 +270,35 @@ impl<'a> Case<'a> {
 
     /// Returns how many of the waiting pods find a node by other constraints, if one after the other
     /// is placed. The node `emptied` is taken to have room for all.
-    pub fn placed(&self, constraints: &Constraints, emptied: Option<&str>) -> usize {
+    pub fn placed(
+        &self,
+        constraints: &Constraints,
+        emptied: Option<&str>,
+    ) -> Result<usize, Stopped> {
         let options = PlaceOptions {
             replicas: self.waiting,
             emptied: emptied.map(str::to_owned),
             ..PlaceOptions::default()
         };
         let (question, checks) = (self.question, self.checks);
-        let mut placer = Placer::under(question, constraints, checks, &options, &self.read_view);
-        let placed = placer.run(false, &|| !self.read_view.goes_on());
-        placed.map_or(0, |outcome| outcome.picks.len())
+        let read_view = &self.read_view;
+        let mut placer = Placer::under(question, constraints, checks, &options, read_view)?;
+        Ok(placer.run(false, read_view.deadline)?.picks.len())
     }
 
     /// The nodes where the pod would find room if pods of a lower priority went, as kube-scheduler
     /// makes them go.
-    pub fn freed_by_preemption(&self) -> impl Iterator<Item = &JudgedNode<'a>> {
+    pub fn freed_by_preemption(&self) -> Result<Vec<&JudgedNode<'a>>, Stopped> {
         let incoming = &self.question.incoming;
         let preempts = !incoming.never_preempts && !incoming.has_unknown_priority;
-        let priority = incoming.priority;
-        let nodes = self.nodes.iter().filter(move |_| preempts);
-        nodes.filter(move |node| {
+        let is_of_room = |it: &NodeRefusal| it.is_of_room() || it.reason == Reason::HostPorts;
+        let is_full = |node: &JudgedNode<'_>| {
             let refusal = node.refusal.as_ref();
-            let is_of_room = |it: &NodeRefusal| it.is_of_room() || it.reason == Reason::HostPorts;
-            refusal.is_some_and(|it| it.is_resolvable && is_of_room(it))
-                && self.read_view.affords(self.checked.units_per_node())
-                && self.checked.fits_without_lower(node.slot, priority)
-                && self.admits_beside_checks(node)
+            preempts && refusal.is_some_and(|it| it.is_resolvable && is_of_room(it))
+        };
+        let priority = incoming.priority;
+        self.freed(is_full, |node| {
+            self.checked.fits_without_lower(node.slot, priority)
         })
     }
 
@@ -282,7 +309,7 @@ impl<'a> Case<'a> {
     }
 
     /// Returns the used fields that affect where the pod can run, but that were not checked.
-    pub fn unchecked(&self) -> Vec<String> {
+    pub fn unchecked(&self) -> Result<Vec<String>, Stopped> {
         self.question.unchecked(self.checks, &self.read_view)
     }
 
@@ -303,29 +330,36 @@ impl<'a> Case<'a> {
         hard.all(|hard| self.admits(hard, node)) && self.filter.last_checks_admit(node.slot)
     }
 
-    /// Returns whether the budget is enough for this many nodes, and takes the cost from it.
-    pub fn affords(&self, nodes: usize) -> bool {
-        self.read_view.affords(nodes.saturating_mul(UNITS_PER_NODE))
+    /// Counts a look at all nodes.
+    pub fn step(&self) -> Result<(), Stopped> {
+        let deadline = self.read_view.deadline;
+        deadline.step(self.nodes.len() + self.read_view.nodes.len())
     }
 
     /// The nodes that pass the checks and all hard constraints except perhaps `but`.
-    pub fn admitted_but_for(&self, but: &Hard<'a>) -> impl Iterator<Item = &JudgedNode<'a>> {
-        let nodes = match self.affords(self.nodes.len().saturating_mul(self.hard.len())) {
-            true => &self.nodes[..],
-            false => &[],
-        };
-        nodes.iter().filter(move |node| {
+    pub fn admitted_but_for<'c>(
+        &'c self,
+        but: &Hard<'a>,
+    ) -> Result<impl Iterator<Item = &'c JudgedNode<'a>>, Stopped> {
+        let steps = self.nodes.len().saturating_mul(self.hard.len());
+        self.read_view.deadline.step(steps)?;
+        Ok(self.nodes.iter().filter(move |node| {
             let mut others = self.other_hard(but);
             self.passes_checks(node) && others.all(|hard| self.admits(hard, node))
-        })
+        }))
     }
 
     /// Decides again with other constraints. Returns the nodes that are then feasible.
-    pub fn admitted_with(&self, constraints: &Constraints) -> Vec<&JudgedNode<'a>> {
-        let filter = self.filter.revised(self.question, constraints, self.checks);
+    pub fn admitted_with(
+        &self,
+        constraints: &Constraints,
+    ) -> Result<Vec<&JudgedNode<'a>>, Stopped> {
+        let revised = self
+            .filter
+            .revised(self.question, constraints, self.checks)?;
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
-        let passing = filter.judge_all(&slots).pass;
-        passing.ones().map(|at| &self.nodes[at]).collect()
+        let passing = revised.judge_all(&slots)?.pass;
+        Ok(passing.ones().map(|at| &self.nodes[at]).collect())
     }
 
     /// The values of a topology key among the nodes that pass the checks other than spread.
@@ -337,7 +371,7 @@ impl<'a> Case<'a> {
     }
 
     /// The scores of the feasible nodes.
-    pub fn scores(&self) -> Scores<'a> {
+    pub fn scores(&self) -> Result<Scores<'a>, Stopped> {
         let feasible: Vec<Slot> = self.feasible().map(|node| node.slot).collect();
         Scores::of(self.constraints, &feasible, &self.read_view)
     }
@@ -385,14 +419,10 @@ impl<'a> Hard<'a> {
     }
 }
 
-/// All nodes of a snapshot, judged or not. No nodes if the budget is used up.
+/// All nodes of a snapshot, judged or not.
 pub fn all_nodes<'a>(read_view: &ReadView<'a>) -> impl Iterator<Item = (Slot, NodeRef<'a>)> {
     let nodes = read_view.nodes;
-    let slots = match read_view.affords(nodes.len().saturating_mul(UNITS_PER_NODE)) {
-        true => nodes.order(),
-        false => &[],
-    };
-    let slots = slots.iter();
+    let slots = nodes.order().iter();
     slots.filter_map(|slot| Some((*slot, nodes.get(*slot)?)))
 }
 

@@ -8,7 +8,7 @@ use super::diagnosis::{count, wire_index};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
-use crate::snapshot::{DomainCount, DomainKey, NodeRef, Query, partition};
+use crate::snapshot::{DomainCount, DomainKey, NodeRef, Query, Stopped, partition};
 use crate::spread::{Active, Report};
 
 /// The number of names that an insight lists.
@@ -16,13 +16,14 @@ const LISTED: usize = 10;
 
 /// The insights into all constraints, in order. Each names the first
 /// `max_domains` domains.
-pub fn all(case: &Case<'_>, max_domains: usize) -> Vec<v1::ConstraintInsight> {
-    let scores = case.scores();
+pub fn all(case: &Case<'_>, max_domains: usize) -> Result<Vec<v1::ConstraintInsight>, Stopped> {
+    let scores = case.scores()?;
     let soft = case.soft_reports(&scores, max_domains);
     let of = |active: &Active| {
+        case.step()?;
         let mut insight = v1::ConstraintInsight {
             constraint_index: wire_index(active),
-            left_out: left_out(case, active),
+            left_out: left_out(case, active)?,
             admitted_node_count: count(case.nodes.len()),
             ..Default::default()
         };
@@ -38,7 +39,7 @@ pub fn all(case: &Case<'_>, max_domains: usize) -> Vec<v1::ConstraintInsight> {
             let usable = usable.map(|node| node.node);
             insight.domains = domains(report, max_domains, active.self_match, usable);
         }
-        insight
+        Ok(insight)
     };
     case.constraints.all.iter().map(of).collect()
 }
@@ -81,12 +82,12 @@ pub fn domains<'n>(
 }
 
 /// The nodes on which a constraint does not count pods, by the first cause.
-fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
+fn left_out(case: &Case<'_>, active: &Active) -> Result<Vec<v1::LeftOut>, Stopped> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let counted = case.read_view.count(Query {
         selector: active.counted(),
         partition: &by_node,
-    });
+    })?;
     let mut found: BTreeMap<Cause, (Vec<&str>, i64)> = BTreeMap::new();
     for (slot, node) in all_nodes(&case.read_view) {
         if let Some(cause) = left_out_by(active, node) {
@@ -101,7 +102,7 @@ fn left_out(case: &Case<'_>, active: &Active) -> Vec<v1::LeftOut> {
         nodes: first(&names),
         matching_pods,
     };
-    found.into_iter().map(wire).collect()
+    Ok(found.into_iter().map(wire).collect())
 }
 
 /// The cause why a constraint does not count pods on a node; `None` if it does.

@@ -22,6 +22,7 @@ pub use words::quoted;
 pub use words::{among, but_for, joined, number, plural, verb};
 
 use crate::proto::v1;
+use crate::snapshot::Stopped;
 
 /// The hints and insights about a decision.
 #[derive(Debug, Clone, Default)]
@@ -36,11 +37,11 @@ pub struct Explanation {
 }
 
 /// Explains a case. Insights name the first `max_domains` domains.
-pub fn explain(case: &Case<'_>, max_domains: usize) -> Explanation {
-    let findings = hints::all(case);
-    Explanation {
-        summary: summary::of(case, &findings),
-        insights: insight::all(case, max_domains),
+pub fn explain(case: &Case<'_>, max_domains: usize) -> Result<Explanation, Stopped> {
+    let findings = hints::all(case)?;
+    Ok(Explanation {
+        summary: summary::of(case, &findings)?,
+        insights: insight::all(case, max_domains)?,
         hints: findings.into_iter().map(|finding| finding.hint).collect(),
-    }
+    })
 }

@@ -8,6 +8,7 @@ use super::diagnosis::Diagnosis;
 use super::taints::{TaintedNode, since};
 use super::words::{among, but_for, joined, number, plural, sentence, so_many, verb};
 use crate::proto::v1::hint::Kind;
+use crate::snapshot::Stopped;
 use crate::spread::Reason;
 
 /// The numbers of nodes that are refused for the same cause.
@@ -34,11 +35,12 @@ struct Cause {
 }
 
 /// The sentence: the verdict, the causes, and the change that would help.
-pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
+pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> Result<String, Stopped> {
     let (feasible, all) = (case.feasible_count(), case.nodes.len());
-    let passes = |verdict: String| verdict + &but_for(&case.unchecked());
+    let unchecked = case.unchecked()?;
+    let passes = |verdict: String| verdict + &but_for(&unchecked);
     let verdict = match (feasible, all) {
-        (_, 0) => return "There is no node to decide about.".to_owned(),
+        (_, 0) => return Ok("There is no node to decide about.".to_owned()),
         (0, 1) => "The one node cannot take the pod".to_owned(),
         (0, _) => format!("None of {} nodes can take the pod", number(all)),
         (1, 1) => passes("The one node satisfies what was checked".to_owned()),
@@ -54,9 +56,11 @@ pub fn of(case: &Case<'_>, findings: &[Diagnosis]) -> String {
             places(case)
         )),
     };
-    let remedy = remedy(findings);
-    let remedy = remedy.or_else(|| uncordon(case)).filter(|_| feasible == 0);
-    sentence(&verdict, &causes(case), remedy.as_ref()) + &best(case)
+    let remedy = match remedy(findings) {
+        None if feasible == 0 => uncordon(case)?,
+        remedy => remedy.filter(|_| feasible == 0),
+    };
+    Ok(sentence(&verdict, &causes(case)?, remedy.as_ref()) + &best(case)?)
 }
 
 /// The first remedy; if that is to make room, the smallest maxSkew is told beside it.
@@ -71,33 +75,34 @@ fn remedy(findings: &[Diagnosis]) -> Option<String> {
 }
 
 /// Names the cordoned nodes that would take the pod.
-fn uncordon(case: &Case<'_>) -> Option<String> {
-    let names: Vec<&str> = case.freed_by_uncordoning().map(|node| node.name).collect();
-    (!names.is_empty()).then(|| {
+fn uncordon(case: &Case<'_>) -> Result<Option<String>, Stopped> {
+    let freed = case.freed_by_uncordoning()?;
+    let names: Vec<&str> = freed.iter().map(|node| node.name).collect();
+    Ok((!names.is_empty()).then(|| {
         let onto = verb(names.len(), "it", "them");
         format!("uncordon {}, which lets it onto {onto}", among(&names))
-    })
+    }))
 }
 
 /// Names the feasible node that Score ranks first, if there are several and Score ranks them.
-fn best(case: &Case<'_>) -> String {
+fn best(case: &Case<'_>) -> Result<String, Stopped> {
     let feasible: Vec<&str> = case.feasible().map(|node| node.name).collect();
-    let scores = case.scores();
+    let scores = case.scores()?;
     if scores.skipped || feasible.len() < 2 {
-        return String::new();
+        return Ok(String::new());
     }
     let score = |at: usize| scores.node(at).score;
     let highest = (0..feasible.len()).map(score).max().unwrap_or(0);
     let best = (0..feasible.len()).filter(|at| score(*at) == highest);
     let best: Vec<&str> = best.map(|at| feasible[at]).collect();
-    match best.len() == feasible.len() {
+    Ok(match best.len() == feasible.len() {
         true => " They score alike.".to_owned(),
         false => format!(
             " Best by score: {} ({} of 100).",
             among(&best),
             number(highest)
         ),
-    }
+    })
 }
 
 /// Names the domains of the first hard constraint that have feasible nodes.
@@ -108,10 +113,10 @@ fn places(case: &Case<'_>) -> String {
 
 /// Returns the causes that keep the pod off nodes, each with its number of nodes. A node is in one
 /// cause.
-fn causes(case: &Case<'_>) -> Vec<String> {
+fn causes(case: &Case<'_>) -> Result<Vec<String>, Stopped> {
     let mut refused: BTreeMap<Cause, RefusedNodes> = BTreeMap::new();
     for node in &case.nodes {
-        let Some(refusal) = case.whole_refusal(node) else {
+        let Some(refusal) = case.whole_refusal(node)? else {
             continue;
         };
         let is_tainted = refusal.reason == Reason::UntoleratedTaint;
@@ -138,7 +143,7 @@ fn causes(case: &Case<'_>) -> Vec<String> {
     let said = |(cause, refused): &(Cause, RefusedNodes)| {
         cause.text(case, *refused) + &because_of_nominated(*refused)
     };
-    causes.iter().map(said).collect()
+    Ok(causes.iter().map(said).collect())
 }
 
 /// Says how many of the nodes are refused only because of the pods nominated to them.

@@ -181,15 +181,6 @@ impl<A> NodeAffinity<A> {
         rules.labels.len() + of_terms.sum::<usize>()
     }
 
-    /// Returns the number of values, and of requirements without values.
-    pub fn size(&self) -> usize {
-        let rules = &*self.0;
-        let terms = rules.terms.iter().flatten();
-        let of_terms = terms.flat_map(|term| term.labels.iter().chain(&term.names));
-        let all = rules.labels.iter().chain(of_terms);
-        all.map(|requirement| requirement.operator.size()).sum()
-    }
-
     /// Returns whether a node matches.
     pub fn matches<V>(&self, node: &impl NodeLabels<V>) -> bool
     where

@@ -101,14 +101,6 @@ impl<A> Operator<A> {
             _ => None,
         }
     }
-
-    /// Returns the number of the requirement's values, or 1 if it has none.
-    pub(super) fn size(&self) -> usize {
-        match self {
-            Self::In(values) | Self::NotIn(values) => values.len(),
-            Self::Exists | Self::DoesNotExist | Self::Gt(_) | Self::Lt(_) => 1,
-        }
-    }
 }
 
 /// A base-10 `i64` as Go's `strconv.ParseInt(s, 10, 64)` reads it: an optional

@@ -136,14 +136,6 @@ impl<A> Selector<A> {
         }
     }
 
-    /// Returns the number of values, and of requirements without values.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::All(all) => all.iter().map(|r| r.operator.size()).sum(),
-        }
-    }
-
     /// Returns whether the selector is `{}`, which matches every label set. Some constraints count
     /// no pod by `{}`; their callers test for that.
     pub fn is_empty(&self) -> bool {

@@ -166,22 +166,27 @@ pub fn absolute<'c>(claim: &'c str, pod: &str) -> Cow<'c, str> {
 pub fn kept_volumes(pod: &v1::Pod, is_reservation: bool) -> Vec<v1::Volume> {
     let name = pod.metadata.as_ref().map_or("", |metadata| &metadata.name);
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
-    let kept = volumes.filter_map(|volume| kept(volume, name, is_reservation));
+    let kept = volumes.filter_map(|volume| kept(&volume.source(), name, is_reservation));
     kept.collect()
 }
 
-/// Returns the part of a volume that is kept for a pod of this name, if any.
-fn kept(volume: &v1::Volume, pod: &str, with_template: bool) -> Option<v1::Volume> {
-    let whole = volume.source();
-    let ephemeral = whole.ephemeral.filter(|_| with_template);
-    let mut source = v1::VolumeSource {
+/// Returns the part of a volume with this source that is kept for a pod of this name, if any.
+fn kept(whole: &v1::VolumeSource, pod: &str, with_template: bool) -> Option<v1::Volume> {
+    let claim = whole.persistent_volume_claim.as_ref();
+    let ephemeral = whole.ephemeral.as_ref().filter(|_| with_template);
+    let source = v1::VolumeSource {
+        gce_persistent_disk: whole.gce_persistent_disk.clone(),
+        aws_elastic_block_store: whole.aws_elastic_block_store.clone(),
+        iscsi: whole.iscsi.clone(),
+        rbd: whole.rbd.clone(),
+        persistent_volume_claim: claim.map(|claim| v1::ClaimSource {
+            claim_name: relative(&claim.claim_name, pod),
+        }),
+        ephemeral: ephemeral
+            .filter(|it| it.volume_claim_template.is_some())
+            .cloned(),
         csi: None,
-        ephemeral: ephemeral.filter(|it| it.volume_claim_template.is_some()),
-        ..whole
     };
-    if let Some(claim) = &mut source.persistent_volume_claim {
-        claim.claim_name = relative(&claim.claim_name, pod);
-    }
     (source != v1::VolumeSource::default()).then(|| v1::Volume {
         volume_source: Some(source),
         ..v1::Volume::default()
@@ -190,11 +195,10 @@ fn kept(volume: &v1::Volume, pod: &str, with_template: bool) -> Option<v1::Volum
 
 /// Returns the part of a pod's volume that a reservation keeps. An ephemeral claim has the name
 /// `made`. The claim exists unless the pod is new.
-fn held_volume(volume: &v1::Volume, made: &str, is_new: bool) -> Option<v1::Volume> {
-    let source = volume.source();
+fn held_volume(source: &v1::VolumeSource, made: &str, is_new: bool) -> Option<v1::Volume> {
     let is_ephemeral = source.persistent_volume_claim.is_none() && source.ephemeral.is_some();
     if is_new || !is_ephemeral {
-        return kept(volume, "", is_new);
+        return kept(source, "", is_new);
     }
     let claim = v1::ClaimSource {
         claim_name: made.to_owned(),
@@ -218,7 +222,7 @@ impl UsedStorage {
         let (mut claims, mut disks) = (Vec::new(), Vec::new());
         for source in kept.iter().map(v1::Volume::source) {
             disks.extend(PodDisk::of(&source));
-            claims.extend(PodClaim::of(source, String::new, path, faults));
+            claims.extend(PodClaim::of(&source, "", true, path, faults));
         }
         (!claims.is_empty() || !disks.is_empty()).then(|| Self {
             claims: claims.into(),
@@ -232,7 +236,8 @@ impl UsedStorage {
 pub fn check_claim_names(spec: &v1::PodSpec, path: Path<'_>, faults: &mut Violations) {
     let list = path.field("volumes");
     for (path, volume) in list.each(&spec.volumes) {
-        let claim = volume.source().persistent_volume_claim;
+        let source = volume.source();
+        let claim = source.persistent_volume_claim.as_ref();
         if let Some(claim) = claim.filter(|claim| !claim.claim_name.is_empty()) {
             let path = path.field("persistentVolumeClaim.claimName");
             names::check_name(&claim.claim_name, path, faults);
@@ -254,30 +259,32 @@ pub struct PodClaim {
 on_heap!(PodClaim: name, template);
 
 impl PodClaim {
-    /// The claim of a volume, if any; the volume is at `path`. `made` returns the name of a claim
-    /// that is created with the pod.
+    /// The claim of a volume, if any; the volume is at `path`. `made` is the name of a claim that is
+    /// created with the pod, from the template if it `is_new`.
     fn of(
-        source: v1::VolumeSource,
-        made: impl FnOnce() -> String,
+        source: &v1::VolumeSource,
+        made: &str,
+        is_new: bool,
         path: Path<'_>,
         faults: &mut Violations,
     ) -> Option<Self> {
-        let named = source.persistent_volume_claim;
+        let named = source.persistent_volume_claim.as_ref();
         let is_ephemeral = named.is_none();
         if is_ephemeral && source.ephemeral.is_none() {
             return None;
         }
-        let wire = source.ephemeral.and_then(|it| it.volume_claim_template);
+        let ephemeral = source.ephemeral.as_ref().filter(|_| is_new);
+        let wire = ephemeral.and_then(|it| it.volume_claim_template.as_ref());
         let template = wire.map(|template| {
             let path = path.field("ephemeral.volumeClaimTemplate");
             let claim = v1::PersistentVolumeClaim {
-                spec: template.spec,
+                spec: template.spec.clone(),
                 ..v1::PersistentVolumeClaim::default()
             };
             Arc::new(VolumeClaim::compile(&claim, path, faults))
         });
         Some(Self {
-            name: named.map_or_else(made, |claim| claim.claim_name).into(),
+            name: named.map_or(made, |claim| &claim.claim_name).into(),
             is_ephemeral,
             template,
         })
@@ -310,15 +317,12 @@ impl PodStorage {
         let (mut claims, mut disks, mut held) = (Vec::new(), Vec::new(), Vec::new());
         let is_new = metadata.uid.is_empty();
         for (path, volume) in list.each(&spec.volumes) {
-            let mut source = volume.source();
+            let source = volume.source();
             disks.extend(PodDisk::of(&source));
             let of_pod = format!("{}-{}", metadata.name, volume.name);
-            held.extend(held_volume(volume, &of_pod, is_new));
-            if let Some(ephemeral) = source.ephemeral.as_mut().filter(|_| !is_new) {
-                // The pod exists, so its ephemeral claim exists too.
-                ephemeral.volume_claim_template = None;
-            }
-            claims.extend(PodClaim::of(source, || of_pod, path, faults));
+            held.extend(held_volume(&source, &of_pod, is_new));
+            // If the pod exists, its ephemeral claim exists too.
+            claims.extend(PodClaim::of(&source, &of_pod, is_new, path, faults));
         }
         Self {
             claims: claims.into(),

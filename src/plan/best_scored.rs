@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::snapshot::Budget;
+use crate::snapshot::{Deadline, Stopped};
 use crate::spread::place::{PlannedPicker, PlannedPicks};
 
 /// The most picks, and the most nodes, with which all orders are tried.
@@ -10,9 +10,6 @@ const MOST: usize = 64;
 
 /// The most standings that are looked at.
 const STANDINGS: usize = 5_000;
-
-/// The cost of a standing, in units: its picker is copied.
-const UNITS_PER_STANDING: usize = 200_000;
 
 /// The number of picks of each node, and the best order of these picks. The order affects only the
 /// sum.
@@ -26,18 +23,16 @@ struct ScoredStanding<P> {
     before: (usize, u32),
 }
 
-/// The order of `count` picks with the best sum. The inner `None` means that there are too many
-/// orders to try, the outer that `cancelled` returned true.
+/// The order of `count` picks with the best sum; `None` if there are too many orders to try.
 pub fn picks<P: PlannedPicker>(
     start: &P,
     count: usize,
-    cancelled: &dyn Fn() -> bool,
-) -> Option<Option<Vec<PlannedPicks>>> {
+    deadline: &Deadline<'_>,
+) -> Result<Option<Vec<PlannedPicks>>, Stopped> {
     let nodes = start.node_count();
     if count > MOST || nodes > MOST {
-        return Some(None);
+        return Ok(None);
     }
-    let budget = Budget::lasting(cancelled);
     let mut standings = vec![ScoredStanding {
         placer: start.clone(),
         picks: vec![0; nodes].into(),
@@ -64,13 +59,12 @@ pub fn picks<P: PlannedPicker>(
                 }
                 looked_at += 1;
                 if looked_at > STANDINGS {
-                    return Some(None);
+                    return Ok(None);
                 }
-                if !budget.goes_on(UNITS_PER_STANDING) {
-                    return None;
-                }
+                // A picker that is copied has many counts.
+                deadline.look()?;
                 let mut placer = standing.placer.clone();
-                placer.pick(choice.node, &budget);
+                placer.pick(choice.node, deadline)?;
                 places.insert(picks.clone(), next.len());
                 next.push(ScoredStanding {
                     placer,
@@ -86,7 +80,7 @@ pub fn picks<P: PlannedPicker>(
     let all = standings.iter().enumerate();
     let best = all.max_by_key(|(at, standing)| (standing.total, std::cmp::Reverse(*at)));
     let Some((mut at, _)) = best else {
-        return Some(None);
+        return Ok(None);
     };
     let mut order = Vec::with_capacity(count);
     for step in steps.iter().rev() {
@@ -95,5 +89,5 @@ pub fn picks<P: PlannedPicker>(
         at = before;
     }
     order.reverse();
-    Some(Some(order))
+    Ok(Some(order))
 }

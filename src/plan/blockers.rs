@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::mobility::Staying;
 use super::spread_model::{ModelPod, MoveClass, SpreadModel};
-use crate::snapshot::{DomainId, ReadView};
+use crate::snapshot::{DomainId, ReadView, Stopped};
 use crate::spread::{Filter, NodeChecks, Reason};
 
 /// The most blockers that are reported for a workload.
@@ -57,7 +57,11 @@ impl Blocker {
 
 /// Returns the blockers of a workload: pods that stay in domains with too many pods, and nodes that
 /// refuse pods in domains with too few.
-pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec<Blocker> {
+pub fn of(
+    model: &SpreadModel,
+    workload: usize,
+    read_view: &ReadView<'_>,
+) -> Result<Vec<Blocker>, Stopped> {
     let mut found: BTreeMap<(BlockerKind, String, String, String), usize> = BTreeMap::new();
     let own = model.goals.iter().enumerate();
     for (at, goal) in own.filter(|(_, goal)| goal.workload == Some(workload)) {
@@ -77,6 +81,7 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
                 .or_default() += count;
         };
         let (_, floor) = goal.counts.needed();
+        read_view.deadline.step(model.pods.len())?;
         for pod in &model.pods {
             let class = &model.classes[pod.class];
             let domain = model.domain(at, pod.node).filter(|_| class.counts[at]);
@@ -99,16 +104,13 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
             }
         }
         if let Some(class) = leaving_class(model, workload, at) {
-            let constraints = class.question.constraints_on(read_view);
-            let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view);
+            let constraints = class.question.constraints_on(read_view)?;
+            let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view)?;
             for slot in read_view.nodes.order() {
                 let domain = model.domain(at, *slot);
                 let domain = domain.filter(|it| goal.counts.leaving(*it, floor) < 0);
-                let (Some(domain), true) = (domain, read_view.affords(filter.units_per_node()))
-                else {
-                    continue;
-                };
-                if let Err(refusal) = filter.judge(*slot) {
+                let Some(domain) = domain else { continue };
+                if let Err(refusal) = filter.judge(*slot)? {
                     let text = refusal.text().into_owned();
                     note(kind_of(&refusal.reason), domain, text, 1);
                 }
@@ -139,7 +141,7 @@ pub fn of(model: &SpreadModel, workload: usize, read_view: &ReadView<'_>) -> Vec
         text,
         count,
     });
-    found.collect()
+    Ok(found.collect())
 }
 
 /// The class of the pods of a workload that a node could take: of those that have to leave their

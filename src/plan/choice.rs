@@ -4,6 +4,7 @@
 
 use super::network::PlanCost;
 use super::sides::{Cells, SINK, SOURCE, Sides, TreeNetwork};
+use crate::snapshot::{Deadline, Stopped};
 
 /// The gain of removing a pod on a node in no domain. It exceeds any gain in evenness.
 const OUTSIDE: i64 = 1 << 40;
@@ -72,8 +73,8 @@ impl PodCell {
 }
 
 impl Choice {
-    /// Chooses `count` pods. Ends early if `affords` returns false.
-    pub fn choose(&self, count: usize, affords: &dyn Fn(usize) -> bool) -> Chosen {
+    /// Chooses `count` pods.
+    pub fn choose(&self, count: usize, deadline: &Deadline<'_>) -> Result<Chosen, Stopped> {
         let domains: Vec<_> = self.cells.iter().map(|cell| cell.domains.clone()).collect();
         let sizes: Vec<usize> = self.cells.iter().map(|cell| cell.ranks.len()).collect();
         let cells = Cells {
@@ -101,7 +102,8 @@ impl Choice {
             false => (SOURCE, SINK, count),
         };
         let mut left = times;
-        while left > 0 && affords(4 * network.arcs.len()) {
+        while left > 0 {
+            deadline.step(network.arcs.len())?;
             let sent = network.send((from, to), left, &cost, PlanCost::MOST);
             if sent == 0 {
                 break;
@@ -111,14 +113,18 @@ impl Choice {
         let mut removed = trees.flows();
         let optimal = sides.left_out.is_empty();
         if !optimal {
-            improve(self, &mut removed, affords);
+            improve(self, &mut removed, deadline)?;
         }
-        Chosen { removed, optimal }
+        Ok(Chosen { removed, optimal })
     }
 
     /// The cells of the chosen pods, in the order in which these go. The next is always the pod
-    /// whose removal costs least. Ends early if `affords` returns false.
-    pub fn in_order(&self, chosen: &Chosen, affords: &dyn Fn(usize) -> bool) -> Vec<usize> {
+    /// whose removal costs least.
+    pub fn in_order(
+        &self,
+        chosen: &Chosen,
+        deadline: &Deadline<'_>,
+    ) -> Result<Vec<usize>, Stopped> {
         let mut taken = vec![0; self.cells.len()];
         let mut left = vec![0; self.domains.len()];
         let mut order = Vec::new();
@@ -133,32 +139,28 @@ impl Choice {
             });
             costs.min().map(|(_, index)| index)
         };
-        while affords(4 * self.cells.len())
-            && let Some(cell) = worst(&taken, &left)
-        {
+        while let Some(cell) = worst(&taken, &left) {
+            deadline.step(self.cells.len())?;
             order.push(cell);
             taken[cell] += 1;
             for domain in self.cells[cell].domains.iter().flatten() {
                 left[*domain] += 1;
             }
         }
-        order
+        Ok(order)
     }
 }
 
 /// Exchanges a pod that goes for a pod that stays, always by the best exchange, until no exchange
 /// reduces the cost.
-fn improve(choice: &Choice, removed: &mut [usize], affords: &dyn Fn(usize) -> bool) {
+fn improve(choice: &Choice, removed: &mut [usize], deadline: &Deadline<'_>) -> Result<(), Stopped> {
     let mut gone = vec![0; choice.domains.len()];
     for (cell, count) in choice.cells.iter().zip(removed.iter()) {
         for domain in cell.domains.iter().flatten() {
             gone[*domain] += count;
         }
     }
-    let pairs = choice.cells.len() * choice.cells.len();
-    while affords(4 * pairs)
-        && let Some((_, goes, stays)) = best(choice, removed, &gone)
-    {
+    while let Some((_, goes, stays)) = best(choice, removed, &gone, deadline)? {
         removed[goes] += 1;
         removed[stays] -= 1;
         for domain in choice.cells[goes].domains.iter().flatten() {
@@ -168,16 +170,23 @@ fn improve(choice: &Choice, removed: &mut [usize], affords: &dyn Fn(usize) -> bo
             gone[*domain] -= 1;
         }
     }
+    Ok(())
 }
 
 /// The exchange that reduces the cost most: its cost, the cell of the pod that goes instead, and
 /// the cell of the pod that stays instead.
-fn best(choice: &Choice, removed: &[usize], gone: &[usize]) -> Option<(PlanCost, usize, usize)> {
+fn best(
+    choice: &Choice,
+    removed: &[usize],
+    gone: &[usize],
+    deadline: &Deadline<'_>,
+) -> Result<Option<(PlanCost, usize, usize)>, Stopped> {
     let cells = || choice.cells.iter().enumerate();
-    let exchanges = cells().flat_map(|(goes, more)| {
-        let less = cells().filter(move |(stays, _)| *stays != goes && removed[*stays] > 0);
-        let less = less.filter(move |_| removed[goes] < more.ranks.len());
-        less.map(move |(stays, less)| {
+    let mut best = None;
+    for (goes, more) in cells().filter(|(goes, more)| removed[*goes] < more.ranks.len()) {
+        deadline.step(choice.cells.len())?;
+        let less = cells().filter(|(stays, _)| *stays != goes && removed[*stays] > 0);
+        let exchanges = less.map(|(stays, less)| {
             let mut cost = more.cost(removed[goes]) + -less.cost(removed[stays] - 1);
             for (a, b) in more.domains.iter().zip(&less.domains) {
                 if a != b {
@@ -189,9 +198,8 @@ fn best(choice: &Choice, removed: &[usize], gone: &[usize]) -> Option<(PlanCost,
                 }
             }
             (cost, goes, stays)
-        })
-    });
-    exchanges
-        .min()
-        .filter(|(cost, ..)| *cost < PlanCost::default())
+        });
+        best = exchanges.chain(best).min();
+    }
+    Ok(best.filter(|(cost, ..)| *cost < PlanCost::default()))
 }

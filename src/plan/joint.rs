@@ -4,6 +4,7 @@
 use super::best_scored;
 use super::levels::{LevelFlows, PlanPart};
 use super::search;
+use crate::snapshot::{Deadline, Stopped};
 use crate::spread::place::{Outlook, PlannedPicker};
 use crate::spread::{Outcome, Picker, PlaceOptions, Report, SkewRule};
 
@@ -22,18 +23,18 @@ pub fn picker<P: PlannedPicker + 'static>(placer: P, options: &PlaceOptions) -> 
 }
 
 impl<P: PlannedPicker> Picker for JointPlacer<P> {
-    fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
+    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
         let start = self.placer.clone();
-        let mut best = self.placer.run(with_steps, cancelled)?;
+        let mut best = self.placer.run(with_steps, deadline)?;
         let mut bound = best.picks.len();
         if best.unplaced > 0 {
             let mut outlook = start.outlook();
-            let (parts, most) = plan(&mut outlook, best.picks.len(), cancelled)?;
+            let (parts, most) = plan(&mut outlook, best.picks.len(), deadline)?;
             let parts: Vec<_> = parts.iter().map(|part| outlook.picks(part)).collect();
             let mut placer = start.clone();
             let outcome = match parts.is_empty() {
                 true => Outcome::default(),
-                false => placer.run_along(&parts, with_steps, cancelled)?,
+                false => placer.run_along(&parts, with_steps, deadline)?,
             };
             if outcome.picks.len() > best.picks.len() {
                 (self.placer, best) = (placer, outcome);
@@ -44,17 +45,17 @@ impl<P: PlannedPicker> Picker for JointPlacer<P> {
         let picks = i64::try_from(best.picks.len()).unwrap_or(i64::MAX);
         best.total_bound = Some(start.highest_total().saturating_mul(picks));
         if best.total_bound != Some(best.total)
-            && let Some(found) = best_scored::picks(&start, best.picks.len(), cancelled)?
+            && let Some(found) = best_scored::picks(&start, best.picks.len(), deadline)?
         {
             let mut placer = start;
-            let outcome = placer.run_along(&found, with_steps, cancelled)?;
+            let outcome = placer.run_along(&found, with_steps, deadline)?;
             if outcome.picks.len() == best.picks.len() && outcome.total > best.total {
                 let bound = best.bound;
                 (self.placer, best) = (placer, Outcome { bound, ..outcome });
             }
             best.total_bound = Some(best.total);
         }
-        Some(best)
+        Ok(best)
     }
 
     fn step_scores(&self) -> usize {
@@ -67,15 +68,15 @@ impl<P: PlannedPicker> Picker for JointPlacer<P> {
 }
 
 /// A plan with more picks than the `known` one, and the most pods that any plan can place. The plan
-/// has no parts if there is no such plan. `None` when `cancelled` returned true.
+/// has no parts if there is no such plan.
 fn plan(
     outlook: &mut Outlook<'_>,
     known: usize,
-    cancelled: &dyn Fn() -> bool,
-) -> Option<(Vec<PlanPart>, usize)> {
+    deadline: &Deadline<'_>,
+) -> Result<(Vec<PlanPart>, usize), Stopped> {
     let mut bound = room(outlook);
     if outlook.beside == 0 {
-        let (smallest, picks) = reachable(outlook, cancelled)?;
+        let (smallest, picks) = reachable(outlook, deadline)?;
         bound = picks;
         let rules = rules(outlook, &smallest);
         outlook.limit_rooms(&rules);
@@ -83,11 +84,11 @@ fn plan(
     let outlook = &*outlook;
     let mut parts = Vec::new();
     if known < bound {
-        parts = LevelFlows::of(outlook, cancelled).plan()?;
+        parts = LevelFlows::of(outlook, deadline).plan()?;
     }
     let size = parts.iter().flatten().map(|(_, times)| times).sum();
     if known.max(size) < bound
-        && let Some(found) = search::longest(outlook, bound, cancelled)?
+        && let Some(found) = search::longest(outlook, bound, deadline)?
     {
         if outlook.beside == 0 {
             bound = found.len();
@@ -96,7 +97,7 @@ fn plan(
             parts = found.into_iter().map(|cell| vec![(cell, 1)]).collect();
         }
     }
-    Some((parts, bound))
+    Ok((parts, bound))
 }
 
 /// Upper bounds of what any plan reaches: the smallest count of each constraint, and the number of
@@ -105,15 +106,15 @@ fn plan(
 /// Raises the smallest count of each constraint in turn, as far as the constraints allow with the
 /// present smallest counts of the others. No plan gets further: the first smallest count that it
 /// raised beyond these would have to be raised from these counts.
-fn reachable(outlook: &Outlook<'_>, cancelled: &dyn Fn() -> bool) -> Option<(Vec<u32>, usize)> {
-    let flows = LevelFlows::of(outlook, cancelled);
+fn reachable(outlook: &Outlook<'_>, deadline: &Deadline<'_>) -> Result<(Vec<u32>, usize), Stopped> {
+    let flows = LevelFlows::of(outlook, deadline);
     let mut picks = room(outlook);
     loop {
         let highest = highest(outlook, picks);
         let smallest = raised(outlook, &flows, &highest)?;
         let fitting = flows.fitting(&rules(outlook, &smallest))?;
         if fitting >= picks {
-            return Some((smallest, picks));
+            return Ok((smallest, picks));
         }
         // With fewer picks the smallest counts may stay lower, which may allow even fewer picks.
         picks = fitting;
@@ -128,7 +129,11 @@ fn room(outlook: &Outlook<'_>) -> usize {
 }
 
 /// The number to which the smallest count of each constraint can be raised, at most `highest`.
-fn raised(outlook: &Outlook<'_>, flows: &LevelFlows<'_>, highest: &[u32]) -> Option<Vec<u32>> {
+fn raised(
+    outlook: &Outlook<'_>,
+    flows: &LevelFlows<'_>,
+    highest: &[u32],
+) -> Result<Vec<u32>, Stopped> {
     let counts = outlook.constraints.iter().map(|it| it.counts.iter());
     let smallest = counts.map(|counts| counts.flatten().min().copied().unwrap_or(0));
     let mut smallest: Vec<u32> = smallest.collect();
@@ -144,14 +149,16 @@ fn raised(outlook: &Outlook<'_>, flows: &LevelFlows<'_>, highest: &[u32]) -> Opt
             smallest[constraint] = most(range, reaches)?;
         }
         if before == smallest {
-            return Some(smallest);
+            return Ok(smallest);
         }
     }
 }
 
-/// The largest number from `start` to `end` that is reached; `start` is reached. `None` when
-/// `reaches` returns `None`.
-fn most((start, end): (u32, u32), reaches: impl Fn(u32) -> Option<bool>) -> Option<u32> {
+/// The largest number from `start` to `end` that is reached; `start` is reached.
+fn most(
+    (start, end): (u32, u32),
+    reaches: impl Fn(u32) -> Result<bool, Stopped>,
+) -> Result<u32, Stopped> {
     let (mut reached, mut missed) = (start, end.max(start).saturating_add(1));
     while missed - reached > 1 {
         let middle = match missed > end {
@@ -164,7 +171,7 @@ fn most((start, end): (u32, u32), reaches: impl Fn(u32) -> Option<bool>) -> Opti
             false => missed = middle,
         }
     }
-    Some(reached)
+    Ok(reached)
 }
 
 /// An upper bound of the smallest count of each constraint after this many picks, by the room of

@@ -9,6 +9,7 @@ use super::classes::{PickClass, PickClasses};
 use super::network::PlanCost;
 use super::sides::{Cells, SINK, SOURCE, Sides, TreeNetwork};
 use super::standing::PickStanding;
+use crate::snapshot::{Deadline, Stopped};
 use crate::spread::SkewRule;
 use crate::spread::place::Outlook;
 
@@ -29,7 +30,7 @@ pub struct LevelFlows<'o> {
     sides: Sides,
     /// The number of arcs that were looked at.
     looked_at: Cell<usize>,
-    cancelled: &'o dyn Fn() -> bool,
+    deadline: &'o Deadline<'o>,
 }
 
 /// The progress of a plan, with the classes at this point.
@@ -46,8 +47,8 @@ struct ClassFlow<'c> {
 }
 
 impl<'o> LevelFlows<'o> {
-    /// Returns the flows for an outlook. The caller can stop them by `cancelled`.
-    pub fn of(outlook: &'o Outlook<'o>, cancelled: &'o dyn Fn() -> bool) -> Self {
+    /// Returns the flows for an outlook.
+    pub fn of(outlook: &'o Outlook<'o>, deadline: &'o Deadline<'o>) -> Self {
         let standing = PickStanding::of(outlook);
         let classes = PickClasses::of(outlook, &standing);
         let all = classes.all.iter();
@@ -61,7 +62,7 @@ impl<'o> LevelFlows<'o> {
             sides: Sides::of(cells),
             start: LevelStanding { standing, classes },
             looked_at: Cell::new(0),
-            cancelled,
+            deadline,
             outlook,
         }
     }
@@ -71,8 +72,8 @@ impl<'o> LevelFlows<'o> {
         self.looked_at.get() > ARCS
     }
 
-    /// Plans picks part by part, as far as flows can. `None` when they are cancelled.
-    pub fn plan(&self) -> Option<Vec<PlanPart>> {
+    /// Plans picks part by part, as far as flows can.
+    pub fn plan(&self) -> Result<Vec<PlanPart>, Stopped> {
         let mut parts = Vec::new();
         let mut at = self.start.clone();
         // If constraints are in neither tree, flows ignore these. Then flows are only bounds, not
@@ -96,51 +97,64 @@ impl<'o> LevelFlows<'o> {
                 break;
             }
         }
-        Some(parts)
+        Ok(parts)
     }
 
     /// Returns the most picks that constraints accept by these rules, or the wanted number if that
-    /// takes too long. `None` when flows are cancelled.
-    pub fn fitting(&self, rules: &[SkewRule]) -> Option<usize> {
+    /// takes too long.
+    pub fn fitting(&self, rules: &[SkewRule]) -> Result<usize, Stopped> {
         let part = self.most(&self.start, rules)?;
-        Some(match self.is_exhausted() {
+        Ok(match self.is_exhausted() {
             true => self.outlook.wanted,
             false => part.iter().map(|(_, times)| times).sum(),
         })
     }
 
     /// Returns whether picks that constraints accept by these rules may raise all counts of one
-    /// constraint to at least `smallest`. `None` when flows are cancelled.
-    pub fn reaches(&self, rules: &[SkewRule], constraint: usize, smallest: u32) -> Option<bool> {
+    /// constraint to at least `smallest`.
+    pub fn reaches(
+        &self,
+        rules: &[SkewRule],
+        constraint: usize,
+        smallest: u32,
+    ) -> Result<bool, Stopped> {
         if self.sides.left_out.contains(&constraint) {
-            return Some(true);
+            return Ok(true);
         }
         let mut targets = vec![None; self.outlook.constraints.len()];
         targets[constraint] = Some(smallest);
         let flow = self.flow(&self.start, rules, &targets)?;
         let gained = flow.gained(&self.start, &targets);
-        Some(self.is_exhausted() || gained >= self.start.standing.lacks(constraint, smallest))
+        Ok(self.is_exhausted() || gained >= self.start.standing.lacks(constraint, smallest))
     }
 
     /// Returns the most picks that constraints accept by these rules.
-    fn most(&self, at: &LevelStanding<'_>, rules: &[SkewRule]) -> Option<PlanPart> {
+    fn most(&self, at: &LevelStanding<'_>, rules: &[SkewRule]) -> Result<PlanPart, Stopped> {
         let none = vec![None; rules.len()];
-        Some(self.flow(at, rules, &none)?.part())
+        Ok(self.flow(at, rules, &none)?.part())
     }
 
     /// Returns all picks that are left, if constraints accept them without a higher smallest count.
-    fn all_left(&self, at: &LevelStanding<'_>, rules: &[SkewRule]) -> Option<Option<PlanPart>> {
+    fn all_left(
+        &self,
+        at: &LevelStanding<'_>,
+        rules: &[SkewRule],
+    ) -> Result<Option<PlanPart>, Stopped> {
         let left = at.standing.left;
         if self.network(at, rules).trees.network.most(SOURCE, SINK) < left {
-            return Some(None);
+            return Ok(None);
         }
         let part = self.most(at, rules)?;
         let picks: usize = part.iter().map(|(_, times)| times).sum();
-        Some((picks == left).then_some(part))
+        Ok((picks == left).then_some(part))
     }
 
     /// Returns picks that change the rule of some constraint by raising its smallest count.
-    fn raising(&self, at: &mut LevelStanding<'_>, rules: &[SkewRule]) -> Option<Option<PlanPart>> {
+    fn raising(
+        &self,
+        at: &mut LevelStanding<'_>,
+        rules: &[SkewRule],
+    ) -> Result<Option<PlanPart>, Stopped> {
         let next: Vec<_> = (0..rules.len()).map(|it| at.standing.next(it)).collect();
         let each = (0..rules.len()).map(|constraint| {
             let mut targets = vec![None; rules.len()];
@@ -157,10 +171,10 @@ impl<'o> LevelFlows<'o> {
                 at.standing.take_back(*cell, *times);
             }
             if raised {
-                return Some(Some(part));
+                return Ok(Some(part));
             }
         }
-        Some(None)
+        Ok(None)
     }
 
     /// Returns picks that constraints accept by these rules: as many as possible, or with `targets`
@@ -170,7 +184,7 @@ impl<'o> LevelFlows<'o> {
         at: &'c LevelStanding<'_>,
         rules: &[SkewRule],
         targets: &[Option<u32>],
-    ) -> Option<ClassFlow<'c>> {
+    ) -> Result<ClassFlow<'c>, Stopped> {
         let mut flow = self.network(at, rules);
         let ClassFlow { classes, trees } = &mut flow;
         let TreeNetwork { network, domain_of } = trees;
@@ -194,9 +208,7 @@ impl<'o> LevelFlows<'o> {
         };
         let mut left = at.standing.left;
         while left > 0 && !self.is_exhausted() {
-            if (self.cancelled)() {
-                return None;
-            }
+            self.deadline.step(network.arcs.len())?;
             let before = network.looked_at;
             let sent = network.send((SOURCE, SINK), left, &cost, below);
             self.looked_at
@@ -206,7 +218,7 @@ impl<'o> LevelFlows<'o> {
                 sent => left -= sent,
             }
         }
-        Some(flow)
+        Ok(flow)
     }
 
     /// The network of the picks that constraints accept by these rules, without a flow.

@@ -2,14 +2,8 @@
 
 use super::rebalance_options::RebalanceOptions;
 use crate::proto::v1;
-use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups};
+use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups, Stopped};
 use crate::spread::describe::{WorkloadId, WorkloadPods};
-
-/// The cost of looking at a budget, in units.
-const UNITS_PER_BUDGET: usize = 20;
-
-/// The cost of comparing a requirement of a selector with labels, in units.
-const UNITS_PER_REQUIREMENT: usize = 4;
 
 /// The bytes of a budget in the index, without its label.
 const BYTES_PER_BUDGET: usize = 256;
@@ -37,11 +31,14 @@ pub struct NamespaceBudgets<'a> {
 }
 
 impl<'a> NamespaceBudgets<'a> {
-    /// Returns the budgets of the namespace of these pods, as far as the read view affords.
-    pub fn of(pods: &PodGroups<'a>) -> Self {
+    /// Returns the budgets of the namespace of these pods.
+    pub fn of(pods: &PodGroups<'a>) -> Result<Self, Stopped> {
         let read_view = pods.read_view();
-        let affords = || read_view.affords(UNITS_PER_BUDGET) && read_view.holds(BYTES_PER_BUDGET);
-        let budgets: Vec<_> = read_view.budgets().take_while(|_| affords()).collect();
+        let mut budgets = Vec::new();
+        for budget in read_view.deadline.each(read_view.budgets()) {
+            budgets.push(budget?);
+            read_view.deadline.holds(BYTES_PER_BUDGET)?;
+        }
         let mut by_label = PairIndex::default();
         for (at, budget) in budgets.iter().enumerate() {
             by_label.add(budget.selector, at);
@@ -54,7 +51,7 @@ impl<'a> NamespaceBudgets<'a> {
         let mut sums = vec![(0, 0); all.budgets.len()];
         if !all.budgets.is_empty() {
             for group in pods.groups() {
-                for at in all.over(pods, group) {
+                for at in all.over(pods, group)? {
                     let (pods, running): &mut (usize, usize) = &mut sums[at];
                     *pods += group.pods;
                     *running += group.nodes.len();
@@ -64,22 +61,21 @@ impl<'a> NamespaceBudgets<'a> {
         let sums = all.budgets.iter().zip(sums);
         let allowed = sums.map(|(it, (pods, running))| it.budget.allows(pods, running));
         all.allowed = allowed.collect();
-        all
+        Ok(all)
     }
 
-    /// The numbers of the budgets that select the pods of a group, ascending, as far as the read
-    /// view affords.
-    fn over(&self, pods: &PodGroups<'_>, group: &PodGroup) -> Vec<usize> {
-        let read_view = pods.read_view();
-        let candidates = self.by_label.candidates(pods.labels(group)).into_iter();
-        let matches = |at: &usize| {
-            let selector = self.budgets[*at].selector;
-            read_view.affords(UNITS_PER_BUDGET + UNITS_PER_REQUIREMENT * selector.len())
-                && pods.selects(selector, group)
-        };
-        let mut over: Vec<usize> = candidates.filter(matches).collect();
+    /// The numbers of the budgets that select the pods of a group, ascending.
+    fn over(&self, pods: &PodGroups<'_>, group: &PodGroup) -> Result<Vec<usize>, Stopped> {
+        let mut over = Vec::new();
+        for at in self.by_label.candidates(pods.labels(group)) {
+            let selector = self.budgets[at].selector;
+            pods.read_view().deadline.step(1 + selector.len())?;
+            if pods.selects(selector, group) {
+                over.push(at);
+            }
+        }
         over.sort_unstable();
-        over
+        Ok(over)
     }
 
     /// Returns the reason why budgets do not allow to move the pods of a group.
@@ -89,8 +85,8 @@ impl<'a> NamespaceBudgets<'a> {
         group: &PodGroup,
         workload: &WorkloadPods<'_>,
         max_unavailable: i32,
-    ) -> Option<Staying> {
-        match &*self.over(pods, group) {
+    ) -> Result<Option<Staying>, Stopped> {
+        Ok(match &*self.over(pods, group)? {
             [] => {
                 let all: usize = workload.groups.iter().map(|(group, _)| group.pods).sum();
                 let running = workload.groups.iter().map(|(group, _)| group.nodes.len());
@@ -118,7 +114,7 @@ impl<'a> NamespaceBudgets<'a> {
                 let said = format!("several PodDisruptionBudgets: {names}{more}");
                 Some(Staying::Budget(said))
             }
-        }
+        })
     }
 }
 
@@ -128,16 +124,16 @@ pub fn staying_group(
     (id, workload): (&WorkloadId, &WorkloadPods<'_>),
     (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets<'_>),
     options: &RebalanceOptions,
-) -> Option<Staying> {
+) -> Result<Option<Staying>, Stopped> {
     let none = v1::ObjectMeta::default();
     let metadata = pod.metadata.as_ref().unwrap_or(&none);
     if id.is_static() {
-        return Some(Staying::Kind("a static pod"));
+        return Ok(Some(Staying::Kind("a static pod")));
     }
     match &*id.kind {
-        "DaemonSet" => return Some(Staying::Kind("of a DaemonSet")),
-        "" if !options.moves_bare => return Some(Staying::Kind("without a controller")),
-        _ if pods.is_pinned(group) => return Some(Staying::Kind("bound to its node")),
+        "DaemonSet" => return Ok(Some(Staying::Kind("of a DaemonSet"))),
+        "" if !options.moves_bare => return Ok(Some(Staying::Kind("without a controller"))),
+        _ if pods.is_pinned(group) => return Ok(Some(Staying::Kind("bound to its node"))),
         _ => {}
     }
     if options
@@ -145,9 +141,8 @@ pub fn staying_group(
         .as_ref()
         .is_some_and(|it| it.matches_labels(&metadata.labels))
     {
-        return Some(Staying::Wished(
-            "of the selector of pods that stay".to_owned(),
-        ));
+        let why = "of the selector of pods that stay".to_owned();
+        return Ok(Some(Staying::Wished(why)));
     }
     budgets.staying(pods, group, workload, options.max_unavailable)
 }

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use super::goal_counts::GoalCounts;
+use crate::snapshot::{Deadline, Stopped};
 
 /// The number of moves that are tried before the search ends with its best result.
 const MOST_LOOKS: usize = 20_000;
@@ -75,7 +76,7 @@ pub struct FoundMoves {
 impl MoveBoard {
     /// Searches for at most `most` moves. If they cannot satisfy all wanted goals, returns moves of
     /// which each brings these closer.
-    pub fn search(mut self, most: usize, goes_on: &dyn Fn(usize) -> bool) -> FoundMoves {
+    pub fn search(mut self, most: usize, deadline: &Deadline<'_>) -> Result<FoundMoves, Stopped> {
         let least = self.lacking();
         let is_reachable = |goal: &BoardGoal| !goal.is_wanted || goal.counts.is_reachable();
         let mut looks = MOST_LOOKS;
@@ -83,12 +84,12 @@ impl MoveBoard {
         if self.goals.iter().all(is_reachable) {
             for length in least..=most.min(least + MOST_EXTRA) {
                 let mut moves = Vec::with_capacity(length);
-                if self.descend(length, &mut moves, &mut looks, goes_on) {
-                    return FoundMoves {
+                if self.descend(length, &mut moves, &mut looks, deadline)? {
+                    return Ok(FoundMoves {
                         moves,
                         is_whole: true,
                         is_least,
-                    };
+                    });
                 }
                 is_least &= looks > 0;
                 if looks == 0 {
@@ -96,11 +97,11 @@ impl MoveBoard {
                 }
             }
         }
-        FoundMoves {
-            moves: self.improve(most, goes_on),
+        Ok(FoundMoves {
+            moves: self.improve(most, deadline)?,
             is_whole: self.lacking() == 0,
             is_least: false,
-        }
+        })
     }
 
     /// Returns a lower bound of the moves that are still needed.
@@ -120,58 +121,62 @@ impl MoveBoard {
         left: usize,
         moves: &mut Vec<BoardMove>,
         looks: &mut usize,
-        goes_on: &dyn Fn(usize) -> bool,
-    ) -> bool {
+        deadline: &Deadline<'_>,
+    ) -> Result<bool, Stopped> {
         let lacking = self.lacking();
         if lacking == 0 || lacking > left {
-            return lacking == 0;
+            return Ok(lacking == 0);
         }
-        let (sources, targets) = self.in_order(goes_on);
+        let (sources, targets) = self.in_order(deadline)?;
         for source in sources {
             for target in &targets[self.sources[source].class] {
                 let step = (source, *target);
-                if *looks == 0 || !goes_on(100) {
-                    *looks = 0;
-                    return false;
+                if *looks == 0 {
+                    return Ok(false);
                 }
                 *looks -= 1;
+                deadline.step(self.goals.len())?;
                 if !self.make(step) {
                     continue;
                 }
                 moves.push(step);
-                if self.lacking() < left && self.descend(left - 1, moves, looks, goes_on) {
-                    return true;
+                if self.lacking() < left && self.descend(left - 1, moves, looks, deadline)? {
+                    return Ok(true);
                 }
                 moves.pop();
                 self.take_back(step);
             }
         }
-        false
+        Ok(false)
     }
 
     /// Makes moves of which each brings wanted goals closer and worsens no goal.
-    fn improve(&mut self, most: usize, goes_on: &dyn Fn(usize) -> bool) -> Vec<BoardMove> {
+    fn improve(&mut self, most: usize, deadline: &Deadline<'_>) -> Result<Vec<BoardMove>, Stopped> {
         let mut moves = Vec::new();
         while moves.len() < most
-            && let Some(step) = self.improving(goes_on)
+            && let Some(step) = self.improving(deadline)?
         {
             moves.push(step);
         }
-        moves
+        Ok(moves)
     }
 
     /// Makes a move that brings wanted goals closer and worsens no goal.
-    fn improving(&mut self, goes_on: &dyn Fn(usize) -> bool) -> Option<BoardMove> {
+    fn improving(&mut self, deadline: &Deadline<'_>) -> Result<Option<BoardMove>, Stopped> {
         let before = self.needed();
         if before.iter().all(|needed| *needed == 0) {
-            return None;
+            return Ok(None);
         }
-        let (sources, targets) = self.in_order(goes_on);
+        let (sources, targets) = self.in_order(deadline)?;
         let mut looks = MOST_LOOKS / 4;
         for source in sources {
             for target in &targets[self.sources[source].class] {
                 let step = (source, *target);
-                looks = looks.checked_sub(1).filter(|_| goes_on(100))?;
+                if looks == 0 {
+                    return Ok(None);
+                }
+                looks -= 1;
+                deadline.step(self.goals.len())?;
                 if !self.make(step) {
                     continue;
                 }
@@ -179,12 +184,12 @@ impl MoveBoard {
                 let mut both = before.iter().zip(&after);
                 let is_less = after.iter().sum::<usize>() < before.iter().sum::<usize>();
                 if is_less && both.all(|(before, after)| after <= before) && !self.worsens() {
-                    return Some(step);
+                    return Ok(Some(step));
                 }
                 self.take_back(step);
             }
         }
-        None
+        Ok(None)
     }
 
     fn needed(&self) -> Vec<usize> {
@@ -193,7 +198,9 @@ impl MoveBoard {
     }
 
     /// The source cells, and the target cells of each class, the most promising first.
-    fn in_order(&self, goes_on: &dyn Fn(usize) -> bool) -> (Vec<usize>, Vec<Vec<usize>>) {
+    fn in_order(&self, deadline: &Deadline<'_>) -> Result<(Vec<usize>, Vec<Vec<usize>>), Stopped> {
+        let cells = self.targets.iter().map(Vec::len).sum::<usize>() + self.sources.len();
+        deadline.step(cells.saturating_mul(self.goals.len()))?;
         let floors: Vec<u32> = self
             .goals
             .iter()
@@ -220,12 +227,12 @@ impl MoveBoard {
         });
         let order = |(class, cells): (usize, &Vec<TargetCell>)| {
             let mut order: Vec<usize> = (0..cells.len()).collect();
-            order.retain(|at| cells[*at].room > 0 && goes_on(4 * self.goals.len()));
+            order.retain(|at| cells[*at].room > 0);
             order.sort_by_cached_key(|at| rank(class, &cells[*at].domains, false));
             order
         };
         let targets = self.targets.iter().enumerate().map(order).collect();
-        (sources, targets)
+        Ok((sources, targets))
     }
 
     /// Makes a move, if its target takes the pod after the pod has left its source.

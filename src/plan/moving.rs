@@ -7,11 +7,8 @@ use super::moves::{BoardGoal, MoveBoard, SourceCell, TargetCell};
 use super::spread_model::{MoveClass, SpreadModel};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{DomainId, Imagined, ReadView, Slot};
+use crate::snapshot::{DomainId, Imagined, ReadView, Slot, Stopped};
 use crate::spread::{Filter, NodeChecks, Reason, Scores};
-
-/// The cost of judging a node, in units, beside its checks.
-const UNITS_PER_NODE: usize = 60;
 
 /// A workload whose pods are to move.
 pub struct Moving<'m, 'a> {
@@ -83,7 +80,7 @@ impl Moving<'_, '_> {
         most: usize,
         refused: &RefusedSteps,
         affords_node: &dyn Fn(&str) -> usize,
-    ) -> FoundSteps {
+    ) -> Result<FoundSteps, Stopped> {
         let classes = self.model.classes.iter().enumerate();
         let classes: Vec<usize> = classes
             .filter(|(_, class)| class.workload == self.workload && class.staying.is_none())
@@ -106,8 +103,8 @@ impl Moving<'_, '_> {
             .collect();
         let mut pods_of = Vec::new();
         let mut board = self.board(&goals, &classes);
-        let affords = |units: usize| self.read_view.affords(units);
-        let cells = self.model.cells(self.workload, &goals, affords);
+        let deadline = self.read_view.deadline;
+        let cells = self.model.cells(self.workload, &goals, deadline)?;
         let mut nodes = HashMap::new();
         for ((class, domains), pods) in cells {
             let Some(class) = place.get(&class) else {
@@ -126,11 +123,11 @@ impl Moving<'_, '_> {
         let targets: Vec<Vec<(TargetCell, Vec<Slot>)>> = classes
             .iter()
             .map(|class| self.targets(*class, &goals, refused))
-            .collect();
+            .collect::<Result<_, _>>()?;
         let cells = targets.iter();
         let cells = cells.map(|of| of.iter().map(|(cell, _)| cell.clone()).collect());
         board.targets = cells.collect();
-        let found = board.search(most, &affords);
+        let found = board.search(most, deadline)?;
         let mut taken = vec![0; pods_of.len()];
         let step = |(source, target): &(usize, usize)| {
             let pod = pods_of[*source][taken[*source]];
@@ -142,11 +139,11 @@ impl Moving<'_, '_> {
                 target: targets[place[&class]][*target].1.clone(),
             }
         };
-        FoundSteps {
+        Ok(FoundSteps {
             steps: found.moves.iter().map(step).collect(),
             is_least: found.is_least,
             is_capped: !found.is_whole && found.moves.len() >= most,
-        }
+        })
     }
 
     fn board(&self, goals: &[usize], classes: &[usize]) -> MoveBoard {
@@ -204,17 +201,15 @@ impl Moving<'_, '_> {
         class: usize,
         goals: &[usize],
         refused: &RefusedSteps,
-    ) -> Vec<(TargetCell, Vec<Slot>)> {
+    ) -> Result<Vec<(TargetCell, Vec<Slot>)>, Stopped> {
         let of = &self.model.classes[class];
         let read_view = self.read_view;
-        let constraints = of.question.constraints_on(read_view);
-        let filter = Filter::of(&of.question, &constraints, NodeChecks::All, read_view);
+        let constraints = of.question.constraints_on(read_view)?;
+        let filter = Filter::of(&of.question, &constraints, NodeChecks::All, read_view)?;
         let mut cells: BTreeMap<Vec<Option<usize>>, (usize, Vec<Slot>)> = BTreeMap::new();
         for slot in read_view.nodes.order() {
-            if !read_view.affords(filter.units_per_node() + UNITS_PER_NODE) {
-                break;
-            }
-            let is_possible = match filter.judge(*slot) {
+            read_view.deadline.step(1 + goals.len())?;
+            let is_possible = match filter.judge(*slot)? {
                 Ok(()) => true,
                 Err(refusal) => refusal.reason == Reason::Skew && filter.last_checks_admit(*slot),
             };
@@ -237,19 +232,19 @@ impl Moving<'_, '_> {
             let room = if is_refused { 0 } else { room };
             (TargetCell { domains, room }, nodes)
         });
-        cells.collect()
+        Ok(cells.collect())
     }
 }
 
 /// Makes steps on a copy of the snapshot. Each pod goes to the best node that takes it.
 ///
 /// # Errors
-/// A step whose pod no node takes. Then all steps are undone.
+/// The deadline has passed; inside, a step whose pod no node takes. Then all steps are undone.
 pub fn replay(
     imagined: &mut Imagined<'_>,
     (namespace, model): (&str, &mut SpreadModel),
     steps: &[MoveStep],
-) -> Result<Vec<Stepped>, MoveStep> {
+) -> Result<Result<Vec<Stepped>, MoveStep>, Stopped> {
     let mut made: Vec<(Stepped, Slot, v1::Pod)> = Vec::new();
     for step in steps {
         let old = imagined.read(namespace, |read_view| {
@@ -263,26 +258,33 @@ pub fn replay(
             })
         });
         let Some((old, from)) = old.flatten() else {
-            return Err(step.clone());
+            return Ok(Err(step.clone()));
         };
-        imagined.change([deletion(namespace, &old)]);
+        imagined.change([deletion(namespace, &old)])?;
         let class = &model.classes[step.class];
         let found = imagined.read(namespace, |read_view| {
-            let to = best_of(class, &step.target, &read_view)?;
+            let Some(to) = best_of(class, &step.target, &read_view)? else {
+                return Ok(None);
+            };
             let effects = effects(model, step, to, &read_view);
             let successor = successor(class, &old, to, &read_view);
-            Some((to, read_view.nodes.name(to).to_owned(), effects, successor))
+            Ok(Some((
+                to,
+                read_view.nodes.name(to).to_owned(),
+                effects,
+                successor,
+            )))
         });
-        let Some((to_slot, to, effects, successor)) = found.flatten() else {
-            imagined.change([Object::Pod(old)]);
+        let Some((to_slot, to, effects, successor)) = found.transpose()?.flatten() else {
+            imagined.change([Object::Pod(old)])?;
             for (stepped, from, old) in made.into_iter().rev() {
-                imagined.change([deletion(namespace, &old)]);
-                imagined.change([Object::Pod(old)]);
+                imagined.change([deletion(namespace, &old)])?;
+                imagined.change([Object::Pod(old)])?;
                 model.note(stepped.pod, from, model.pods[stepped.pod].made_by);
             }
-            return Err(step.clone());
+            return Ok(Err(step.clone()));
         };
-        imagined.change([Object::Pod(successor)]);
+        imagined.change([Object::Pod(successor)])?;
         let from_slot = model.pods[step.pod].node;
         model.note(step.pod, to_slot, model.pods[step.pod].made_by);
         let stepped = Stepped {
@@ -294,26 +296,31 @@ pub fn replay(
         };
         made.push((stepped, from_slot, old));
     }
-    Ok(made.into_iter().map(|(stepped, ..)| stepped).collect())
+    Ok(Ok(made.into_iter().map(|(stepped, ..)| stepped).collect()))
 }
 
 /// The best of the nodes that take a pod of the class now.
-fn best_of(class: &MoveClass, nodes: &[Slot], read_view: &ReadView<'_>) -> Option<Slot> {
-    let constraints = class.question.constraints_on(read_view);
-    let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view);
-    let passing: Vec<Slot> = nodes
-        .iter()
-        .filter(|slot| filter.judge(**slot).is_ok())
-        .copied()
-        .collect();
+fn best_of(
+    class: &MoveClass,
+    nodes: &[Slot],
+    read_view: &ReadView<'_>,
+) -> Result<Option<Slot>, Stopped> {
+    let constraints = class.question.constraints_on(read_view)?;
+    let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view)?;
+    let mut passing = Vec::new();
+    for slot in nodes {
+        if filter.judge(*slot)?.is_ok() {
+            passing.push(*slot);
+        }
+    }
     if passing.len() < 2 {
-        return passing.first().copied();
+        return Ok(passing.first().copied());
     }
-    let scores = Scores::of(&constraints, &passing, read_view);
+    let scores = Scores::of(&constraints, &passing, read_view)?;
     if scores.skipped {
-        return passing.first().copied();
+        return Ok(passing.first().copied());
     }
-    scores.best(1).first().map(|at| passing[*at])
+    Ok(scores.best(1).first().map(|at| passing[*at]))
 }
 
 fn effects(

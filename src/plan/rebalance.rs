@@ -7,7 +7,7 @@ use super::blockers::{self, Blocker};
 use super::moving::{self, MoveEffect, Stepped};
 use super::rebalance_options::RebalanceOptions;
 use super::spread_model::SpreadModel;
-use crate::snapshot::{Defaults, Imagined, ReadView};
+use crate::snapshot::{Defaults, Imagined, ReadView, Stopped};
 use crate::spread::describe::{By, JudgedWorkload, WorkloadId};
 
 /// The most rounds over all namespaces. After a workload has moved, another may find room.
@@ -82,7 +82,7 @@ struct Planner<'p, 's> {
 
 impl RebalancePlan {
     /// Makes a plan on a copy of a snapshot, and makes each move on this copy.
-    pub fn of(imagined: &mut Imagined<'_>, options: &RebalanceOptions) -> Self {
+    pub fn of(imagined: &mut Imagined<'_>, options: &RebalanceOptions) -> Result<Self, Stopped> {
         let mut open = match &options.namespace {
             Some(name) => vec![name.as_str().into()],
             None => imagined.namespaces(),
@@ -101,7 +101,13 @@ impl RebalancePlan {
         let mut touched = Vec::new();
         for round in 0..MOST_ROUNDS {
             let before = planner.plan.moves.len();
-            open.retain(|namespace| planner.repair(namespace));
+            let mut repaired = Vec::new();
+            for namespace in open {
+                if planner.repair(&namespace)? {
+                    repaired.push(namespace);
+                }
+            }
+            open = repaired;
             if round == 0 {
                 touched.clone_from(&open);
             }
@@ -127,13 +133,13 @@ impl Planner<'_, '_> {
     }
 
     /// Repairs the workloads of a namespace. Returns whether any of them is part of the plan.
-    fn repair(&mut self, namespace: &str) -> bool {
+    fn repair(&mut self, namespace: &str) -> Result<bool, Stopped> {
         let options = self.options;
         let seen = self.imagined.read(namespace, |read_view| {
-            SpreadModel::of(&read_view.pod_groups(), namespace, options)
+            SpreadModel::of(&read_view.pod_groups()?, namespace, options)
         });
-        let Some(mut model) = seen else {
-            return false;
+        let Some(mut model) = seen.transpose()? else {
+            return Ok(false);
         };
         for pod in &mut model.pods {
             let made = self.made.get(&(namespace.to_owned(), pod.name.clone()));
@@ -150,9 +156,9 @@ impl Planner<'_, '_> {
                 moves: 0,
                 blockers: Vec::new(),
             });
-            self.repair_workload(&place, &mut model, workload);
+            self.repair_workload(&place, &mut model, workload)?;
         }
-        !model.workloads.is_empty()
+        Ok(!model.workloads.is_empty())
     }
 
     /// Moves pods of a workload until it is even or no move brings it closer.
@@ -161,7 +167,7 @@ impl Planner<'_, '_> {
         place: &(String, WorkloadId),
         model: &mut SpreadModel,
         workload: usize,
-    ) {
+    ) -> Result<(), Stopped> {
         let mut refused = moving::RefusedSteps::new();
         while model.violates(workload) {
             let moved = self.plan.workloads.get(place).map_or(0, |it| it.moves);
@@ -183,13 +189,15 @@ impl Planner<'_, '_> {
                 };
                 at.search(most, &refused, &affords_node)
             });
-            let Some(found) = found else { return };
+            let Some(found) = found.transpose()? else {
+                break;
+            };
             self.plan.is_least &= found.is_least;
             self.plan.is_capped |= found.is_capped;
             if found.steps.is_empty() {
                 break;
             }
-            match moving::replay(self.imagined, (&place.0, model), &found.steps) {
+            match moving::replay(self.imagined, (&place.0, model), &found.steps)? {
                 Ok(stepped) => self.note(place, model, stepped),
                 Err(step) => {
                     self.plan.is_least = false;
@@ -200,6 +208,7 @@ impl Planner<'_, '_> {
                 }
             }
         }
+        Ok(())
     }
 
     fn note(&mut self, place: &(String, WorkloadId), model: &mut SpreadModel, steps: Vec<Stepped>) {
@@ -229,7 +238,7 @@ impl Planner<'_, '_> {
     }
 
     /// Judges the workloads after all moves, whichever workload's pods these moved.
-    fn finish(self, touched: &[Box<str>]) -> RebalancePlan {
+    fn finish(self, touched: &[Box<str>]) -> Result<RebalancePlan, Stopped> {
         let Self {
             options,
             imagined,
@@ -240,28 +249,30 @@ impl Planner<'_, '_> {
         let is_full = options.most_moves <= plan.moves.len()
             || left.values().any(|left| options.most_of_node <= *left);
         for namespace in touched {
-            imagined.read(namespace, |read_view| {
-                let pods = read_view.pod_groups();
-                let survey = options.survey(&pods, namespace);
+            let judged = imagined.read(namespace, |read_view| {
+                let pods = read_view.pod_groups()?;
+                let survey = options.survey(&pods, namespace)?;
                 let own = plan.workloads.iter_mut();
                 for ((_, id), noted) in own.filter(|((name, _), _)| **name == **namespace) {
-                    noted.after = survey.judge_listed(id, &noted.by);
+                    noted.after = survey.judge_listed(id, &noted.by)?;
                 }
-                let model = SpreadModel::of(&pods, namespace, options);
+                let model = SpreadModel::of(&pods, namespace, options)?;
                 for (at, of) in model.workloads.iter().enumerate() {
                     let place = (namespace.to_string(), of.id.clone());
                     let noted = plan.workloads.get_mut(&place);
                     let Some(noted) = noted.filter(|_| model.violates(at)) else {
                         continue;
                     };
-                    noted.blockers = blockers::of(&model, at, &read_view);
+                    noted.blockers = blockers::of(&model, at, &read_view)?;
                     if is_full || options.most_of_workload <= noted.moves {
                         noted.blockers.push(Blocker::of_cap());
                         plan.is_capped = true;
                     }
                 }
+                Ok(())
             });
+            judged.transpose()?;
         }
-        plan
+        Ok(plan)
     }
 }

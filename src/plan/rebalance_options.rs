@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::limits::Limits;
 use crate::matching::Selector;
-use crate::snapshot::PodGroups;
+use crate::snapshot::{PodGroups, Stopped};
 use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods, selects};
 
 /// The pods that stay, by namespace and name, each with the reason.
@@ -46,7 +46,11 @@ pub struct RebalanceOptions {
 
 impl RebalanceOptions {
     /// The workloads of a namespace.
-    pub fn survey<'s, 'a>(&'s self, pods: &'s PodGroups<'a>, namespace: &str) -> Survey<'s, 'a> {
+    pub fn survey<'s, 'a>(
+        &'s self,
+        pods: &'s PodGroups<'a>,
+        namespace: &str,
+    ) -> Result<Survey<'s, 'a>, Stopped> {
         let named = self.workload.as_ref();
         Survey::of(pods, namespace, &self.limits, self.max_domains, named)
     }

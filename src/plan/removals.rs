@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use super::choice::{Choice, ChosenDomain, PodCell};
 use super::deletion_order::DeletionRank;
 use crate::proto::v1;
-use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, PodNumbering, ReadView, Slot};
+use crate::snapshot::{
+    DomainCounts, DomainId, NamedPod, PodGroups, PodNumbering, ReadView, Slot, Stopped,
+};
 use crate::spread::describe::{Balance, NamedWorkload, WantedSpread, WorkloadPods, selects};
-
-/// The cost of gathering a pod, for each constraint, in units.
-const UNITS_PER_MEMBER: usize = 20;
 
 /// The way in which the controller of a workload chooses the pods that it removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,40 +129,41 @@ impl RemovalPlan {
         workload: &WorkloadPods<'_>,
         pods: &PodGroups<'_>,
         options: RemovalOptions<'_>,
-    ) -> Self {
+    ) -> Result<Self, Stopped> {
         let groups = workload.groups.iter().map(|(group, _)| *group);
-        let ranked = in_order(pods.named(groups), options.facts);
-        let wanted = workload.wanted.iter();
+        let ranked = in_order(pods.named(groups)?, options.facts);
+        let counted = workload.wanted.iter();
+        let counted = counted.map(|wanted| Counted::of(wanted, workload, pods));
         let removing = Removing {
-            counted: wanted.map(|w| Counted::of(w, workload, pods)).collect(),
+            counted: counted.collect::<Result<_, _>>()?,
             max_domains: options.max_domains,
             workload,
             pods,
         };
         let read_view = pods.read_view();
         let best = |count: usize| {
-            let (best, optimal) = best(&ranked, &removing.counted, count, read_view);
-            (removing.without(&best), optimal)
+            let (best, optimal) = best(&ranked, &removing.counted, count, read_view)?;
+            Ok((removing.without(&best)?, optimal))
         };
         let ((removed, optimal), better) = match RemovalRule::of(&options.named.kind) {
             RemovalRule::HighestOrdinals => {
                 let numbering = read_view.owners().numbering(&options.named.name);
                 let highest = highest(&ranked, numbering.unwrap_or_default(), options);
-                let highest = removing.without(&highest);
-                let (best, _) = best(highest.pods.len());
+                let highest = removing.without(&highest)?;
+                let (best, _) = best(highest.pods.len())?;
                 let is_better = best.unevenness() < highest.unevenness();
                 ((highest, true), Some(best).filter(|_| is_better))
             }
-            RemovalRule::DeletionCost | RemovalRule::Unknown => (best(options.count), None),
+            RemovalRule::DeletionCost | RemovalRule::Unknown => (best(options.count)?, None),
         };
-        Self {
+        Ok(Self {
             pods: ranked.len(),
-            before: removing.balances(&[]),
+            before: removing.balances(&[])?,
             unknown: ranked.iter().filter(|it| !it.is_known).count(),
             optimal,
             removed,
             better,
-        }
+        })
     }
 }
 
@@ -185,7 +185,9 @@ impl RemovedPods {
 
 impl Removing<'_, '_> {
     /// Removes pods in this order.
-    fn without(&self, gone: &[&NamedPod]) -> RemovedPods {
+    fn without(&self, gone: &[&NamedPod]) -> Result<RemovedPods, Stopped> {
+        let steps = gone.len().saturating_mul(1 + self.counted.len());
+        self.pods.read_view().deadline.step(steps)?;
         let mut left: HashMap<(usize, DomainId), i64> = HashMap::new();
         let removal = |pod: &&NamedPod| {
             let node = pod.node.map(|slot| self.pods.read_view().nodes.name(slot));
@@ -208,13 +210,13 @@ impl Removing<'_, '_> {
                 domains,
             }
         };
-        RemovedPods {
+        Ok(RemovedPods {
             pods: gone.iter().map(removal).collect(),
-            after: self.balances(gone),
-        }
+            after: self.balances(gone)?,
+        })
     }
 
-    fn balances(&self, gone: &[&NamedPod]) -> Vec<Balance> {
+    fn balances(&self, gone: &[&NamedPod]) -> Result<Vec<Balance>, Stopped> {
         let counted = self.counted.iter();
         let balance =
             |it: &Counted<'_, '_>| it.balance(self.workload, self.pods, gone, self.max_domains);
@@ -252,26 +254,25 @@ fn best<'r>(
     counted: &[Counted<'_, '_>],
     count: usize,
     read_view: &ReadView<'_>,
-) -> (Vec<&'r NamedPod>, bool) {
+) -> Result<(Vec<&'r NamedPod>, bool), Stopped> {
     let count = count.min(ranked.len());
     let Some(last) = count.checked_sub(1).map(|last| ranked[last].rank.tier()) else {
-        return (Vec::new(), true);
+        return Ok((Vec::new(), true));
     };
     let forced = ranked.partition_point(|it| it.rank.tier() < last);
     let end = ranked.partition_point(|it| it.rank.tier() <= last);
     let (gone, free) = (&ranked[..forced], &ranked[forced..end]);
-    let choice = choice(gone, free, counted, read_view);
-    let affords = |units: usize| read_view.affords(units);
-    let chosen = choice.choose(count - forced, &affords);
+    let choice = choice(gone, free, counted, read_view)?;
+    let chosen = choice.choose(count - forced, read_view.deadline)?;
     let mut taken = vec![0; choice.cells.len()];
-    let in_order = choice.in_order(&chosen, &affords).into_iter();
+    let in_order = choice.in_order(&chosen, read_view.deadline)?.into_iter();
     let picked = in_order.map(|cell| {
         let rank = choice.cells[cell].ranks[taken[cell]];
         taken[cell] += 1;
         &free[rank].pod
     });
     let gone = gone.iter().map(|it| &it.pod);
-    (gone.chain(picked).collect(), chosen.optimal)
+    Ok((gone.chain(picked).collect(), chosen.optimal))
 }
 
 /// The pods in the order in which a ReplicaSet deletes them.
@@ -301,7 +302,7 @@ fn choice(
     free: &[RankedPod],
     counted: &[Counted<'_, '_>],
     read_view: &ReadView<'_>,
-) -> Choice {
+) -> Result<Choice, Stopped> {
     let mut choice = Choice {
         constraints: counted.len(),
         ..Choice::default()
@@ -309,9 +310,7 @@ fn choice(
     let mut numbers: HashMap<(usize, DomainId), usize> = HashMap::new();
     let mut cells: HashMap<Vec<Option<usize>>, usize> = HashMap::new();
     for (rank, RankedPod { pod, .. }) in free.iter().enumerate() {
-        if !read_view.affords(UNITS_PER_MEMBER * (1 + counted.len())) {
-            break;
-        }
+        read_view.deadline.step(1 + counted.len())?;
         let domains = counted.iter().enumerate().map(|(index, counted)| {
             let id = counted.domain_of(pod)?;
             let number = *numbers.entry((index, id)).or_insert_with(|| {
@@ -342,18 +341,22 @@ fn choice(
             pods.into_iter().for_each(|pods| *pods -= 1);
         }
     }
-    choice
+    Ok(choice)
 }
 
 impl<'p, 'a> Counted<'p, 'a> {
-    fn of(wanted: &'p WantedSpread<'p>, workload: &WorkloadPods<'_>, pods: &PodGroups<'a>) -> Self {
+    fn of(
+        wanted: &'p WantedSpread<'p>,
+        workload: &WorkloadPods<'_>,
+        pods: &PodGroups<'a>,
+    ) -> Result<Self, Stopped> {
         let selector = wanted.active.counted();
         let groups = workload.groups.iter();
-        Self {
+        Ok(Self {
             counts_group: groups.map(|(_, pod)| selects(selector, pod)).collect(),
-            counts: pods.count(wanted.query()),
+            counts: pods.count(wanted.query())?,
             wanted,
-        }
+        })
     }
 
     /// The domain in which the constraint counts a pod, if it counts the pod.
@@ -378,10 +381,10 @@ impl<'p, 'a> Counted<'p, 'a> {
         pods: &PodGroups<'_>,
         gone: &[&NamedPod],
         max_domains: usize,
-    ) -> Balance {
+    ) -> Result<Balance, Stopped> {
         let active = &self.wanted.active;
         let mut on: HashMap<Slot, u32> = HashMap::new();
-        for (slot, count) in pods.counted_on(active.counted()) {
+        for (slot, count) in pods.counted_on(active.counted())? {
             *on.entry(slot).or_default() += count;
         }
         let is_outside = |slot: &Slot| !self.counts.in_use().partition.member(*slot).is_some();
@@ -400,8 +403,14 @@ impl<'p, 'a> Counted<'p, 'a> {
                 outside = outside.saturating_sub(1);
             }
         }
-        let counts = pods.count_nodes(&self.wanted.partition, on.into_iter());
+        let counts = pods.count_nodes(&self.wanted.partition, on.into_iter())?;
         let key = &active.constraint.topology_key;
-        Balance::of(&counts, key, Some(active), outside, max_domains)
+        Ok(Balance::of(
+            &counts,
+            key,
+            Some(active),
+            outside,
+            max_domains,
+        ))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::standing::PickStanding;
+use crate::snapshot::{Deadline, Stopped};
 use crate::spread::place::Outlook;
 
 /// The most picks, and the most cells, with which all orders are tried.
@@ -12,7 +13,7 @@ const MOST: usize = 64;
 const STANDINGS: usize = 20_000;
 
 struct OrderSearch<'s> {
-    cancelled: &'s dyn Fn() -> bool,
+    deadline: &'s Deadline<'s>,
     /// The numbers of picks of cells that were looked at.
     seen: HashSet<Box<[u8]>>,
     now: Box<[u8]>,
@@ -26,36 +27,40 @@ struct OrderSearch<'s> {
 enum SearchEnd {
     /// An order as long as the bound was found.
     Found,
-    /// There are too many standings, or the caller cancelled.
-    Gave,
+    /// There are too many standings.
+    TooMany,
+    /// The deadline has passed.
+    Stopped(Stopped),
 }
 
-/// The cells of the longest order of picks. The inner `None` means that there are too many orders
-/// to try, the outer that `cancelled` returned true.
+impl From<Stopped> for SearchEnd {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
+
+/// The cells of the longest order of picks; `None` if there are too many orders to try.
 pub fn longest(
     outlook: &Outlook<'_>,
     bound: usize,
-    cancelled: &dyn Fn() -> bool,
-) -> Option<Option<Vec<usize>>> {
+    deadline: &Deadline<'_>,
+) -> Result<Option<Vec<usize>>, Stopped> {
     if outlook.wanted > MOST || outlook.cells.len() > MOST {
-        return Some(None);
+        return Ok(None);
     }
     let mut search = OrderSearch {
-        cancelled,
+        deadline,
         seen: HashSet::new(),
         now: vec![0; outlook.cells.len()].into(),
         path: Vec::new(),
         longest: Vec::new(),
         bound,
     };
-    let ended = search.from(&mut PickStanding::of(outlook));
-    if cancelled() {
-        return None;
+    match search.from(&mut PickStanding::of(outlook)) {
+        Err(SearchEnd::Stopped(stopped)) => Err(stopped),
+        Err(SearchEnd::TooMany) => Ok(None),
+        Err(SearchEnd::Found) | Ok(()) => Ok(Some(search.longest)),
     }
-    Some(match ended {
-        Err(SearchEnd::Gave) => None,
-        Err(SearchEnd::Found) | Ok(()) => Some(search.longest),
-    })
 }
 
 impl OrderSearch<'_> {
@@ -73,9 +78,10 @@ impl OrderSearch<'_> {
             }
             self.now[cell] += 1;
             if self.seen.insert(self.now.clone()) {
-                if self.seen.len() > STANDINGS || (self.cancelled)() {
-                    return Err(SearchEnd::Gave);
+                if self.seen.len() > STANDINGS {
+                    return Err(SearchEnd::TooMany);
                 }
+                self.deadline.step(self.now.len())?;
                 standing.pick(cell, 1);
                 self.path.push(cell);
                 self.from(standing)?;

@@ -11,14 +11,11 @@ use super::mobility::{NamespaceBudgets, Staying, staying_group};
 use super::rebalance_options::RebalanceOptions;
 use crate::matching::{Path, Selector};
 use crate::proto::v1;
-use crate::snapshot::{DomainId, PartitionInUse, PodGroup, PodGroups, Slot};
+use crate::snapshot::{Deadline, DomainId, PartitionInUse, PodGroup, PodGroups, Slot, Stopped};
 use crate::spread::Question;
 use crate::spread::describe::{
     By, JudgedWorkload, WantedSpread, WorkloadId, WorkloadPods, selects,
 };
-
-/// The cost of gathering a pod, in units.
-const UNITS_PER_PIECE: usize = 40;
 
 /// The pods and constraints of a namespace.
 #[derive(Default)]
@@ -95,9 +92,6 @@ pub struct ModelPod {
     pub made_by: Option<usize>,
 }
 
-/// The cost of compiling a group of alike pods, in units.
-const UNITS_PER_CLASS: usize = 2_000;
-
 /// Labels that the API server copies from the node to a pod.
 const NODE_LABELS: [&str; 2] = [
     "topology.kubernetes.io/region",
@@ -106,23 +100,27 @@ const NODE_LABELS: [&str; 2] = [
 
 impl SpreadModel {
     /// Returns the model of a namespace, which is empty if nothing has to be repaired or told.
-    pub fn of(pods: &PodGroups<'_>, namespace: &str, options: &RebalanceOptions) -> Self {
-        let survey = options.survey(pods, namespace);
+    pub fn of(
+        pods: &PodGroups<'_>,
+        namespace: &str,
+        options: &RebalanceOptions,
+    ) -> Result<Self, Stopped> {
+        let survey = options.survey(pods, namespace)?;
         let mut model = Self::default();
         let mut chosen = BTreeSet::new();
-        let all: Vec<_> = survey.all_wanted(options.by.as_ref()).collect();
+        let all = survey.all_wanted(options.by.as_ref())?;
         for (id, workload) in &all {
             if !options.means(namespace, id, workload) {
                 continue;
             }
-            let goals = goals_of(workload, pods, options, Some(model.workloads.len()));
+            let goals = goals_of(workload, pods, options, Some(model.workloads.len()))?;
             let violates = goals.iter().any(|goal| goal.counts.excess() > 0);
             if violates || workload.fault.is_some() {
                 let by = match (&workload.by_key, &options.by) {
                     (Some(_), Some(key)) => By::Key(Arc::clone(key)),
                     _ => By::Constraints,
                 };
-                let Some(before) = survey.judge_listed(id, &by) else {
+                let Some(before) = survey.judge_listed(id, &by)? else {
                     continue;
                 };
                 chosen.insert(*id);
@@ -135,10 +133,10 @@ impl SpreadModel {
             }
         }
         if !model.workloads.is_empty() {
-            model.add_pods(pods, namespace, options, &all, &chosen);
-            model.add_others(pods, options, &all, &chosen);
+            model.add_pods(pods, namespace, options, &all, &chosen)?;
+            model.add_others(pods, options, &all, &chosen)?;
         }
-        model
+        Ok(model)
     }
 
     fn add_pods(
@@ -148,18 +146,16 @@ impl SpreadModel {
         options: &RebalanceOptions,
         all: &[(&WorkloadId, WorkloadPods<'_>)],
         chosen: &BTreeSet<&WorkloadId>,
-    ) {
-        let budgets = NamespaceBudgets::of(pods);
+    ) -> Result<(), Stopped> {
+        let (read_view, budgets) = (pods.read_view(), NamespaceBudgets::of(pods)?);
         let mut groups: Vec<&PodGroup> = Vec::new();
         let mut class_of = Vec::new();
         let mine = all.iter().filter(|(id, _)| chosen.contains(id));
         for (at, (id, workload)) in mine.enumerate() {
-            for (group, pod) in &workload.groups {
-                if !pods.read_view().affords(UNITS_PER_CLASS) {
-                    return;
-                }
+            for alike in read_view.deadline.each(&workload.groups) {
+                let (group, pod) = alike?;
                 let staying =
-                    staying_group((group, pod), (id, workload), (pods, &budgets), options);
+                    staying_group((group, pod), (id, workload), (pods, &budgets), options)?;
                 let class = self.class(at, (group, pod), workload, staying, options);
                 class_of.push(class.map(|class| {
                     self.classes.push(class);
@@ -170,14 +166,13 @@ impl SpreadModel {
         }
         let names = options.stay.get(namespace);
         let mut by_volumes = HashMap::new();
-        for pod in pods.named(groups.into_iter()) {
+        for pod in read_view.deadline.each(pods.named(groups.into_iter())?) {
+            let pod = pod?;
             let (Some(node), Some(class)) = (pod.node, class_of[pod.group]) else {
                 continue;
             };
-            let read_view = pods.read_view();
-            let whole = read_view.affords(UNITS_PER_PIECE);
-            let whole = whole.then(|| read_view.whole_pod(namespace, &pod.name));
-            let volumes = whole.flatten().and_then(|pod| pod.spec);
+            let whole = read_view.whole_pod(namespace, &pod.name);
+            let volumes = whole.and_then(|pod| pod.spec);
             let volumes = volumes.map_or_else(Vec::new, |spec| spec.volumes);
             let class = match &*volumes {
                 [] => Some(class),
@@ -196,11 +191,12 @@ impl SpreadModel {
                 made_by: None,
             });
         }
-        let nodes = pods.read_view().nodes;
+        let nodes = read_view.nodes;
         self.pods.sort_by(|one, other| {
             let place = |pod: &ModelPod| (nodes.name(pod.node).to_owned(), pod.name.clone());
             place(one).cmp(&place(other))
         });
+        Ok(())
     }
 
     /// The class of the pods of `class` that use these volumes, which decide too where a pod can
@@ -284,13 +280,10 @@ impl SpreadModel {
         options: &RebalanceOptions,
         all: &[(&WorkloadId, WorkloadPods<'_>)],
         chosen: &BTreeSet<&WorkloadId>,
-    ) {
+    ) -> Result<(), Stopped> {
         for (_, workload) in all.iter().filter(|(id, _)| !chosen.contains(id)) {
-            for goal in goals_of(workload, pods, options, None) {
-                let units = self.classes.len().saturating_mul(UNITS_PER_PIECE);
-                if !pods.read_view().affords(units) {
-                    return;
-                }
+            for goal in goals_of(workload, pods, options, None)? {
+                pods.read_view().deadline.step(1 + self.classes.len())?;
                 let Some(selector) = &goal.selector else {
                     continue;
                 };
@@ -304,6 +297,7 @@ impl SpreadModel {
                 }
             }
         }
+        Ok(())
     }
 
     /// The domain of a goal that a node is in.
@@ -355,15 +349,13 @@ impl SpreadModel {
         &self,
         workload: usize,
         goals: &[usize],
-        affords: impl Fn(usize) -> bool,
-    ) -> BTreeMap<(usize, Vec<Option<usize>>), Vec<usize>> {
+        deadline: &Deadline<'_>,
+    ) -> Result<BTreeMap<(usize, Vec<Option<usize>>), Vec<usize>>, Stopped> {
         let mut cells: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (at, pod) in self.pods.iter().enumerate() {
+            deadline.step(1 + goals.len())?;
             if self.classes[pod.class].workload != workload || pod.staying.is_some() {
                 continue;
-            }
-            if !affords(UNITS_PER_PIECE + goals.len()) {
-                break;
             }
             let domains = goals
                 .iter()
@@ -371,7 +363,7 @@ impl SpreadModel {
                 .collect();
             cells.entry((pod.class, domains)).or_default().push(at);
         }
-        cells
+        Ok(cells)
     }
 }
 
@@ -393,14 +385,14 @@ fn goals_of(
     pods: &PodGroups<'_>,
     options: &RebalanceOptions,
     at: Option<usize>,
-) -> Vec<ModelGoal> {
+) -> Result<Vec<ModelGoal>, Stopped> {
     let own = workload.groups.iter().flat_map(|(group, _)| &group.nodes);
     let goal = |wanted: Option<&WantedSpread<'_>>| {
         let (counted, key, constraint, selector) = match (wanted, &workload.by_key) {
             (Some(wanted), _) => {
                 let constraint = &wanted.active.constraint;
                 (
-                    pods.count(wanted.query()),
+                    pods.count(wanted.query())?,
                     Arc::clone(&constraint.topology_key),
                     Some(constraint),
                     Some(wanted.active.counted().clone()),
@@ -408,21 +400,21 @@ fn goals_of(
             }
             (None, Some(partition)) => {
                 let nodes = own.clone().map(|slot| (*slot, 1));
-                let key = options.by.clone()?;
-                (pods.count_nodes(partition, nodes), key, None, None)
+                let Some(key) = options.by.clone() else {
+                    return Ok(None);
+                };
+                (pods.count_nodes(partition, nodes)?, key, None, None)
             }
-            (None, None) => return None,
+            (None, None) => return Ok(None),
         };
-        Some(ModelGoal {
+        Ok(Some(ModelGoal {
             workload: at,
             key,
             in_use: counted.in_use().clone(),
             counts: GoalCounts::of(&counted, constraint),
             selector,
-        })
+        }))
     };
-    wanted_of(workload, options)
-        .into_iter()
-        .filter_map(goal)
-        .collect()
+    let goals = wanted_of(workload, options).into_iter().map(goal);
+    goals.filter_map(Result::transpose).collect()
 }

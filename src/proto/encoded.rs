@@ -39,6 +39,12 @@ impl<M> Encoded<M> {
         }
     }
 
+    /// Returns an upper bound of the number of entries of all lists of the message.
+    #[cfg(feature = "server")]
+    pub fn entries(&self) -> usize {
+        super::wire::entries(&self.bytes)
+    }
+
     /// Returns the encoded bytes, which may also be taken as the encoding of another message.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
@@ -58,6 +64,68 @@ impl<M: Message + Default> Encoded<M> {
 impl<M: Message> From<M> for Encoded<M> {
     fn from(message: M) -> Self {
         Self::new(encode(message))
+    }
+}
+
+/// The bytes of a message between two looks whether to go on decoding it.
+#[cfg(feature = "server")]
+const BETWEEN_LOOKS: usize = 64 << 10;
+
+/// Decodes a message until `is_given_up` returns true; `None` if it did.
+///
+/// # Errors
+/// When the bytes are not the encoding of such a message.
+#[cfg(feature = "server")]
+pub fn decode_until<M: Message + Default>(
+    bytes: Bytes,
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<Option<M>, DecodeError> {
+    let mut bytes = EndingBytes {
+        bytes,
+        unlooked: 0,
+        is_given_up,
+        has_ended: false,
+    };
+    let decoded = M::decode(&mut bytes);
+    match bytes.has_ended {
+        true => Ok(None),
+        false => decoded.map(Some),
+    }
+}
+
+/// Bytes that end once `is_given_up` returns true, so that decoding ends, too.
+#[cfg(feature = "server")]
+struct EndingBytes<'a> {
+    bytes: Bytes,
+    /// The bytes that were read since the last look.
+    unlooked: usize,
+    is_given_up: &'a dyn Fn() -> bool,
+    has_ended: bool,
+}
+
+#[cfg(feature = "server")]
+impl Buf for EndingBytes<'_> {
+    #[inline]
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[inline]
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.unlooked += count;
+        if self.unlooked >= BETWEEN_LOOKS {
+            self.unlooked = 0;
+            if (self.is_given_up)() {
+                self.has_ended = true;
+                self.bytes.clear();
+            }
+        }
     }
 }
 
@@ -116,5 +184,26 @@ impl Decoder for BytesCodec {
 
     fn buffer_settings(&self) -> BufferSettings {
         buffers()
+    }
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use super::*;
+    use crate::proto::v1;
+
+    #[test]
+    fn decoding_ends_when_nobody_waits_for_the_message() {
+        let names = (0..100_000).map(|at| format!("node-{at}"));
+        let message = v1::NodeNames {
+            names: names.collect(),
+        };
+        let bytes = encode(message.clone());
+        let decoded = decode_until::<v1::NodeNames>(bytes.clone(), &|| false);
+        assert_eq!(decoded, Ok(Some(message)));
+        let looks = std::cell::Cell::new(0);
+        let is_given_up = || looks.replace(looks.get() + 1) >= 2;
+        let decoded = decode_until::<v1::NodeNames>(bytes, &is_given_up);
+        assert_eq!((decoded, looks.get()), (Ok(None), 3));
     }
 }

@@ -94,7 +94,7 @@ struct FlatVolume {
 
 impl Serialize for Volume {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (name, source) = (self.name.clone(), self.source());
+        let (name, source) = (self.name.clone(), self.source().into_owned());
         FlatVolume { name, source }.serialize(to)
     }
 }

@@ -1,27 +1,38 @@
 //! Volumes and ephemeral containers. Kubernetes' protobuf writes them differently from its JSON.
 
+use std::borrow::Cow;
+
 use super::v1::{EphemeralContainer, Volume, VolumeMount, VolumeSource};
 
-impl Volume {
-    /// Returns the volume's source from either form.
-    pub fn source(&self) -> VolumeSource {
-        let source = self.volume_source.clone().unwrap_or_default();
-        macro_rules! either {
-            ($($field:ident),*) => {
-                VolumeSource { $($field: source.$field.or_else(|| self.$field.clone()),)* }
-            };
+macro_rules! of_both_forms {
+    ($($field:ident),*) => {
+        /// The source of a volume that names none.
+        static NO_SOURCE: VolumeSource = VolumeSource { $($field: None,)* };
+
+        impl Volume {
+            /// Returns the volume's source from either form.
+            pub fn source(&self) -> Cow<'_, VolumeSource> {
+                let source = self.volume_source.as_ref().unwrap_or(&NO_SOURCE);
+                if ![$(self.$field.is_some()),*].contains(&true) {
+                    return Cow::Borrowed(source);
+                }
+                Cow::Owned(VolumeSource {
+                    $($field: source.$field.as_ref().or(self.$field.as_ref()).cloned(),)*
+                })
+            }
         }
-        either!(
-            gce_persistent_disk,
-            aws_elastic_block_store,
-            iscsi,
-            persistent_volume_claim,
-            rbd,
-            csi,
-            ephemeral
-        )
-    }
+    };
 }
+
+of_both_forms!(
+    gce_persistent_disk,
+    aws_elastic_block_store,
+    iscsi,
+    persistent_volume_claim,
+    rbd,
+    csi,
+    ephemeral
+);
 
 impl EphemeralContainer {
     /// Returns the container's mounts from either form.

@@ -32,6 +32,34 @@ pub struct WireField {
     kind: WireType,
 }
 
+/// The depth of nested messages to which entries are counted.
+#[cfg(feature = "server")]
+const MAX_DEPTH: usize = 64;
+
+/// Returns an upper bound of the number of entries of all lists of a message, with those of the
+/// messages in it: the number of its fields that have bytes. What could be a message is taken for
+/// one.
+#[cfg(feature = "server")]
+pub fn entries(message: &[u8]) -> usize {
+    within(message, MAX_DEPTH).unwrap_or(message.len())
+}
+
+/// As [`entries`], to a depth; `None` if the bytes are no message.
+#[cfg(feature = "server")]
+fn within(message: &[u8], depth: usize) -> Option<usize> {
+    let (mut fields, mut entries) = (WireFields::new(message), 0);
+    while let Some(field) = fields.next()? {
+        if let Some(content) = fields.content(&field) {
+            let inner = match depth.checked_sub(1) {
+                Some(depth) => within(content, depth).unwrap_or(0),
+                None => content.len(),
+            };
+            entries += 1 + inner;
+        }
+    }
+    Some(entries)
+}
+
 /// Reads the fields of a message that is a part of `bytes`.
 #[derive(Debug)]
 pub struct WireFields<'a> {
@@ -155,5 +183,36 @@ impl<'a> WireFields<'a> {
             at: field.content,
             end: field.end,
         })
+    }
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::proto::v1;
+
+    #[test]
+    fn entries_of_all_lists_are_counted() {
+        let labels = (0..100).map(|at| (format!("key-{at}"), "value".to_owned()));
+        let pod = v1::Pod {
+            metadata: Some(v1::ObjectMeta {
+                labels: labels.collect(),
+                ..v1::ObjectMeta::default()
+            }),
+            ..v1::Pod::default()
+        };
+        let names = v1::NodeNames {
+            names: vec!["node".to_owned(); 1_000],
+        };
+        let request = v1::FilterRequest {
+            pod: Some(pod),
+            candidates: Some(names),
+            ..v1::FilterRequest::default()
+        };
+        let counted = entries(&request.encode_to_vec());
+        assert!((1_100..2_000).contains(&counted), "{counted}");
+        assert_eq!(entries(&[0xff; 40]), 40, "no message");
     }
 }

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::budget::Delay;
+use super::deadline::Stopped;
 
 /// The number of times that [`write_between_reads`] checks for a moment without readers.
 const LOOKS: usize = 100;
@@ -56,12 +56,12 @@ const LOOKS: usize = 100;
 /// The pause between two of these checks.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Takes a lock for reading. Where a writer holds it, this returns [`Delay::Held`] instead of
+/// Takes a lock for reading. Where a writer holds it, this returns [`Stopped::Held`] instead of
 /// waiting, unless it `waits`.
-pub fn read<T>(lock: &RwLock<T>, waits: bool) -> Result<RwLockReadGuard<'_, T>, Delay> {
+pub fn read<T>(lock: &RwLock<T>, waits: bool) -> Result<RwLockReadGuard<'_, T>, Stopped> {
     match waits {
         true => Ok(lock.read()),
-        false => lock.try_read().ok_or(Delay::Held),
+        false => lock.try_read().ok_or(Stopped::Held),
     }
 }
 

@@ -7,17 +7,16 @@
 //! `state` (one state, which batches change and decisions read), `history` (the changes of named
 //! snapshots).
 
-mod budget;
 mod clock;
 mod counters;
 mod counts;
+mod deadline;
 mod history;
 mod locks;
 mod objects;
 mod state;
 
 pub use crate::limits::Limits;
-pub use budget::{Attempt, Budget, Delay, Units};
 pub use clock::{Clock, Moment, Now, Uptime, boot, system as system_clock, uptime};
 pub use counters::{SnapshotCounters, Striped};
 pub use counts::domain::DomainId;
@@ -30,6 +29,7 @@ pub use counts::query::Query;
 pub use counts::topology::{DomainKey, Topology};
 pub use counts::view::View;
 pub use counts::watched::SelectorViews;
+pub use deadline::{Attempt, Deadline, Stopped};
 pub use history::assigning::{Assigned, Assignment};
 pub use history::error::Error;
 #[cfg(test)]
@@ -82,6 +82,6 @@ pub use state::frozen::{Frozen, Kept, Rebuilt};
 pub use state::memory::MemoryUse;
 pub use state::namespace::Namespace;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
-pub use state::reach::{Reach, units_per_namespace};
+pub use state::reach::Reach;
 pub use state::read_view::{CountedSet, DeducedFrom, ReadView};
 pub use state::shards::{Applied, Sizes};

@@ -12,7 +12,7 @@ use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
 use crate::snapshot::{
-    Controller, DeducedFrom, DomainKey, Eligibility, Query, ReadView, partition,
+    Controller, DeducedFrom, DomainKey, Eligibility, Query, ReadView, Stopped, partition,
 };
 
 /// The label of hosts. In Score, every node is a domain of its own under this key.
@@ -118,18 +118,23 @@ on_heap!(Subject: labels, affinity, tolerations);
 
 impl Constraints {
     /// The default constraints for a pod with this controller.
-    pub fn defaults(subject: &Subject, by: Option<&Controller>, read_view: &ReadView<'_>) -> Self {
+    pub fn defaults(
+        subject: &Subject,
+        by: Option<&Controller>,
+        read_view: &ReadView<'_>,
+    ) -> Result<Self, Stopped> {
         let defaults = &read_view.defaults.constraints;
-        let deduced = (!defaults.is_empty())
-            .then(|| read_view.deduce(&subject.labels, by))
-            .flatten();
+        let deduced = match defaults.is_empty() {
+            true => None,
+            false => read_view.deduce(&subject.labels, by)?,
+        };
         let all = deduced.iter().flat_map(|selector| {
             defaults
                 .iter()
                 .map(|constraint| (constraint.clone(), selector.clone()))
         });
         let all_keys_required = !read_view.defaults.system;
-        Self::new(all.collect(), subject, true, all_keys_required)
+        Ok(Self::new(all.collect(), subject, true, all_keys_required))
     }
 
     /// The pod's own constraints.
@@ -346,23 +351,25 @@ impl KeptDefaults {
 
     /// The constraints in force on a read view. `make` compiles them if the kept constraints are
     /// not valid on it.
+    ///
+    /// # Errors
+    /// Those of `make`.
     pub fn on(
         &self,
         read_view: &ReadView<'_>,
-        make: impl FnOnce() -> Constraints,
-    ) -> Arc<Constraints> {
+        make: impl FnOnce() -> Result<Constraints, Stopped>,
+    ) -> Result<Arc<Constraints>, Stopped> {
         if let Some((from, kept)) = &*self.kept.0.lock()
             && from.holds_on(read_view)
         {
-            return Arc::clone(kept);
+            return Ok(Arc::clone(kept));
         }
-        let made = Arc::new(make());
-        // After the budget was spent, services may be missing from it.
-        if read_view.goes_on() && made.memory_bytes() <= Self::MAX_BYTES {
+        let made = Arc::new(make()?);
+        if made.memory_bytes() <= Self::MAX_BYTES {
             let kept = (read_view.deduced_from(), Arc::clone(&made));
             let old = self.kept.0.lock().replace(kept);
             drop(old);
         }
-        made
+        Ok(made)
     }
 }

@@ -15,14 +15,8 @@ use super::verdict::{NodeRefusal, Reason};
 use crate::account::heap::on_heap;
 use crate::matching::{Features, Requests, Shortage};
 use crate::snapshot::{
-    DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, bits, partition,
+    DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, Stopped, bits, partition,
 };
-
-/// The cost of checking the room of a node, in units.
-const UNITS_PER_ROOM: usize = 10;
-
-/// The cost of looking up one more resource or port of a node, in units.
-const UNITS_PER_LOOKUP: usize = 15;
 
 /// The checks that nodes have to pass.
 #[derive(Debug, Clone)]
@@ -113,16 +107,16 @@ impl Checks {
 
     /// The checks of labels and taints in order: the reason of each check, and the nodes that pass
     /// this check and all checks before it.
-    fn stages(&self, read_view: &ReadView<'_>) -> [(Reason, PartitionInUse); 3] {
+    fn stages(&self, read_view: &ReadView<'_>) -> Result<[(Reason, PartitionInUse); 3], Stopped> {
         let mut open = self.passing.clone();
         open.eligibility.affinity = None;
-        let tolerated = read_view.in_use(&open);
+        let tolerated = read_view.in_use(&open)?;
         open.eligibility.tolerations = None;
-        [
-            (Reason::Unschedulable, read_view.in_use(&open)),
+        Ok([
+            (Reason::Unschedulable, read_view.in_use(&open)?),
             (Reason::UntoleratedTaint, tolerated),
-            (Reason::NodeAffinity, read_view.in_use(&self.passing)),
-        ]
+            (Reason::NodeAffinity, read_view.in_use(&self.passing)?),
+        ])
     }
 
     /// The reason why a node fails the checks of labels and taints. The node has to fail them.
@@ -140,7 +134,7 @@ impl Checks {
 
 impl<'a> Checked<'a> {
     /// The checks of a pod, ready to judge nodes.
-    pub fn of(checks: &'a Checks, read_view: &ReadView<'a>) -> Self {
+    pub fn of(checks: &'a Checks, read_view: &ReadView<'a>) -> Result<Self, Stopped> {
         let named = checks.own.node.as_deref();
         let left_out = checks.own.left_out(read_view.defaults.rules());
         let left_out = left_out.map(|(by, names)| {
@@ -148,10 +142,10 @@ impl<'a> Checked<'a> {
             let stay = names.filter_map(|name| read_view.nodes.find(name));
             (Reason::LeftOut(by), stay.collect())
         });
-        Self {
+        Ok(Self {
             features: checks.features.within(read_view.defaults.rules().features),
             left_out,
-            passing: read_view.in_use(&checks.passing),
+            passing: read_view.in_use(&checks.passing)?,
             named: named.and_then(|name| read_view.nodes.find(name)),
             requests: checks
                 .requests
@@ -159,7 +153,7 @@ impl<'a> Checked<'a> {
                 .filter(|_| read_view.knows_room()),
             checks,
             read_view: *read_view,
-        }
+        })
     }
 
     /// Returns how many nodes pass the checks of labels and taints.
@@ -168,7 +162,7 @@ impl<'a> Checked<'a> {
     }
 
     /// The nodes that pass the checks of labels and taints, grouped by a label.
-    pub fn passing_by(&self, topology: &DomainKey) -> PartitionInUse {
+    pub fn passing_by(&self, topology: &DomainKey) -> Result<PartitionInUse, Stopped> {
         let eligibility = self.checks.passing.eligibility.clone();
         self.read_view
             .in_use(&partition::Key::of(topology.clone(), eligibility))
@@ -176,12 +170,13 @@ impl<'a> Checked<'a> {
 
     /// Returns how many nodes fail the checks of labels and taints, by the first check that they
     /// fail.
-    pub fn refusals(&self) -> [(Reason, usize); 3] {
+    pub fn refusals(&self) -> Result<[(Reason, usize); 3], Stopped> {
         let mut left = self.read_view.nodes.len();
-        self.checks.stages(&self.read_view).map(|(reason, in_use)| {
+        let stages = self.checks.stages(&self.read_view)?;
+        Ok(stages.map(|(reason, in_use)| {
             let before = std::mem::replace(&mut left, in_use.partition.eligible_total());
             (reason, before - left)
-        })
+        }))
     }
 
     /// Returns whether there are checks other than those of labels and taints.
@@ -200,15 +195,13 @@ impl<'a> Checked<'a> {
         self.checks.own.gates.is_some() || is_final
     }
 
-    /// Returns the cost of checking the room of a node, in units; 0 if room is not checked.
-    pub fn units_per_node(&self) -> usize {
-        self.requests.map_or(0, |requests| {
-            UNITS_PER_ROOM + requests.rare_len() * UNITS_PER_LOOKUP
-        })
+    /// Returns the number of steps in which the room of a node is checked.
+    pub fn steps_per_node(&self) -> usize {
+        self.requests.map_or(0, |requests| 1 + requests.rare_len())
     }
 
     /// Judges an existing node, as if nominated pods were on it. The first check that the node
-    /// fails decides. Costs [`Self::units_per_node`].
+    /// fails decides. Takes [`Self::steps_per_node`].
     ///
     /// # Errors
     /// The refusal.
@@ -240,7 +233,7 @@ impl<'a> Checked<'a> {
     }
 
     /// Returns whether an existing node that is cordoned would pass all checks if it were not
-    /// cordoned. Costs [`Self::units_per_node`].
+    /// cordoned. Takes [`Self::steps_per_node`].
     pub fn passes_uncordoned(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> bool {
         let (own, eligibility) = (&self.checks.own, &self.checks.passing.eligibility);
         let Some(node) = self.read_view.nodes.get(slot) else {
@@ -265,12 +258,13 @@ impl<'a> Checked<'a> {
     }
 
     /// Judges existing nodes at once.
-    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) {
+    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) -> Result<(), Stopped> {
         let nodes = self.read_view.nodes;
         let own = &self.checks.own;
         if let Some(gates) = &own.gates {
             let none = bits(slots, |_| false);
-            return judged.narrow(Reason::Gated(Arc::clone(gates)), &none);
+            judged.narrow(Reason::Gated(Arc::clone(gates)), &none);
+            return Ok(());
         }
         if let Some((reason, stay)) = &self.left_out {
             judged.narrow(reason.clone(), &bits(slots, |slot| stay.contains(slot)));
@@ -280,7 +274,7 @@ impl<'a> Checked<'a> {
             .is_some()
             .then(|| bits(slots, |slot| self.named == Some(*slot)));
         if self.passing() < nodes.len() {
-            for (reason, in_use) in self.checks.stages(&self.read_view) {
+            for (reason, in_use) in self.checks.stages(&self.read_view)? {
                 let partition = &in_use.partition;
                 let is_first = reason == Reason::Unschedulable;
                 if nodes.is_order(slots) {
@@ -297,10 +291,13 @@ impl<'a> Checked<'a> {
             judged.narrow(Reason::NodeName, named);
         }
         if let Some(requests) = self.requests {
-            judged.narrow_each(&self.read_view, self.units_per_node(), |at| {
-                self.room(slots[at], None).judge(requests)
-            });
+            let (deadline, steps) = (self.read_view.deadline, self.steps_per_node());
+            judged.narrow_each(deadline, |at| {
+                deadline.step(steps)?;
+                Ok(self.room(slots[at], None).judge(requests))
+            })?;
         }
+        Ok(())
     }
 
     /// Returns whether an existing node would have room and free ports for the pod without the pods

@@ -6,13 +6,9 @@ use std::sync::Arc;
 
 use crate::matching::Quantity;
 use crate::matching::storage::{ClaimKind, PersistentVolume, VolumeClaim};
-use crate::snapshot::{FreeVolume, NodeRef, StorageObjects, VolumeList, VolumeRank, reaches};
-
-/// The cost of a lookup, in units.
-pub(super) const UNITS_PER_LOOKUP: usize = 20;
-
-/// The cost of comparing a claim or a node with a requirement, in units.
-pub(super) const UNITS_PER_REQUIREMENT: usize = 10;
+use crate::snapshot::{
+    Deadline, FreeVolume, NodeRef, Stopped, StorageObjects, VolumeList, VolumeRank, reaches,
+};
 
 /// The number of volumes up to which it costs less to look at them again than to remember them.
 const FEW: usize = 16;
@@ -102,12 +98,11 @@ pub(super) struct NodeOffer<'s> {
     pub(super) is_made: bool,
 }
 
-/// The storage, and the budget of the decision.
+/// The storage, and the deadline of the decision.
 #[derive(Clone, Copy)]
 pub(super) struct BindingIn<'s> {
     pub(super) storage: &'s StorageObjects,
-    /// Takes the cost of a piece of work. When it returns false the result does not matter.
-    pub(super) affords: &'s dyn Fn(usize) -> bool,
+    pub(super) deadline: &'s Deadline<'s>,
 }
 
 /// The binding of claims on one node.
@@ -151,24 +146,25 @@ impl<'s> BindingWalk<'s> {
     }
 
     /// Returns how each claim is bound; `None` if a claim cannot be bound.
-    pub(super) fn bind(&mut self, offers: &[NodeOffer<'_>]) -> Option<Vec<Binding>> {
+    pub(super) fn bind(
+        &mut self,
+        offers: &[NodeOffer<'_>],
+    ) -> Result<Option<Vec<Binding>>, Stopped> {
         let mut bindings = Vec::new();
-        for claim in self.claims {
+        for claim in self.within.deadline.each(self.claims) {
+            let claim = claim?;
             let offer = &offers[claim.class];
-            if !(self.within.affords)(UNITS_PER_LOOKUP) {
-                return None;
-            }
             self.steps += 1;
-            let volume = self.volume(claim, offer);
+            let volume = self.volume(claim, offer)?;
             if volume.is_none() && !offer.is_made {
-                return None;
+                return Ok(None);
             }
             if let Some(volume) = volume.filter(|_| self.claims.len() > 1) {
                 self.chosen.insert(volume.id());
             }
             bindings.push(volume.cloned());
         }
-        Some(bindings)
+        Ok(Some(bindings))
     }
 
     /// The volume to which a claim is bound. It is the first volume that is reserved for the claim,
@@ -177,43 +173,53 @@ impl<'s> BindingWalk<'s> {
         &mut self,
         claim: &'v WaitingClaim,
         offer: &NodeOffer<'v>,
-    ) -> Option<&'v Arc<FreeVolume>>
+    ) -> Result<Option<&'v Arc<FreeVolume>>, Stopped>
     where
         's: 'v,
     {
         if claim.selected.is_some() {
-            return None;
+            return Ok(None);
         }
-        if let Some(volume) = self.reserved(claim) {
+        if let Some(volume) = self.reserved(claim)? {
             // The claim is bound to the reserved volume or to none.
-            return self.reaches(&volume.volume).then_some(volume);
+            return Ok(self.reaches(&volume.volume)?.then_some(volume));
         }
         let mut best: Option<&Arc<FreeVolume>> = None;
         for list in &offer.lists {
-            let found = self.first_of(list, claim, true);
+            let found = self.first_of(list, claim, true)?;
             if let Some(found) = found
                 && best.is_none_or(|best| found.rank < best.rank)
             {
                 best = Some(found);
             }
         }
-        best
+        Ok(best)
     }
 
     /// The first volume that is reserved for a claim.
-    fn reserved<'v>(&mut self, claim: &'v WaitingClaim) -> Option<&'v Arc<FreeVolume>>
+    fn reserved<'v>(
+        &mut self,
+        claim: &'v WaitingClaim,
+    ) -> Result<Option<&'v Arc<FreeVolume>>, Stopped>
     where
         's: 'v,
     {
         let within = claim.reserved_in.as_ref();
         let list = within.and_then(|within| self.within.storage.reserved_for(within, &claim.name));
-        let listed = list.and_then(|list| self.first_of(list, claim, false));
-        let mut held = claim.held.volumes.values();
-        let held = held.find(|volume| {
-            !((self.within.affords)(UNITS_PER_REQUIREMENT) && self.chosen.contains(&volume.id()))
-        });
+        let listed = match list {
+            Some(list) => self.first_of(list, claim, false)?,
+            None => None,
+        };
+        let mut held = None;
+        for volume in self.within.deadline.each(claim.held.volumes.values()) {
+            let volume = volume?;
+            if !self.chosen.contains(&volume.id()) {
+                held = Some(volume);
+                break;
+            }
+        }
         let both = listed.into_iter().chain(held);
-        both.min_by(|a, b| a.rank.name.cmp(&b.rank.name))
+        Ok(both.min_by(|a, b| a.rank.name.cmp(&b.rank.name)))
     }
 
     /// The first volume of a list that is left for a claim. Of available volumes, it is one that the
@@ -223,7 +229,7 @@ impl<'s> BindingWalk<'s> {
         list: &'v VolumeList,
         claim: &WaitingClaim,
         is_available: bool,
-    ) -> Option<&'v Arc<FreeVolume>> {
+    ) -> Result<Option<&'v Arc<FreeVolume>>, Stopped> {
         let requirements = 1 + claim.claim.requirements();
         let key = (list.id(), claim.kind);
         let size = if is_available {
@@ -241,18 +247,16 @@ impl<'s> BindingWalk<'s> {
         let next = next
             .cloned()
             .or_else(|| self.taken.first.borrow().get(&first_key).cloned());
-        let from = next
-            .unwrap_or_else(|| Some(smallest.clone()))?
-            .max(smallest);
+        let Some(from) = next.unwrap_or_else(|| Some(smallest.clone())) else {
+            return Ok(None);
+        };
         // The volumes before the first that another claim, or a claim on another node, may take.
         let mut passed = Some(0).filter(|_| !is_begun);
         let mut found = None;
-        for free in list.from(&from) {
+        for free in list.from(&from.max(smallest)) {
             self.steps += 1;
             let compared = requirements + free.volume.spec().access_modes.len();
-            if !(self.within.affords)(compared * UNITS_PER_REQUIREMENT) {
-                return None;
-            }
+            self.within.deadline.step(compared)?;
             let is_taken = || self.taken.ids.contains(&free.id());
             if !claim.may_take(&free.volume, is_available)
                 || (is_available || !claim.is_shared) && is_taken()
@@ -262,7 +266,7 @@ impl<'s> BindingWalk<'s> {
             }
             self.remember(first_key, passed.take(), Some(free));
             let is_left = !self.chosen.contains(&free.id());
-            if is_left && (!is_available || free.is_reached || self.reaches(&free.volume)) {
+            if is_left && (!is_available || free.is_reached || self.reaches(&free.volume)?) {
                 found = Some(free);
                 break;
             }
@@ -272,7 +276,7 @@ impl<'s> BindingWalk<'s> {
             let next = found.map(|free| free.rank.clone());
             self.next.insert(key, next);
         }
-        found
+        Ok(found)
     }
 
     /// Records the first volume of a list that may be left for claims, if many were passed before.
@@ -289,10 +293,10 @@ impl<'s> BindingWalk<'s> {
     }
 
     /// Returns whether the node reaches a volume.
-    fn reaches(&mut self, volume: &PersistentVolume) -> bool {
+    fn reaches(&mut self, volume: &PersistentVolume) -> Result<bool, Stopped> {
         self.looks_at_node |= volume.affinity.is_some();
-        let units = volume.per_node().saturating_mul(UNITS_PER_REQUIREMENT);
-        (self.within.affords)(units) && reaches(volume, self.node)
+        self.within.deadline.step(volume.per_node())?;
+        Ok(reaches(volume, self.node))
     }
 }
 

@@ -3,20 +3,21 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::active::Constraints;
+use super::active::{Active, Constraints};
 use super::checks::Checked;
 use super::hard::HardCount;
-use super::judgement::{Judgement, Tallies};
+use super::judgement::{Judgement, NODES_PER_STEP, Tallies};
 use super::nominated::{Nominated, NominatedOn};
 use super::pod_affinity::PodTerms;
 use super::question::{NodeChecks, Question};
 use super::report::Report;
 use super::verdict::{NodeRefusal, Reason};
 use super::volumes::Volumes;
-use crate::snapshot::{ReadView, Slot, bits};
+use crate::snapshot::{ReadView, Slot, Stopped, bits};
 
-/// The cost of judging a node by a nominated pod and a constraint, in units.
-const UNITS_PER_NOMINATED: usize = 60;
+/// The checks of a node before its room: by the pod's own place, the node's cordon, its taints and its
+/// labels.
+const CHECKS: usize = 4;
 
 /// The hard constraints of a question, counted and ready to judge nodes.
 pub struct Filter<'a> {
@@ -30,6 +31,8 @@ pub struct Filter<'a> {
     /// The terms of affinity between pods that matter; `None` if no term does.
     pub pod_terms: Option<Rc<PodTerms<'a>>>,
     read_view: ReadView<'a>,
+    /// The number of steps in which a node is judged, besides those for storage.
+    steps_per_node: usize,
 }
 
 impl<'a> Filter<'a> {
@@ -39,10 +42,11 @@ impl<'a> Filter<'a> {
         constraints: &'a Constraints,
         checks: NodeChecks,
         read_view: &ReadView<'a>,
-    ) -> Self {
-        let has_terms = checks == NodeChecks::All;
-        let terms = || PodTerms::of(question, read_view).map(Rc::new);
-        let pod_terms = has_terms.then(terms).flatten();
+    ) -> Result<Self, Stopped> {
+        let pod_terms = match checks {
+            NodeChecks::All => PodTerms::of(question, read_view)?.map(Rc::new),
+            NodeChecks::SpreadOnly => None,
+        };
         Self::with_terms(question, constraints, checks, pod_terms, read_view)
     }
 
@@ -52,7 +56,7 @@ impl<'a> Filter<'a> {
         question: &'a Question,
         constraints: &'a Constraints,
         checks: NodeChecks,
-    ) -> Self {
+    ) -> Result<Self, Stopped> {
         let pod_terms = self.pod_terms.clone();
         Self::with_terms(question, constraints, checks, pod_terms, &self.read_view)
     }
@@ -63,31 +67,36 @@ impl<'a> Filter<'a> {
         checks: NodeChecks,
         pod_terms: Option<Rc<PodTerms<'a>>>,
         read_view: &ReadView<'a>,
-    ) -> Self {
-        let hard = constraints
-            .hard()
-            .map(|active| HardCount::of(active, read_view.count(active.query())));
-        let hard: Vec<HardCount<'_>> = hard.collect();
-        let all = checks == NodeChecks::All;
-        let nominated = Nominated::of(&question.namespace, &question.incoming, read_view);
-        if !nominated.is_empty() {
-            read_view.affords(nominated.len() * UNITS_PER_NOMINATED * (1 + hard.len()));
-        }
-        Self {
+    ) -> Result<Self, Stopped> {
+        let counted = |active| {
+            read_view
+                .count(Active::query(active))
+                .map(|it| HardCount::of(active, it))
+        };
+        let hard: Vec<HardCount<'_>> = constraints.hard().map(counted).collect::<Result<_, _>>()?;
+        let (checks, volumes) = match checks {
+            NodeChecks::SpreadOnly => (None, None),
+            NodeChecks::All => (
+                Some(Checked::of(&question.checks, read_view)?),
+                question.volumes(read_view)?,
+            ),
+        };
+        let terms = pod_terms.as_ref().map_or(0, |terms| terms.len());
+        let room = checks.as_ref().map_or(0, Checked::steps_per_node);
+        Ok(Self {
+            steps_per_node: CHECKS + hard.len() + terms + room,
             hard,
-            checks: all.then(|| Checked::of(&question.checks, read_view)),
-            volumes: all.then(|| question.volumes(read_view)).flatten(),
+            checks,
+            volumes,
             pod_terms,
-            nominated,
+            nominated: Nominated::of(&question.namespace, &question.incoming, read_view)?,
             read_view: *read_view,
-        }
+        })
     }
 
-    /// Returns the cost that the room of a node adds to [`Self::judge`] and [`Self::fitting`], in
-    /// units.
-    pub fn units_per_node(&self) -> usize {
-        let volumes = self.volumes.as_ref().map_or(0, Volumes::units_per_node);
-        self.checks.as_ref().map_or(0, Checked::units_per_node) + volumes
+    /// Returns the number of steps in which a node is judged, besides those for storage.
+    pub fn steps_per_node(&self) -> usize {
+        self.steps_per_node
     }
 
     /// Judges an existing node, as if the pods nominated to it were on it. The first check,
@@ -95,30 +104,30 @@ impl<'a> Filter<'a> {
     /// if that can matter, as kube-scheduler does.
     ///
     /// # Errors
-    /// The refusal.
-    pub fn judge(&self, slot: Slot) -> Result<(), NodeRefusal> {
+    /// The deadline has passed; inside, the refusal.
+    pub fn judge(&self, slot: Slot) -> Result<Result<(), NodeRefusal>, Stopped> {
         self.judge_by(|with| self.judge_with(slot, with), slot)
     }
 
     /// As [`Self::judge`], without affinity between pods and declared features.
     ///
     /// # Errors
-    /// The refusal.
-    pub fn judge_besides_pods(&self, slot: Slot) -> Result<(), NodeRefusal> {
+    /// The deadline has passed; inside, the refusal.
+    pub fn judge_besides_pods(&self, slot: Slot) -> Result<Result<(), NodeRefusal>, Stopped> {
         self.judge_by(|with| self.judge_spread(slot, with), slot)
     }
 
     fn judge_by(
         &self,
-        judge: impl Fn(Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal>,
+        judge: impl Fn(Option<&NominatedOn<'_>>) -> Result<Result<(), NodeRefusal>, Stopped>,
         slot: Slot,
-    ) -> Result<(), NodeRefusal> {
+    ) -> Result<Result<(), NodeRefusal>, Stopped> {
         let Some(pods) = self.nominated.on(slot) else {
             return judge(None);
         };
-        match judge(Some(pods)) {
+        Ok(match judge(Some(pods))? {
             Err(refusal) => Err(NodeRefusal {
-                nominated_pods: match judge(None) {
+                nominated_pods: match judge(None)? {
                     Ok(()) => pods.count(),
                     Err(_) => 0,
                 },
@@ -126,17 +135,23 @@ impl<'a> Filter<'a> {
             }),
             // Only affinity can pass because of a nominated pod, so the node must pass without
             // these pods too.
-            Ok(()) if self.pod_terms.is_some() => judge(None),
+            Ok(()) if self.pod_terms.is_some() => judge(None)?,
             Ok(()) => Ok(()),
-        }
+        })
     }
 
-    fn judge_with(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
-        self.judge_spread(slot, with)?;
+    fn judge_with(
+        &self,
+        slot: Slot,
+        with: Option<&NominatedOn<'_>>,
+    ) -> Result<Result<(), NodeRefusal>, Stopped> {
+        if let Err(refusal) = self.judge_spread(slot, with)? {
+            return Ok(Err(refusal));
+        }
         let terms = self.pod_terms.as_ref();
         let refusal = terms.and_then(|terms| terms.refusal(slot, with));
         let refusal = refusal.or_else(|| self.features_refusal(slot));
-        refusal.map_or(Ok(()), |reason| Err(NodeRefusal::by_node(reason)))
+        Ok(refusal.map_or(Ok(()), |reason| Err(NodeRefusal::by_node(reason))))
     }
 
     /// The reason to refuse an existing node that does not declare a needed feature.
@@ -152,18 +167,28 @@ impl<'a> Filter<'a> {
         self.pod_terms_admit(slot) && self.features_refusal(slot).is_none()
     }
 
-    fn judge_spread(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
+    fn judge_spread(
+        &self,
+        slot: Slot,
+        with: Option<&NominatedOn<'_>>,
+    ) -> Result<Result<(), NodeRefusal>, Stopped> {
+        let times = 1 + with.map_or(0, NominatedOn::count);
+        let steps = self.steps_per_node.saturating_mul(times);
+        self.read_view.deadline.step(steps)?;
         if let Some(reason) = self.not_ready() {
-            return Err(NodeRefusal::by_node(reason.clone()));
+            return Ok(Err(NodeRefusal::by_node(reason.clone())));
         }
-        if let Some(checks) = &self.checks {
-            checks.judge(slot, with)?;
+        let checks = self.checks.as_ref();
+        if let Err(refusal) = checks.map_or(Ok(()), |checks| checks.judge(slot, with)) {
+            return Ok(Err(refusal));
         }
-        if let Some(volumes) = &self.volumes {
-            volumes.judge(slot, with)?;
+        if let Some(volumes) = &self.volumes
+            && let Err(refusal) = volumes.judge(slot, with)?
+        {
+            return Ok(Err(refusal));
         }
         let mut hard = self.hard.iter();
-        hard.try_for_each(|hard| hard.judge(slot, with))
+        Ok(hard.try_for_each(|hard| hard.judge(slot, with)))
     }
 
     /// The reason in the pod's storage why no node can take the pod, unless an earlier check
@@ -197,40 +222,41 @@ impl<'a> Filter<'a> {
     }
 
     /// Judges existing nodes at once, as [`Self::judge`], but without the numbers of refusals.
-    pub fn judge_all(&self, slots: &[Slot]) -> Judgement {
-        let mut judged = self.judge_all_without(slots);
+    pub fn judge_all(&self, slots: &[Slot]) -> Result<Judgement, Stopped> {
+        let mut judged = self.judge_all_without(slots)?;
         for at in self.nominated.places(slots, self.read_view.nodes) {
-            let passes = self.revise(slots[at], &mut judged.tallies);
+            let passes = self.revise(slots[at], &mut judged.tallies)?;
             judged.pass.set(at, passes);
         }
-        judged
+        Ok(judged)
     }
 
     /// Replaces the verdict on a node in `tallies` by the verdict that counts nominated pods.
     /// Returns whether the node passes.
-    fn revise(&self, slot: Slot, tallies: &mut Tallies) -> bool {
-        let (before, after) = (self.judge_with(slot, None), self.judge(slot));
-        if self.read_view.goes_on() {
-            tallies.revise(&before, &after);
-        }
-        after.is_ok()
+    fn revise(&self, slot: Slot, tallies: &mut Tallies) -> Result<bool, Stopped> {
+        let (before, after) = (self.judge_with(slot, None)?, self.judge(slot)?);
+        tallies.revise(&before, &after);
+        Ok(after.is_ok())
     }
 
     /// Judges existing nodes at once, as if no pod were nominated.
-    fn judge_all_without(&self, slots: &[Slot]) -> Judgement {
+    fn judge_all_without(&self, slots: &[Slot]) -> Result<Judgement, Stopped> {
         let mut judged = Judgement::new(slots.len());
         let nodes = self.read_view.nodes;
         if let Some(reason) = self.not_ready() {
             judged.narrow(reason.clone(), &bits(slots, |_| false));
-            return judged;
+            return Ok(judged);
         }
         if let Some(checks) = &self.checks {
-            checks.narrow(slots, &mut judged);
+            checks.narrow(slots, &mut judged)?;
         }
         if let Some(volumes) = &self.volumes {
-            volumes.narrow(slots, &mut judged);
+            volumes.narrow(slots, &mut judged)?;
         }
         for hard in &self.hard {
+            self.read_view
+                .deadline
+                .step(1 + slots.len() / NODES_PER_STEP)?;
             if hard.counted.in_use().topology.keyed() < nodes.len() {
                 let keyed = hard.counted.keyed(slots);
                 judged.narrow(Reason::MissingTopologyKey, &keyed);
@@ -238,7 +264,7 @@ impl<'a> Filter<'a> {
             judged.narrow(Reason::Skew, &hard.admitted(slots));
         }
         if let Some(terms) = &self.pod_terms {
-            terms.narrow(slots, &mut judged);
+            terms.narrow(slots, &mut judged)?;
         }
         if let Some(checks) = &self.checks
             && !checks.features.is_empty()
@@ -246,7 +272,7 @@ impl<'a> Filter<'a> {
             let declare = bits(slots, |slot| checks.declares_needed(*slot));
             judged.narrow(Reason::DeclaredFeatures, &declare);
         }
-        judged
+        Ok(judged)
     }
 
     /// Returns whether every node passes.
@@ -260,16 +286,16 @@ impl<'a> Filter<'a> {
     /// Judges all nodes and only counts the verdicts. With at most one hard constraint, no affinity
     /// between pods, and no check that looks at each node, the cost does not depend on the number
     /// of all nodes, but on that of domains and of nodes with nominated pods.
-    pub fn tally_all(&self) -> Tallies {
-        let mut tallies = self.tally_all_without();
+    pub fn tally_all(&self) -> Result<Tallies, Stopped> {
+        let mut tallies = self.tally_all_without()?;
         for slot in self.nominated.slots() {
-            self.revise(slot, &mut tallies);
+            self.revise(slot, &mut tallies)?;
         }
-        tallies
+        Ok(tallies)
     }
 
     /// As [`Self::tally_all`], as if no pod were nominated.
-    fn tally_all_without(&self) -> Tallies {
+    fn tally_all_without(&self) -> Result<Tallies, Stopped> {
         let judge_all = || self.judge_all_without(self.read_view.nodes.order());
         let look_at_nodes = self.checks.as_ref().is_some_and(Checked::look_at_nodes);
         if self.hard.len() > 1
@@ -277,7 +303,7 @@ impl<'a> Filter<'a> {
             || self.pod_terms.is_some()
             || self.volumes.is_some()
         {
-            return judge_all().tallies;
+            return Ok(judge_all()?.tallies);
         }
         let nodes = self.read_view.nodes.len();
         let mut tallies = Tallies {
@@ -289,7 +315,7 @@ impl<'a> Filter<'a> {
             && checks.passing() < nodes
         {
             passing = checks.passing();
-            for (reason, nodes) in checks.refusals() {
+            for (reason, nodes) in checks.refusals()? {
                 tallies.refuse(reason, nodes);
             }
         }
@@ -297,11 +323,11 @@ impl<'a> Filter<'a> {
         if let [hard] = &*self.hard {
             let (keyed, skewed) = match &self.checks {
                 Some(checks) if passing < nodes => {
-                    let in_use = checks.passing_by(&hard.active.partition.topology);
+                    let in_use = checks.passing_by(&hard.active.partition.topology)?;
                     // If a partition was dropped and built again, its domains may have other
                     // numbers.
                     if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
-                        return judge_all().tallies;
+                        return Ok(judge_all()?.tallies);
                     }
                     hard.tally(in_use.partition.nodes_in())
                 }
@@ -311,14 +337,16 @@ impl<'a> Filter<'a> {
             tallies.refuse(Reason::MissingTopologyKey, passing - keyed);
             tallies.refuse(Reason::Skew, skewed);
         }
-        tallies
+        Ok(tallies)
     }
 
     /// The numbers behind each hard constraint.
-    pub fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
-        self.hard
-            .iter()
-            .map(|hard| hard.report(max_domains))
-            .collect()
+    pub fn reports(&self, max_domains: usize) -> Result<Vec<Report<'_>>, Stopped> {
+        let mut reports = Vec::with_capacity(self.hard.len());
+        for hard in &self.hard {
+            self.read_view.deadline.step(hard.counted.domain_count())?;
+            reports.push(hard.report(max_domains));
+        }
+        Ok(reports)
     }
 }

@@ -4,26 +4,24 @@
 use std::sync::Arc;
 
 use super::claim_binding::BindingIn;
-use super::pod_claims::PodClaims;
+use super::pod_claims::{NotFound, PodClaims};
 use super::waiting_claims::{HeldVolumes, WaitingClaims};
-use crate::snapshot::{NodeRef, PodUse, ReadView, StorageObjects};
-
-/// The cost of looking at a reservation, in units.
-const UNITS_PER_RESERVATION: usize = 200;
+use crate::snapshot::{NodeRef, PodUse, ReadView, Stopped, StorageObjects};
 
 impl<'a> HeldVolumes<'a> {
     /// Returns the volumes that reservations hold on a read view.
-    pub(super) fn of(storage: &'a StorageObjects, read_view: &ReadView<'a>) -> Self {
+    pub(super) fn of(
+        storage: &'a StorageObjects,
+        read_view: &ReadView<'a>,
+    ) -> Result<Self, Stopped> {
         let mut held = Self::default();
-        for (node, reserved) in read_view.reserved_storage() {
-            if !read_view.affords(UNITS_PER_RESERVATION) {
-                break;
-            }
+        for reserved in read_view.deadline.each(read_view.reserved_storage()) {
+            let (node, reserved) = reserved?;
             if !reserved.used.claims.is_empty() {
-                held.hold(node, reserved, storage, read_view);
+                held.hold(node, reserved, storage, read_view)?;
             }
         }
-        held
+        Ok(held)
     }
 
     /// Holds the volumes for the pod of a reservation, if all its claims can be bound on its node.
@@ -33,23 +31,25 @@ impl<'a> HeldVolumes<'a> {
         reserved: &'a PodUse,
         storage: &'a StorageObjects,
         read_view: &ReadView<'a>,
-    ) {
+    ) -> Result<(), Stopped> {
         let namespace = &*reserved.namespace;
         let pod = PodClaims {
             name: (namespace, &reserved.name, ""),
             claims: &reserved.used.claims,
             storage,
-            read_view,
+            deadline: read_view.deadline,
         };
-        let Ok(found) = pod.find() else {
-            return;
+        let found = match pod.find() {
+            Ok(found) => found,
+            Err(NotFound::For(_)) => return Ok(()),
+            Err(NotFound::Stopped(stopped)) => return Err(stopped),
         };
         let mut waiting = WaitingClaims::of(&found.waiting, namespace, storage, self);
         let within = BindingIn {
             storage,
-            affords: &|units| read_view.affords(units),
+            deadline: read_view.deadline,
         };
-        if let Some(bindings) = waiting.bind(node, within) {
+        if let Some(bindings) = waiting.bind(node, within)? {
             waiting.hold(&bindings, node.name());
         }
         let claims = self.claims.entry(namespace).or_default();
@@ -57,5 +57,6 @@ impl<'a> HeldVolumes<'a> {
             claims.insert(Arc::clone(&claim.name), Arc::clone(&claim.held));
         }
         self.taken = waiting.taken;
+        Ok(())
     }
 }

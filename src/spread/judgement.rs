@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use fixedbitset::FixedBitSet;
 
 use super::verdict::{NodeRefusal, Reason};
-use crate::snapshot::ReadView;
+use crate::snapshot::{Deadline, Stopped};
+
+/// The number of nodes that a step judges where each has a bit.
+pub(super) const NODES_PER_STEP: usize = 16;
 
 /// The number of nodes that pass, and of those that fail, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -89,26 +92,25 @@ impl Judgement {
         self.tallies.refuse(reason, refused);
     }
 
-    /// Judges each node that was not refused before, by its position, at a cost of `units`. Refuses
-    /// no node if the budget does not allow to judge all.
+    /// Judges each node that was not refused before, by its position.
     pub(super) fn narrow_each(
         &mut self,
-        read_view: &ReadView<'_>,
-        units: usize,
-        judge: impl Fn(usize) -> Result<(), NodeRefusal>,
-    ) {
-        if !read_view.affords(self.pass.len().saturating_mul(units)) {
-            return;
-        }
+        deadline: &Deadline<'_>,
+        judge: impl Fn(usize) -> Result<Result<(), NodeRefusal>, Stopped>,
+    ) -> Result<(), Stopped> {
         let left = self.pass.clone();
-        let left = left.ones().take_while(|_| read_view.goes_on_for(units));
-        // A refusal may have a reason for each resource of the pod, so only one is held at a time.
-        for (at, refusal) in left.filter_map(|at| Some((at, judge(at).err()?))) {
-            self.pass.remove(at);
-            self.tallies.feasible -= 1;
-            for reason in refusal.reasons() {
-                self.tallies.refuse(reason.clone(), 1);
+        for at in deadline.each(left.ones()) {
+            let at = at?;
+            // A refusal may have a reason for each resource of the pod, so only one is held at a
+            // time.
+            if let Err(refusal) = judge(at)? {
+                self.pass.remove(at);
+                self.tallies.feasible -= 1;
+                for reason in refusal.reasons() {
+                    self.tallies.refuse(reason.clone(), 1);
+                }
             }
         }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::active::Active;
 use crate::account::heap::on_heap;
 use crate::proto::v1;
-use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, priority_of};
+use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, Stopped, priority_of};
 
 /// The facts about the incoming pod that decide which nominated pods count for it.
 #[derive(Debug, Clone, Default)]
@@ -56,9 +56,13 @@ impl Incoming {
 impl<'a> Nominated<'a> {
     /// Returns the nominated pods that count for an incoming pod: those with at least its priority,
     /// except the pod itself.
-    pub fn of(namespace: &str, incoming: &Incoming, read_view: &ReadView<'a>) -> Self {
+    pub fn of(
+        namespace: &str,
+        incoming: &Incoming,
+        read_view: &ReadView<'a>,
+    ) -> Result<Self, Stopped> {
         let mut on: BTreeMap<Slot, NominatedOn<'a>> = BTreeMap::new();
-        for (slot, pod) in read_view.nominated() {
+        for (slot, pod) in read_view.nominated()? {
             let is_itself = pod.is(namespace, &incoming.name, &incoming.uid);
             if pod.priority < incoming.priority || is_itself {
                 continue;
@@ -69,7 +73,7 @@ impl<'a> Nominated<'a> {
                 false => here.others.push(pod),
             }
         }
-        Self { on }
+        Ok(Self { on })
     }
 
     /// Returns the nominated pods of a node; `None` without any.
@@ -100,11 +104,6 @@ impl<'a> Nominated<'a> {
     /// Returns whether there are no nominated pods.
     pub fn is_empty(&self) -> bool {
         self.on.is_empty()
-    }
-
-    /// Returns the number of nominated pods.
-    pub fn len(&self) -> usize {
-        self.on.values().map(NominatedOn::count).sum()
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::report::Report;
 use super::verdict::{NodeRefusal, Reason};
+use crate::snapshot::{Deadline, Stopped};
 
 /// The options of a caller that places pods.
 #[derive(Debug, Clone, Default)]
@@ -40,9 +41,8 @@ pub struct Holding {
 
 /// A picker, with all data that it needs from a read view. It keeps no reference to the snapshot.
 pub trait Picker {
-    /// Picks, and records every step if `with_steps` is true. `None` when `cancelled` returned
-    /// true.
-    fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome>;
+    /// Picks, and records every step if `with_steps` is true.
+    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped>;
 
     /// Returns the number of scores that all steps would list.
     fn step_scores(&self) -> usize;

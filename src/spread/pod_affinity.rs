@@ -1,26 +1,21 @@
 //! Affinity between pods: judges nodes by the required terms of the incoming pod and of the pods
 //! that run (`docs/semantics.md`, "Affinity between pods").
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::judgement::Judgement;
+use super::judgement::{Judgement, NODES_PER_STEP};
 use super::nominated::NominatedOn;
 use super::question::Question;
 use super::verdict::Reason;
 use crate::matching::{PodAffinity, PodTerm, Selector};
 use crate::snapshot::{
-    DomainId, DomainKey, NominatedPod, PartitionInUse, Query, ReadView, Slot, Topology, bits,
-    partition, units_per_namespace,
+    DomainId, DomainKey, NominatedPod, PartitionInUse, Query, ReadView, Slot, Stopped, Topology,
+    bits, partition,
 };
-
-/// The cost of judging eight nodes by a term, in units.
-const UNITS_PER_VERDICTS: usize = 4;
-
-/// The cost of recording that a pod is on a node, in units.
-const UNITS_PER_POD: usize = 3;
 
 /// The labels of a namespace without an object.
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
@@ -74,11 +69,11 @@ impl TermCounts {
         selector: &Selector,
         partition: &partition::Key,
         read_view: &ReadView<'_>,
-    ) {
+    ) -> Result<(), Stopped> {
         let counted = read_view.count(Query {
             selector,
             partition,
-        });
+        })?;
         if Arc::ptr_eq(&counted.in_use().topology, &self.topology) {
             let counts = counted.counts();
             if self.counts.len() < counts.len() {
@@ -89,16 +84,17 @@ impl TermCounts {
             }
         } else {
             // If a partition was dropped and built again, its domains may have other numbers.
-            for (slot, pods) in read_view
-                .matching_sets(selector)
-                .flat_map(|set| set.counts())
-            {
-                self.add(slot, pods);
+            for set in read_view.matching_sets(selector) {
+                for (slot, pods) in set?.counts() {
+                    self.add(slot, pods);
+                }
             }
         }
-        for (slot, pods) in read_view.terminating(selector) {
+        for terminating in read_view.terminating(selector) {
+            let (slot, pods) = terminating?;
             self.add(slot, pods);
         }
+        Ok(())
     }
 
     fn has_key(&self, slot: Slot) -> bool {
@@ -145,27 +141,32 @@ impl<'a> PodTerms<'a> {
     /// Counts the terms that apply to a question; `None` if the pod has no terms and no pod on a
     /// node keeps it away. kube-scheduler then skips its plugin, so the terms of nominated pods
     /// have no effect either.
-    pub fn of(question: &'a Question, read_view: &ReadView<'a>) -> Option<Self> {
+    pub fn of(question: &'a Question, read_view: &ReadView<'a>) -> Result<Option<Self>, Stopped> {
         let rules = &question.affinity;
-        let kept_away = kept_away(question, read_view);
+        let kept_away = kept_away(question, read_view)?;
         if rules.is_empty() && kept_away.is_empty() {
-            return None;
+            return Ok(None);
         }
         if !question.reach().is_within() {
-            read_view.needs_others();
+            read_view.needs_others()?;
         }
-        let (near, apart) = OwnTerms::of(question, read_view).counted(read_view);
+        let (near, apart) = OwnTerms::of(question, read_view).counted(read_view)?;
         let is_alone = near
             .iter()
             .all(|term| term.counts.iter().all(|pods| *pods == 0));
-        Some(Self {
+        Ok(Some(Self {
             question,
             read_view: *read_view,
             is_first: is_alone && matches_itself(&rules.near, question, read_view),
             near,
             apart,
             kept_away,
-        })
+        }))
+    }
+
+    /// Returns the number of terms.
+    pub(super) fn len(&self) -> usize {
+        self.near.len() + self.apart.len() + self.kept_away.len()
     }
 
     /// The pod's own terms.
@@ -266,16 +267,10 @@ impl<'a> PodTerms<'a> {
     }
 
     /// Judges existing nodes at once, as if no pod were nominated.
-    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) {
-        let terms = 2 * self.near.len() + self.apart.len() + self.kept_away.len();
-        let units = (slots.len() / 8 + 1).saturating_mul(terms);
-        if !self
-            .read_view
-            .affords(units.saturating_mul(UNITS_PER_VERDICTS))
-        {
-            return;
-        }
+    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) -> Result<(), Stopped> {
+        let (deadline, steps) = (self.read_view.deadline, 1 + slots.len() / NODES_PER_STEP);
         for term in &self.near {
+            deadline.step(steps)?;
             judged.narrow(
                 Reason::PodAffinity,
                 &match self.is_first {
@@ -290,11 +285,13 @@ impl<'a> PodTerms<'a> {
         ];
         for (reason, terms) in all {
             for term in terms {
+                deadline.step(steps)?;
                 let mut without = term.with_pods(slots, &self.read_view);
                 without.toggle_range(..);
                 judged.narrow(reason.clone(), &without);
             }
         }
+        Ok(())
     }
 }
 
@@ -322,8 +319,8 @@ struct OwnTerms<'a> {
     near: Selector,
     /// For each term of the affinity, then of the anti-affinity, true if it covers all namespaces.
     covers_all: Vec<bool>,
-    /// The cost of finding out which terms cover a namespace, in units.
-    units_per_namespace: usize,
+    /// The number of steps in which the terms that cover a namespace are found.
+    steps_per_namespace: usize,
 }
 
 impl<'a> OwnTerms<'a> {
@@ -336,22 +333,23 @@ impl<'a> OwnTerms<'a> {
             rules,
             near: Selector::all_of(rules.near.iter().map(|term| &term.selector)),
             covers_all: all.collect(),
-            units_per_namespace: terms().map(units_per_namespace).sum(),
+            steps_per_namespace: terms().map(|it| 1 + it.namespace_selector.len()).sum(),
         }
     }
 
     /// Counts pods by domain: for each term of the affinity those that match all of its terms, for
     /// each term of the anti-affinity those that match the term. The namespaces are walked once,
     /// and nothing of one is kept after it.
-    fn counted(&self, read_view: &ReadView<'_>) -> (Vec<TermCounts>, Vec<TermCounts>) {
+    fn counted(
+        &self,
+        read_view: &ReadView<'_>,
+    ) -> Result<(Vec<TermCounts>, Vec<TermCounts>), Stopped> {
         let PodAffinity { near, apart } = self.rules;
         let (mut near_counts, mut apart_counts) =
-            (none_of(near, read_view), none_of(apart, read_view));
+            (none_of(near, read_view)?, none_of(apart, read_view)?);
         let namespaces = std::iter::once((self.own, *read_view)).chain(read_view.others());
         for (name, namespace) in namespaces {
-            if !read_view.affords(self.units_per_namespace) {
-                break;
-            }
+            read_view.deadline.step(self.steps_per_namespace)?;
             let labels = namespace.namespace_labels(name);
             let covers = |at: usize, term: &PodTerm| {
                 self.covers_all[at] || term.is_about(self.own, name, labels)
@@ -363,24 +361,25 @@ impl<'a> OwnTerms<'a> {
                 false => add_from_sets,
             };
             if (0..).zip(near).all(|(at, term)| covers(at, term)) {
-                add(near, &self.near, &mut near_counts, &namespace);
+                add(near, &self.near, &mut near_counts, &namespace)?;
             }
             let terms = (near.len()..).zip(apart).zip(&mut apart_counts);
             for ((_, term), counts) in terms.filter(|((at, term), _)| covers(*at, term)) {
                 let (terms, counts) = (std::slice::from_ref(term), std::slice::from_mut(counts));
-                add(terms, &term.selector, counts, &namespace);
+                add(terms, &term.selector, counts, &namespace)?;
             }
         }
-        (near_counts, apart_counts)
+        Ok((near_counts, apart_counts))
     }
 }
 
 /// The counts of terms, without any pod.
-fn none_of(terms: &[PodTerm], read_view: &ReadView<'_>) -> Vec<TermCounts> {
+fn none_of(terms: &[PodTerm], read_view: &ReadView<'_>) -> Result<Vec<TermCounts>, Stopped> {
     let none = |term: &PodTerm| {
-        let none = TermCounts::none(&read_view.in_use(&everywhere(&term.topology_key)));
-        read_view.holds(none.topology.id_bound() * size_of::<u32>());
-        none
+        let none = TermCounts::none(&read_view.in_use(&everywhere(&term.topology_key))?);
+        let deadline = read_view.deadline;
+        deadline.holds(none.topology.id_bound() * size_of::<u32>())?;
+        Ok(none)
     };
     terms.iter().map(none).collect()
 }
@@ -391,10 +390,11 @@ fn add_from_views(
     selector: &Selector,
     counts: &mut [TermCounts],
     namespace: &ReadView<'_>,
-) {
+) -> Result<(), Stopped> {
     for (term, counts) in terms.iter().zip(counts) {
-        counts.add_counted(selector, &everywhere(&term.topology_key), namespace);
+        counts.add_counted(selector, &everywhere(&term.topology_key), namespace)?;
     }
+    Ok(())
 }
 
 /// As [`add_from_views`], from the label sets of the namespace.
@@ -403,40 +403,51 @@ fn add_from_sets(
     selector: &Selector,
     counts: &mut [TermCounts],
     namespace: &ReadView<'_>,
-) {
-    if terms.is_empty() || !namespace.affords_matching(selector) {
-        return;
+) -> Result<(), Stopped> {
+    if terms.is_empty() {
+        return Ok(());
     }
-    let sets = namespace.matching_sets(selector);
-    let pods = sets.flat_map(|set| set.counts());
-    for (slot, pods) in pods.chain(namespace.terminating(selector)) {
-        if !namespace.goes_on_for(UNITS_PER_POD * terms.len()) {
-            break;
-        }
+    let mut add = |slot, pods| {
+        namespace.deadline.step(terms.len())?;
         for counts in &mut *counts {
             counts.add(slot, pods);
         }
+        Ok(())
+    };
+    for set in namespace.matching_sets(selector) {
+        for (slot, pods) in set?.counts() {
+            add(slot, pods)?;
+        }
     }
+    for terminating in namespace.terminating(selector) {
+        let (slot, pods) = terminating?;
+        add(slot, pods)?;
+    }
+    Ok(())
 }
 
 /// By topology key, the pods whose anti-affinity keeps the pod of a question away from a domain.
-fn kept_away<'a>(question: &'a Question, read_view: &ReadView<'a>) -> Vec<TermCounts> {
+fn kept_away<'a>(
+    question: &'a Question,
+    read_view: &ReadView<'a>,
+) -> Result<Vec<TermCounts>, Stopped> {
     let mut by_key: BTreeMap<&str, TermCounts> = BTreeMap::new();
-    for held in read_view.keeping_away(&question.subject.labels, &question.namespace) {
+    for held in read_view.keeping_away(&question.subject.labels, &question.namespace)? {
         let counts = held.counts();
-        if !read_view.affords(counts.len().saturating_mul(UNITS_PER_POD)) {
-            break;
-        }
+        read_view.deadline.step(counts.len())?;
         let key = &held.term().topology_key;
-        let counted = by_key
-            .entry(key)
-            .or_insert_with(|| TermCounts::none(&read_view.in_use(&everywhere(key))));
+        let counted = match by_key.entry(key) {
+            Entry::Occupied(counted) => counted.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(TermCounts::none(&read_view.in_use(&everywhere(key))?))
+            }
+        };
         for (slot, pods) in counts {
             counted.add(slot, pods);
         }
     }
     let counted = by_key.into_values();
-    counted.filter(|term| !term.counts.is_empty()).collect()
+    Ok(counted.filter(|term| !term.counts.is_empty()).collect())
 }
 
 /// All nodes that have a label, by its value.

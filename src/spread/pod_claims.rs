@@ -6,13 +6,7 @@ use super::verdict::Reason;
 use super::waiting_claims::UnboundClaim;
 use crate::matching::PodClaim;
 use crate::matching::storage::{PersistentVolume, VolumeClaim, ZONE_LABELS};
-use crate::snapshot::{NodeRef, ReadView, StorageObjects, reaches};
-
-/// The cost of looking a claim up, in units.
-const UNITS_PER_CLAIM: usize = 200;
-
-/// The cost of an owner or an access mode of a claim, in units.
-const UNITS_PER_ENTRY: usize = 5;
+use crate::snapshot::{Deadline, NodeRef, Stopped, StorageObjects, reaches};
 
 /// A claim that is bound to a volume.
 #[derive(Clone, Copy)]
@@ -44,6 +38,26 @@ struct UsedClaim<'a> {
     claim: &'a Arc<VolumeClaim>,
     /// True if the claim does not exist yet and will be created from a template.
     is_new: bool,
+}
+
+/// The reason why the claims of a pod are not found.
+pub(super) enum NotFound {
+    /// No node takes the pod.
+    For(Reason),
+    /// The decision ended.
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for NotFound {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
+
+impl From<Reason> for NotFound {
+    fn from(reason: Reason) -> Self {
+        Self::For(reason)
+    }
 }
 
 /// The state of a claim for its pod.
@@ -90,16 +104,15 @@ impl<'a> BoundClaim<'a> {
 }
 
 /// The claims of a pod, and the storage in which they are looked up.
-pub(super) struct PodClaims<'a, 'r> {
+pub(super) struct PodClaims<'a> {
     /// Namespace, name and uid of the pod.
     pub(super) name: (&'a str, &'a str, &'a str),
     pub(super) claims: &'a [PodClaim],
     pub(super) storage: &'a StorageObjects,
-    /// The read view whose budget is used.
-    pub(super) read_view: &'r ReadView<'a>,
+    pub(super) deadline: &'a Deadline<'a>,
 }
 
-impl<'a> PodClaims<'a, '_> {
+impl<'a> PodClaims<'a> {
     /// Looks up a claim. If the claim does not exist, its template describes it.
     fn look_up(&self, used: &'a PodClaim) -> Option<UsedClaim<'a>> {
         let (namespace, ..) = self.name;
@@ -111,35 +124,32 @@ impl<'a> PodClaims<'a, '_> {
         })
     }
 
-    /// Takes the cost of reading a claim from the budget.
-    fn affords(&self, claim: &VolumeClaim) -> bool {
+    /// Counts the reading of a claim.
+    fn step(&self, claim: &VolumeClaim) -> Result<(), Stopped> {
         let owners = claim.metadata().owner_references.len();
-        let entries = owners + claim.spec().access_modes.len();
-        let units = UNITS_PER_CLAIM + entries.saturating_mul(UNITS_PER_ENTRY);
-        self.read_view.affords(units)
+        let modes = claim.spec().access_modes.len();
+        self.deadline.step(1 + owners + modes)
     }
 
     /// Looks up the claims, in the order of kube-scheduler's plugins.
     ///
     /// # Errors
-    /// The reason why no node takes the pod.
-    pub(super) fn find(&self) -> Result<FoundClaims<'a>, Reason> {
+    /// The reason why no node takes the pod, or the deadline has passed.
+    pub(super) fn find(&self) -> Result<FoundClaims<'a>, NotFound> {
         let mut found = FoundClaims::default();
         for used in self.claims.iter().filter(|used| !used.is_ephemeral) {
             let name = &*used.name;
             let claim = self.look_up(used);
             let claim = claim.ok_or_else(|| not_found("persistentvolumeclaim", name))?;
-            if !self.affords(claim.claim) {
-                return Ok(FoundClaims::default());
-            }
+            self.step(claim.claim)?;
             if claim.claim.is_once_per_pod() && !claim.is_new {
                 found.once.push(name);
             }
         }
-        let claims = self.claims.iter();
-        let claims = claims.take_while(|_| self.read_view.affords(UNITS_PER_CLAIM));
-        let ready: Result<Vec<_>, String> = claims.map(|used| self.ready(used)).collect();
-        let ready = ready.map_err(|words| Reason::VolumeNotReady(words.into()))?;
+        let mut ready = Vec::new();
+        for used in self.claims {
+            ready.push(self.ready(used)?);
+        }
         let mut is_immediate = false;
         for used in &ready {
             match self.sort(used)? {
@@ -150,11 +160,11 @@ impl<'a> PodClaims<'a, '_> {
         }
         if is_immediate {
             let words = "pod has unbound immediate PersistentVolumeClaims";
-            return Err(Reason::VolumeNotReady(words.into()));
+            return Err(Reason::VolumeNotReady(words.into()).into());
         }
         let mut named = found.bound.iter().filter(|bound| bound.is_zoned);
         match named.find(|bound| bound.volume.is_none()) {
-            Some(bound) => Err(not_found("persistentvolume", bound.name)),
+            Some(bound) => Err(not_found("persistentvolume", bound.name).into()),
             None => Ok(found),
         }
     }
@@ -197,35 +207,39 @@ impl<'a> PodClaims<'a, '_> {
     /// Looks up a claim and checks that the pod can use it.
     ///
     /// # Errors
-    /// The reason why the pod cannot use the claim.
-    fn ready(&self, used: &'a PodClaim) -> Result<UsedClaim<'a>, String> {
+    /// The reason why the pod cannot use the claim, or the deadline has passed.
+    fn ready(&self, used: &'a PodClaim) -> Result<UsedClaim<'a>, NotFound> {
         let (namespace, pod, uid) = self.name;
         let name = &used.name;
+        let not_ready = |words: String| NotFound::For(Reason::VolumeNotReady(words.into()));
         let found = self.look_up(used).ok_or_else(|| {
-            format!(
+            not_ready(format!(
                 "waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}"
-            )
+            ))
         })?;
         let claim = found.claim;
+        self.step(claim)?;
         if claim.is_lost() {
             let volume = &claim.spec().volume_name;
-            return Err(format!(
+            return Err(not_ready(format!(
                 "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
-            ));
+            )));
         }
         if claim.metadata().deletion_timestamp.is_some() {
-            return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
+            return Err(not_ready(format!(
+                "persistentvolumeclaim {name:?} is being deleted"
+            )));
         }
         let is_own = || {
             let mut owners = claim.metadata().owner_references.iter();
             let controller = owners.find(|owner| owner.controller == Some(true));
             controller.is_some_and(|owner| owner.uid == uid)
         };
-        let is_foreign = used.is_ephemeral && !found.is_new && self.affords(claim) && !is_own();
+        let is_foreign = used.is_ephemeral && !found.is_new && !is_own();
         match is_foreign {
-            true => Err(format!(
+            true => Err(not_ready(format!(
                 "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
-            )),
+            ))),
             false => Ok(found),
         }
     }

@@ -14,7 +14,7 @@ use crate::matching::{
     Violations, names, times,
 };
 use crate::proto::v1;
-use crate::snapshot::{Controller, Limits, Reach, ReadView};
+use crate::snapshot::{Controller, Limits, Reach, ReadView, Stopped};
 
 /// The checks that a node has to pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -131,13 +131,17 @@ impl Question {
 
     /// The used fields that affect where the pod can run, but that are not checked on a read view;
     /// ascending.
-    pub fn unchecked(&self, checks: NodeChecks, read_view: &ReadView<'_>) -> Vec<String> {
+    pub fn unchecked(
+        &self,
+        checks: NodeChecks,
+        read_view: &ReadView<'_>,
+    ) -> Result<Vec<String>, Stopped> {
         if checks == NodeChecks::SpreadOnly {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let room = self.checks.of_room().filter(|_| !read_view.knows_room());
         // The priority decides which nominated pods count.
-        let class = self.incoming.has_unknown_priority && read_view.nominated().next().is_some();
+        let class = self.incoming.has_unknown_priority && read_view.nominated()?.next().is_some();
         let class = class.then_some("spec.priorityClassName");
         let all = self.unchecked.iter().copied().chain(room).chain(class);
         // Every cluster has namespaces. If the snapshot has none, no feed sent them.
@@ -145,28 +149,32 @@ impl Question {
             true => [None, None],
             false => self.affinity.namespace_selectors(),
         };
-        let storage = volumes::unchecked(&self.namespace, &self.storage, read_view);
+        let storage = volumes::unchecked(&self.namespace, &self.storage, read_view)?;
         let all = all.chain(selectors.into_iter().flatten()).chain(storage);
         let all = all.map(str::to_owned);
         let mut fields: Vec<String> = all.chain(self.checks.of_devices(read_view)).collect();
         fields.sort_unstable();
         fields.dedup();
-        fields
+        Ok(fields)
     }
 
     /// The unchecked fields, and the fields that only kube-scheduler's InterPodAffinity scores: the
     /// pod's preferred terms, and the terms of running pods that match the pod.
-    pub fn unscored(&self, checks: NodeChecks, read_view: &ReadView<'_>) -> Vec<String> {
-        let mut fields = self.unchecked(checks, read_view);
+    pub fn unscored(
+        &self,
+        checks: NodeChecks,
+        read_view: &ReadView<'_>,
+    ) -> Result<Vec<String>, Stopped> {
+        let mut fields = self.unchecked(checks, read_view)?;
         if checks == NodeChecks::All {
             let labels = &self.subject.labels;
-            let by_pods = read_view.is_scored_by_pods(labels, &self.namespace);
+            let by_pods = read_view.is_scored_by_pods(labels, &self.namespace)?;
             let by_pods = by_pods.then_some("spec.affinity (of pods that run)");
             let unscored = self.unscored.iter().copied().chain(by_pods);
             fields.extend(unscored.map(str::to_owned));
             fields.sort_unstable();
         }
-        fields
+        Ok(fields)
     }
 
     /// The question with only the checks of labels and taints. Other fields that the pod uses
@@ -193,20 +201,20 @@ impl Question {
     }
 
     /// Returns the rules about the pod's storage on a read view; `None` if there are none.
-    pub fn volumes<'a>(&'a self, read_view: &ReadView<'a>) -> Option<Volumes<'a>> {
+    pub fn volumes<'a>(&'a self, read_view: &ReadView<'a>) -> Result<Option<Volumes<'a>>, Stopped> {
         let Incoming { name, uid, .. } = &self.incoming;
         let pod = (&*self.namespace, &**name, &**uid);
         Volumes::of(pod, &self.storage, read_view)
     }
 
     /// The constraints in force: the pod's own, or the default constraints if it has none.
-    pub fn constraints_on(&self, read_view: &ReadView<'_>) -> InForce<'_> {
+    pub fn constraints_on(&self, read_view: &ReadView<'_>) -> Result<InForce<'_>, Stopped> {
         if !self.constraints.all.is_empty() {
-            return InForce::Own(&self.constraints);
+            return Ok(InForce::Own(&self.constraints));
         }
         let controller = self.controller.as_ref();
         let make = || Constraints::defaults(&self.subject, controller, read_view);
-        InForce::Default(self.defaults.on(read_view, make))
+        Ok(InForce::Default(self.defaults.on(read_view, make)?))
     }
 
     /// Returns an upper bound of the question's bytes in memory, with the default constraints that

@@ -4,10 +4,7 @@ use std::collections::HashMap;
 
 use super::active::Active;
 use super::skew::{GlobalMinimum, SkewRule};
-use crate::snapshot::{DomainCount, NodeRef, ReadView, Slot};
-
-/// The cost of finding the domain of a node, in units.
-const UNITS_PER_NODE: usize = 10;
+use crate::snapshot::{DomainCount, NodeRef, ReadView, Slot, Stopped};
 
 /// The numbers behind one constraint.
 #[derive(Debug)]
@@ -80,16 +77,19 @@ impl<'a> Report<'a> {
     }
 
     /// Counts the feasible nodes in each domain.
-    pub fn count_feasible(&mut self, slots: &[Slot], read_view: &ReadView<'_>) {
-        if !read_view.affords(slots.len().saturating_mul(UNITS_PER_NODE)) {
-            return;
-        }
+    pub fn count_feasible(
+        &mut self,
+        slots: &[Slot],
+        read_view: &ReadView<'_>,
+    ) -> Result<(), Stopped> {
+        read_view.deadline.step(slots.len())?;
         let nodes = slots.iter().filter_map(|slot| read_view.nodes.get(*slot));
         let nodes_in = self.nodes_in_domains(nodes);
         for domain in &mut self.domains {
             let nodes = nodes_in.get(domain.tally.value);
             domain.feasible_nodes = nodes.copied().unwrap_or(0);
         }
+        Ok(())
     }
 
     /// The listed domains with the fewest pods, ascending by value. They are complete if all

@@ -5,7 +5,7 @@ use super::cells::{IGNORED, ScoreCells};
 use super::report::Report;
 use super::scoring::{MAX_SCORE, RawRange};
 use super::soft::Soft;
-use crate::snapshot::{ReadView, Slot};
+use crate::snapshot::{ReadView, Slot, Stopped};
 
 /// The scores of candidates.
 pub struct Scores<'a> {
@@ -31,20 +31,25 @@ pub struct NodeScore {
 
 impl<'a> Scores<'a> {
     /// Scores candidates, all of which exist.
-    pub fn of(constraints: &'a Constraints, candidates: &[Slot], read_view: &ReadView<'a>) -> Self {
+    pub fn of(
+        constraints: &'a Constraints,
+        candidates: &[Slot],
+        read_view: &ReadView<'a>,
+    ) -> Result<Self, Stopped> {
         let skipped = constraints.soft().next().is_none() || read_view.nodes.is_empty();
         if skipped {
-            return Self {
+            return Ok(Self {
                 skipped,
                 soft: Vec::new(),
                 cells: ScoreCells::one(candidates.len()),
                 scores: vec![0; 2],
-            };
+            });
         }
-        let mut soft: Vec<Soft<'_>> = constraints
-            .soft()
-            .map(|active| Soft::of(active, read_view))
-            .collect();
+        let mut soft: Vec<Soft<'_>> = Vec::new();
+        for active in constraints.soft() {
+            read_view.deadline.step(candidates.len())?;
+            soft.push(Soft::of(active, read_view)?);
+        }
         let ignored = if constraints.all_keys_required {
             keyless(&soft, candidates)
         } else {
@@ -54,12 +59,12 @@ impl<'a> Scores<'a> {
             soft.weigh(candidates, ignored.as_deref());
         }
         let cells = ScoreCells::of(&soft, candidates, ignored.as_deref());
-        Self {
+        Ok(Self {
             skipped,
             soft,
             scores: normalize(&cells),
             cells,
-        }
+        })
     }
 
     /// The scores of all candidates, in their order: 0 to 100.

@@ -4,7 +4,9 @@ use super::active::Active;
 use super::report::Report;
 use super::scoring::Weight;
 use super::skew::GlobalMinimum;
-use crate::snapshot::{DomainCount, DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot};
+use crate::snapshot::{
+    DomainCount, DomainCounts, DomainId, Nodes, PartitionInUse, ReadView, Slot, Stopped,
+};
 
 /// With at most this many domains, the class of a node is its domain, else its count.
 const FEW_DOMAINS: usize = 64;
@@ -35,15 +37,15 @@ pub(super) struct Classes {
 }
 
 impl<'a> Soft<'a> {
-    pub(super) fn of(active: &'a Active, read_view: &ReadView<'a>) -> Self {
-        let counted = read_view.count(active.query());
+    pub(super) fn of(active: &'a Active, read_view: &ReadView<'a>) -> Result<Self, Stopped> {
+        let counted = read_view.count(active.query())?;
         // If every node is a domain of its own, the partition has all nodes, with or without the
         // key. So another partition says which nodes have the key.
         let keyed = match &active.keyed {
-            Some(key) => read_view.in_use(key),
+            Some(key) => read_view.in_use(key)?,
             None => counted.in_use().clone(),
         };
-        Self {
+        Ok(Self {
             active,
             nodes: read_view.nodes,
             all_keyed: keyed.topology.keyed() == read_view.nodes.len(),
@@ -52,7 +54,7 @@ impl<'a> Soft<'a> {
             candidates: Vec::new(),
             whole: false,
             weight: Weight::default(),
-        }
+        })
     }
 
     /// Returns whether a node has the topology key.

@@ -6,17 +6,11 @@ use std::collections::HashSet;
 use super::claim_binding::BindingIn;
 use super::judgement::Judgement;
 use super::nominated::NominatedOn;
-use super::pod_claims::{BoundClaim, FoundClaims, PodClaims};
+use super::pod_claims::{BoundClaim, FoundClaims, NotFound, PodClaims};
 use super::verdict::{NodeRefusal, Reason};
 use super::waiting_claims::{HeldVolumes, WaitingClaims};
 use crate::matching::{DiskUses, PodDisk, PodStorage, absolute};
-use crate::snapshot::{NodeRef, ReadView, Slot, StorageObjects, reaches};
-
-/// The cost of comparing a node with a term of a volume, in units.
-const UNITS_PER_TERM: usize = 20;
-
-/// The cost of a claim or a disk, in units.
-const UNITS_PER_USE: usize = 40;
+use crate::snapshot::{NodeRef, ReadView, Slot, Stopped, StorageObjects, reaches};
 
 /// The name in `unchecked` for the limits of nodes on the volumes of a driver.
 const LIMITS: &str = "spec.volumes (limits per node)";
@@ -53,20 +47,19 @@ impl<'a> Volumes<'a> {
         (namespace, name, uid): (&'a str, &'a str, &'a str),
         pod: &'a PodStorage,
         read_view: &ReadView<'a>,
-    ) -> Option<Self> {
+    ) -> Result<Option<Self>, Stopped> {
         let storage = read_view.storage().filter(|_| !pod.claims.is_empty());
         if storage.is_none() && pod.disks.is_empty() {
-            return None;
+            return Ok(None);
         }
         let monitors = pod.disks.iter().map(|disk| 1 + disk.monitors.len());
         let uses = pod.claims.len() + monitors.sum::<usize>();
-        let affords = read_view.affords(uses.saturating_mul(UNITS_PER_USE));
-        let disks = if affords { &*pod.disks } else { &[] };
-        let disk_uses = DiskUses::of(disks);
+        read_view.deadline.step(uses)?;
+        let disk_uses = DiskUses::of(&pod.disks);
         let mut volumes = Self {
             not_ready: None,
             disks: &pod.disks,
-            conflicting: read_view.conflicting_with(&disk_uses).collect(),
+            conflicting: read_view.conflicting_with(&disk_uses)?,
             disk_uses,
             once: Vec::new(),
             once_names: HashSet::new(),
@@ -81,29 +74,37 @@ impl<'a> Volumes<'a> {
                 name: (namespace, name, uid),
                 claims: &pod.claims,
                 storage,
-                read_view,
+                deadline: read_view.deadline,
             };
             match pod.find() {
-                Ok(found) => volumes.note(found, namespace, storage),
-                Err(reason) => volumes.not_ready = Some(reason),
+                Ok(found) => volumes.note(found, namespace, storage)?,
+                Err(NotFound::For(reason)) => volumes.not_ready = Some(reason),
+                Err(NotFound::Stopped(stopped)) => return Err(stopped),
             }
         }
-        Some(volumes)
+        Ok(Some(volumes))
     }
 
     /// Stores the claims that were found.
-    fn note(&mut self, found: FoundClaims<'a>, namespace: &'a str, storage: &'a StorageObjects) {
+    fn note(
+        &mut self,
+        found: FoundClaims<'a>,
+        namespace: &'a str,
+        storage: &'a StorageObjects,
+    ) -> Result<(), Stopped> {
         let read_view = &self.read_view;
-        let mut once = found.once.iter();
-        self.in_use = once.any(|claim| read_view.is_claim_in_use(claim, namespace));
+        for claim in &found.once {
+            self.in_use |= read_view.is_claim_in_use(claim, namespace)?;
+        }
         if !found.waiting.is_empty() {
-            let mut held = HeldVolumes::of(storage, read_view);
+            let mut held = HeldVolumes::of(storage, read_view)?;
             self.held = held.taken.len();
             self.waiting = WaitingClaims::of(&found.waiting, namespace, storage, &mut held);
         }
         self.once_names = found.once.iter().copied().collect();
         self.once = found.once;
         self.bound = found.bound;
+        Ok(())
     }
 
     /// The most pods like this one that a node takes, and the most that all nodes together take,
@@ -116,59 +117,50 @@ impl<'a> Volumes<'a> {
         [per_node, in_all]
     }
 
-    /// Returns the cost of judging a node, in units.
-    pub fn units_per_node(&self) -> usize {
-        let terms = self.bound.iter().map(BoundClaim::per_node).sum::<usize>();
-        (1 + terms) * UNITS_PER_TERM + self.waiting.units_per_node()
-    }
-
     /// Judges an existing node, as if nominated pods were on it.
     ///
     /// # Errors
-    /// The refusal.
-    pub fn judge(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
+    /// The deadline has passed; inside, the refusal.
+    pub fn judge(
+        &self,
+        slot: Slot,
+        with: Option<&NominatedOn<'_>>,
+    ) -> Result<Result<(), NodeRefusal>, Stopped> {
         if let Some(reason) = &self.not_ready {
-            return Err(NodeRefusal::by_node(reason.clone()));
+            return Ok(Err(NodeRefusal::by_node(reason.clone())));
         }
         let Some(node) = self.read_view.nodes.get(slot) else {
-            return Ok(());
+            return Ok(Ok(()));
         };
-        if !self.affords_beside(with) {
-            return Ok(());
-        }
+        self.step_beside(with)?;
         if self.conflicting.contains(&slot) || self.conflicts_with(with) {
-            return Err(NodeRefusal::by_node(Reason::DiskConflict));
+            return Ok(Err(NodeRefusal::by_node(Reason::DiskConflict)));
         }
         if self.in_use || self.is_claimed_by(with) {
-            return Err(NodeRefusal::by_node(Reason::ClaimInUse));
+            return Ok(Err(NodeRefusal::by_node(Reason::ClaimInUse)));
         }
-        if let Some(refusal) = NodeRefusal::by_all(self.binding_refusals(node)) {
-            return Err(refusal);
+        if let Some(refusal) = NodeRefusal::by_all(self.binding_refusals(node)?) {
+            return Ok(Err(refusal));
         }
-        let mut zoned = self.bound.iter().filter(|bound| bound.is_zoned);
-        match zoned.all(|bound| bound.is_in_zones(node)) {
-            true => Ok(()),
-            false => Err(NodeRefusal::by_node(Reason::VolumeZone)),
+        for bound in self.bound.iter().filter(|bound| bound.is_zoned) {
+            self.read_view.deadline.step(bound.per_node())?;
+            if !bound.is_in_zones(node) {
+                return Ok(Err(NodeRefusal::by_node(Reason::VolumeZone)));
+            }
         }
+        Ok(Ok(()))
     }
 
-    /// Takes the cost of comparing the volume of a bound claim with nodes from the budget.
-    pub fn affords(&self, bound: &BoundClaim<'_>, nodes: usize) -> bool {
-        let terms = bound.per_node().saturating_mul(nodes);
-        self.read_view.affords(terms.saturating_mul(UNITS_PER_TERM))
-    }
-
-    /// Takes the cost of comparing the pod with nominated pods from the budget.
-    fn affords_beside(&self, with: Option<&NominatedOn<'_>>) -> bool {
-        let mut pods = with.into_iter().flat_map(NominatedOn::pods);
-        pods.all(|pod| {
+    /// Counts the claims and disks of nominated pods, which the pod is compared with.
+    fn step_beside(&self, with: Option<&NominatedOn<'_>>) -> Result<(), Stopped> {
+        for pod in with.into_iter().flat_map(NominatedOn::pods) {
             let monitors = |disk: &PodDisk| 1 + disk.monitors.len();
             let uses = pod.storage.as_ref().map_or(0, |used| {
                 used.claims.len() + used.disks.iter().map(monitors).sum::<usize>()
             });
-            let units = (1 + uses).saturating_mul(UNITS_PER_USE);
-            self.read_view.affords(units)
-        })
+            self.read_view.deadline.step(1 + uses)?;
+        }
+        Ok(())
     }
 
     /// Returns whether disks of the pod conflict with disks of nominated pods.
@@ -192,38 +184,39 @@ impl<'a> Volumes<'a> {
         })
     }
 
-    fn binding_refusals(&self, node: NodeRef<'a>) -> impl Iterator<Item = Reason> + use<> {
+    fn binding_refusals(
+        &self,
+        node: NodeRef<'a>,
+    ) -> Result<impl Iterator<Item = Reason> + use<>, Stopped> {
         // The first volume that is missing or out of reach decides.
-        let goes_on = |bound: &&BoundClaim<'_>| {
-            let units = bound.per_node().saturating_mul(UNITS_PER_TERM);
-            self.read_view.goes_on_for(units)
-        };
-        let mut bound = self.bound.iter().take_while(goes_on);
-        let bound = bound.find_map(|bound| match bound.volume {
-            None => Some(Reason::VolumeMissing),
-            Some(volume) if !reaches(volume, node) => Some(Reason::VolumeNodeAffinity),
-            Some(_) => None,
-        });
-        let (out_of_reach, missing) = match bound {
-            Some(Reason::VolumeMissing) => (None, bound),
-            bound => (bound, None),
-        };
-        let waits = (!self.binds(node)).then_some(Reason::VolumeBinding);
-        out_of_reach.into_iter().chain(waits).chain(missing)
+        let (mut out_of_reach, mut missing) = (None, None);
+        for bound in &self.bound {
+            self.read_view.deadline.step(bound.per_node())?;
+            match bound.volume {
+                None => missing = Some(Reason::VolumeMissing),
+                Some(volume) if !reaches(volume, node) => {
+                    out_of_reach = Some(Reason::VolumeNodeAffinity);
+                }
+                Some(_) => continue,
+            }
+            break;
+        }
+        let waits = (!self.binds(node)?).then_some(Reason::VolumeBinding);
+        Ok(out_of_reach.into_iter().chain(waits).chain(missing))
     }
 
     /// Returns whether the claims that wait can be bound on a node.
-    fn binds(&self, node: NodeRef<'a>) -> bool {
+    fn binds(&self, node: NodeRef<'a>) -> Result<bool, Stopped> {
         let Some(storage) = self
             .read_view
             .storage()
             .filter(|_| !self.waiting.is_empty())
         else {
-            return true;
+            return Ok(true);
         };
         let within = BindingIn {
             storage,
-            affords: &|units| self.read_view.affords(units),
+            deadline: self.read_view.deadline,
         };
         self.waiting.admit(node, within)
     }
@@ -234,10 +227,8 @@ impl<'a> Volumes<'a> {
     }
 
     /// Judges existing nodes at once, as if no pod were nominated.
-    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) {
-        judged.narrow_each(&self.read_view, self.units_per_node(), |at| {
-            self.judge(slots[at], None)
-        });
+    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) -> Result<(), Stopped> {
+        judged.narrow_each(self.read_view.deadline, |at| self.judge(slots[at], None))
     }
 }
 
@@ -247,17 +238,15 @@ pub fn unchecked(
     namespace: &str,
     pod: &PodStorage,
     read_view: &ReadView<'_>,
-) -> impl Iterator<Item = &'static str> + use<> {
+) -> Result<impl Iterator<Item = &'static str> + use<>, Stopped> {
     let mut fields = [None; 2];
     let Some(storage) = read_view.storage() else {
         // The snapshot has no storage objects, because no feed sent them.
         fields[0] = (!pod.claims.is_empty()).then_some("spec.volumes");
-        return fields.into_iter().flatten();
+        return Ok(fields.into_iter().flatten());
     };
-    for used in &pod.claims {
-        if !read_view.affords(UNITS_PER_USE) {
-            break;
-        }
+    for used in read_view.deadline.each(&pod.claims) {
+        let used = used?;
         let there = storage.claim(namespace, &used.name);
         let Some(claim) = there.or(used.template.as_ref()) else {
             continue;
@@ -274,5 +263,5 @@ pub fn unchecked(
             fields[1] = Some(CAPACITY);
         }
     }
-    fields.into_iter().flatten()
+    Ok(fields.into_iter().flatten())
 }

@@ -5,11 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::claim_binding::{
-    Binding, BindingIn, BindingWalk, ClaimKinds, HeldClaim, NodeOffer, TakenVolumes,
-    UNITS_PER_LOOKUP, UNITS_PER_REQUIREMENT, WaitingClaim,
+    Binding, BindingIn, BindingWalk, ClaimKinds, HeldClaim, NodeOffer, TakenVolumes, WaitingClaim,
 };
 use crate::matching::storage::{StorageClass, VolumeClaim};
-use crate::snapshot::{NodeRef, StorageObjects, VolumeList};
+use crate::snapshot::{NodeRef, Stopped, StorageObjects, VolumeList};
 
 /// The volumes that reservations hold.
 #[derive(Default)]
@@ -110,37 +109,36 @@ impl WaitingClaims {
         self.claims.iter()
     }
 
-    /// Returns the cost of a node, in units, if the first volumes that it may reach are right.
-    pub(super) fn units_per_node(&self) -> usize {
-        let lookups = 2 * self.classes.len() + 2 * self.claims.len();
-        lookups * UNITS_PER_LOOKUP
-    }
-
     /// Returns whether the claims can be bound on a node.
-    pub(super) fn admit(&self, node: NodeRef<'_>, within: BindingIn<'_>) -> bool {
+    pub(super) fn admit(&self, node: NodeRef<'_>, within: BindingIn<'_>) -> Result<bool, Stopped> {
         if self.is_selected_elsewhere(node) {
-            return false;
+            return Ok(false);
         }
-        let offers = self.offers(node, within);
+        let offers = self.offers(node, within)?;
         if !self.known.borrow().is_empty()
             && let Some(known) = self.known.borrow().get(&key_of(&offers))
         {
-            return *known;
+            return Ok(*known);
         }
         let mut walk = BindingWalk::of((&self.claims, &self.taken), node, within);
-        let admits = walk.bind(&offers).is_some();
+        let admits = walk.bind(&offers)?.is_some();
         if walk.is_worth_keeping() {
             self.known.borrow_mut().insert(key_of(&offers), admits);
         }
-        admits
+        Ok(admits)
     }
 
     /// Returns how each claim is bound on a node. `None` if a claim cannot be bound.
-    pub(super) fn bind(&self, node: NodeRef<'_>, within: BindingIn<'_>) -> Option<Vec<Binding>> {
+    pub(super) fn bind(
+        &self,
+        node: NodeRef<'_>,
+        within: BindingIn<'_>,
+    ) -> Result<Option<Vec<Binding>>, Stopped> {
         if self.is_selected_elsewhere(node) {
-            return None;
+            return Ok(None);
         }
-        BindingWalk::of((&self.claims, &self.taken), node, within).bind(&self.offers(node, within))
+        let offers = self.offers(node, within)?;
+        BindingWalk::of((&self.claims, &self.taken), node, within).bind(&offers)
     }
 
     /// Records how the claims are bound when a pod like this one arrives on a node. Returns whether
@@ -184,9 +182,9 @@ impl WaitingClaims {
         &self,
         node: NodeRef<'_>,
         within: BindingIn<'s>,
-    ) -> impl Iterator<Item = &'s VolumeList> {
-        let offers = self.offers(node, within).into_iter();
-        offers.flat_map(|offer| offer.lists)
+    ) -> Result<impl Iterator<Item = &'s VolumeList> + use<'s>, Stopped> {
+        let offers = self.offers(node, within)?.into_iter();
+        Ok(offers.flat_map(|offer| offer.lists))
     }
 
     /// Returns whether the volume of a claim is being provisioned for another node. Then none of the
@@ -197,7 +195,11 @@ impl WaitingClaims {
     }
 
     /// Returns what a node offers for each class.
-    fn offers<'s>(&self, node: NodeRef<'_>, within: BindingIn<'s>) -> Vec<NodeOffer<'s>> {
+    fn offers<'s>(
+        &self,
+        node: NodeRef<'_>,
+        within: BindingIn<'s>,
+    ) -> Result<Vec<NodeOffer<'s>>, Stopped> {
         let offer = |WaitingClass {
                          name,
                          class,
@@ -206,12 +208,12 @@ impl WaitingClaims {
             let mut lists = Vec::new();
             let free = within.storage.free(name);
             let lookups = free.map_or(0, |free| free.find(node, &mut lists));
-            let units = (1 + lookups) * UNITS_PER_LOOKUP + requirements * UNITS_PER_REQUIREMENT;
+            within.deadline.step(1 + lookups + requirements)?;
             let is_allowed = || class.is_allowed(|key| node.label_text(key));
-            NodeOffer {
+            Ok(NodeOffer {
                 lists,
-                is_made: (within.affords)(units) && class.provisions() && is_allowed(),
-            }
+                is_made: class.provisions() && is_allowed(),
+            })
         };
         self.classes.iter().map(offer).collect()
     }

@@ -31,14 +31,15 @@ fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
     let pod: v1::Pod = serde_json::from_value(pod).expect("a pod");
     let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
     let question = question.expect("a valid pod");
-    snapshot.read("default", Batch::default(), |read_view| {
-        let constraints = question.constraints_on(&read_view);
-        let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view);
-        let reports = filter.reports(usize::MAX);
+    let read = snapshot.read("default", Batch::default(), |read_view| {
+        let constraints = question.constraints_on(&read_view)?;
+        let filter = Filter::of(&question, &constraints, NodeChecks::All, &read_view)?;
+        let reports = filter.reports(usize::MAX)?;
         let domains = reports[0].domains.iter();
         let domains = domains.map(|d| (d.tally.value.to_owned(), d.tally.matching_pods));
-        domains.collect()
-    })
+        Ok(domains.collect())
+    });
+    read.expect("nobody gives it up")
 }
 
 fn verified(snapshot: &Snapshot) -> Verification {

@@ -1,11 +1,11 @@
 //! Decisions that take long delay nobody: a snapshot may change while a decision is made, and the
-//! decision is of one revision all the same. A decision that costs too much is recognized before it
-//! begins, and one that nobody waits for ends.
+//! decision is of one revision all the same. A decision that turns out to be large is not made
+//! where it arrived, and one that nobody waits for ends.
 
 use std::cell::Cell;
 
 use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
-use evenkeel::snapshot::{Attempt, Batch, Delay, Limits, ReadView};
+use evenkeel::snapshot::{Attempt, Batch, Limits, ReadView, Stopped};
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use support::build::{
     HOSTNAME, ZONE, hard, node, node_requirement, on, pod, requiring_terms, spread,
@@ -24,19 +24,20 @@ fn filled(nodes: usize) -> InProcess {
 /// Asks, however long the answer takes.
 fn ask(world: &InProcess, question: &Question, overlay: Vec<Change>) -> Numbers {
     let look = |cut: ReadView<'_>| numbers(question, &cut);
-    world.snapshot.read("default", world.overlay(overlay), look)
+    let read = world.snapshot.read("default", world.overlay(overlay), look);
+    read.expect("nobody gives it up")
 }
 
 /// The number of feasible nodes, and for each hard constraint the number of domains and the
 /// minimum.
 type Numbers = (usize, Vec<(usize, i64)>);
 
-fn numbers(question: &Question, cut: &ReadView<'_>) -> Numbers {
-    let constraints = question.constraints_on(cut);
-    let filter = Filter::of(question, &constraints, NodeChecks::All, cut);
-    let reports = filter.reports(usize::MAX);
+fn numbers(question: &Question, cut: &ReadView<'_>) -> Result<Numbers, Stopped> {
+    let constraints = question.constraints_on(cut)?;
+    let filter = Filter::of(question, &constraints, NodeChecks::All, cut)?;
+    let reports = filter.reports(usize::MAX)?;
     let reports = reports.iter().map(|r| (r.domain_count, r.global_minimum));
-    (filter.tally_all().feasible, reports.collect())
+    Ok((filter.tally_all()?.feasible, reports.collect()))
 }
 
 fn zoned(index: usize, zone: usize) -> Change {
@@ -78,14 +79,14 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
 
         let decided = world.snapshot.read("default", Batch::default(), |cut| {
             if counts_first {
-                assert_eq!(numbers(&question, &cut), expected);
+                assert_eq!(numbers(&question, &cut)?, expected);
             }
             // A call that waited for this decision would never end.
             assert_eq!(ask(&world, &question, overlay.clone()), imagined);
             world.update(changes(with_nodes));
             numbers(&question, &cut)
         });
-        assert_eq!(decided, expected, "{with_nodes} {counts_first}");
+        assert_eq!(decided, Ok(expected), "{with_nodes} {counts_first}");
         world.verify();
 
         // The next decision is of the next revision, from kept views or new ones.
@@ -111,7 +112,7 @@ fn an_overlay_holds_up_nobody_and_sees_nothing_of_others() {
         world.update(vec![zoned(3, 2), worker(200, 3)]);
         numbers(&question, &cut)
     });
-    assert_eq!(decided, imagined);
+    assert_eq!(decided, Ok(imagined));
     world.verify();
 }
 
@@ -156,17 +157,17 @@ fn costly(terms: usize) -> Pod {
 }
 
 #[test]
-fn what_costs_too_much_is_not_begun_at_once() {
+fn what_turns_out_to_be_large_is_not_decided_at_once() {
     let world = filled(1_000);
-    for (terms, is_afforded) in [(1, true), (1_000, false)] {
+    for (terms, is_small) in [(1, true), (1_000, false)] {
         let question = world.question(&costly(terms));
         let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
         let answered = world
             .snapshot
             .read_at_once("default", Attempt::First, at_once);
-        match is_afforded {
+        match is_small {
             true => assert_eq!(answered.map(|(feasible, _)| feasible), Ok(0)),
-            false => assert_eq!(answered, Err(Delay::Long)),
+            false => assert_eq!(answered, Err(Stopped::Large)),
         }
     }
 }
@@ -185,7 +186,7 @@ fn what_nobody_waits_for_ends_soon() {
         .read_until("default".into(), Batch::default(), &is_given_up, |cut| {
             numbers(&question, &cut)
         });
-    assert_eq!(read, Err(Delay::Long));
+    assert_eq!(read, Err(Stopped::GivenUp));
     assert_eq!(looks.get(), 3, "it went on after it was given up");
     // Nothing of the decision was kept.
     assert_eq!(world.verify(), 0);

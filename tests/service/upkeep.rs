@@ -31,13 +31,14 @@ fn three_zones(max_view_bytes: usize) -> InProcess {
 fn ask(world: &InProcess, pod: &Pod, overlay: Vec<Change>) -> Vec<(usize, i64)> {
     let question = world.question(pod);
     let overlay = world.overlay(overlay);
-    world.snapshot.read(&question.namespace, overlay, |cut| {
-        let constraints = question.constraints_on(&cut);
-        let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
-        let reports = filter.reports(usize::MAX);
+    let read = world.snapshot.read(&question.namespace, overlay, |cut| {
+        let constraints = question.constraints_on(&cut)?;
+        let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut)?;
+        let reports = filter.reports(usize::MAX)?;
         let numbers = reports.iter().map(|r| (r.domain_count, r.global_minimum));
-        numbers.collect()
-    })
+        Ok(numbers.collect())
+    });
+    read.expect("nobody gives it up")
 }
 
 fn zoned(name: &str, zone: usize) -> Change {
@@ -292,12 +293,13 @@ fn a_decision_outlives_what_it_began_with() {
     world.update(vec![zoned("n0", 9)]);
     let question = world.question(&asker);
     let tallies = |meanwhile: &dyn Fn()| {
-        world.snapshot.read("default", Batch::default(), |cut| {
-            let constraints = question.constraints_on(&cut);
-            let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut);
+        let read = world.snapshot.read("default", Batch::default(), |cut| {
+            let constraints = question.constraints_on(&cut)?;
+            let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut)?;
             meanwhile();
             filter.tally_all()
-        })
+        });
+        read.expect("nobody gives it up")
     };
     let expected = tallies(&|| ());
     assert_eq!(expected.feasible, NODES - 2, "all but n0 and n9");

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use evenkeel::explain::{self, Case};
 use evenkeel::matching::Path;
 use evenkeel::proto::v1;
@@ -90,28 +90,27 @@ impl Cluster {
         let question = Question::compile(Some(pod), &self.limits, Path::root("pod"))?;
         let snapshot = self.registry.get(SNAPSHOT)?;
         // All that is read in here is of one revision.
-        snapshot.read(&question.namespace, Batch::default(), |state| {
-            let constraints = question.constraints_on(&state);
+        let asked = snapshot.read(&question.namespace, Batch::default(), |state| {
+            let constraints = question.constraints_on(&state)?;
             let checks = NodeChecks::All;
-            let filter = Filter::of(&question, &constraints, checks, &state);
+            let filter = Filter::of(&question, &constraints, checks, &state)?;
             let nodes = state.nodes.order();
-            let case = Case::of(&question, &constraints, checks, &filter, nodes, &state);
+            let case = Case::of(&question, &constraints, checks, &filter, nodes, &state)?;
             let feasible: Vec<_> = case.feasible().map(|node| (node.slot, node.name)).collect();
             let names: Vec<&str> = feasible.iter().map(|(_, name)| *name).collect();
             println!("feasible: {}", names.join(" "));
 
             let slots: Vec<_> = feasible.iter().map(|(slot, _)| *slot).collect();
-            let scores = Scores::of(&constraints, &slots, &state);
+            let scores = Scores::of(&constraints, &slots, &state)?;
             let best = scores.best(1);
-            println!(
-                "best: {}",
-                names[*best.first().context("a node is feasible")?]
-            );
+            let best = best.first().map_or("none", |at| names[*at]);
+            println!("best: {best}");
 
             // Names of at most 10 domains a constraint.
-            println!("why: {}", explain::explain(&case, 10).summary);
+            println!("why: {}", explain::explain(&case, 10)?.summary);
             Ok(())
-        })
+        });
+        Ok(asked?)
     }
 }
 

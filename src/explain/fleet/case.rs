@@ -6,7 +6,7 @@ use crate::explain::insight::{domains, first};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
-use crate::snapshot::{NodeRef, ReadView, Slot};
+use crate::snapshot::{NodeRef, ReadView, Slot, Stopped};
 use crate::spread::NodeRefusal;
 use crate::spread::fleet::{HolderSpread, Judge, PlacementSpec, holders, score};
 
@@ -41,25 +41,28 @@ impl<'a> PlacementCase<'a> {
         judge: &'a Judge<'a>,
         slots: &[Slot],
         read_view: &ReadView<'a>,
-    ) -> Self {
-        let holds = holders(&question.holders, read_view);
-        let judged = |slot: &Slot| {
-            let node = read_view.nodes.get(*slot)?;
-            let verdict = judge.judge(*slot);
+    ) -> Result<Self, Stopped> {
+        let holds = holders(&question.holders, read_view)?;
+        let mut clusters = Vec::new();
+        for slot in slots {
+            let Some(node) = read_view.nodes.get(*slot) else {
+                continue;
+            };
+            let verdict = judge.judge(*slot)?;
             let refusal = verdict.as_ref().err();
-            Some(JudgedCluster {
+            clusters.push(JudgedCluster {
                 slot: *slot,
                 node,
                 passes: refusal.is_none_or(|refusal| refusal.constraint_index.is_some()),
                 holds: holds(*slot),
                 verdict,
-            })
-        };
-        Self {
+            });
+        }
+        Ok(Self {
             spreads: &judge.spreads,
             read_view: *read_view,
-            clusters: slots.iter().filter_map(judged).collect(),
-        }
+            clusters,
+        })
     }
 
     /// The hard constraints, in order.

@@ -9,31 +9,39 @@ use crate::explain::hints::empty_values;
 use crate::explain::words::{among, joined, plural, quoted, verb};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
-use crate::snapshot::NodeRef;
+use crate::snapshot::{NodeRef, Stopped};
 use crate::spread::Active;
 use crate::spread::fleet::{HolderSpread, to_wire};
 
 /// All hints of a case, the most useful first.
-pub fn all(case: &PlacementCase<'_>) -> Vec<Diagnosis> {
+pub fn all(case: &PlacementCase<'_>) -> Result<Vec<Diagnosis>, Stopped> {
     type Find = fn(&PlacementCase<'_>, &HolderSpread) -> Option<Diagnosis>;
-    let hard = |find: Find| case.hard().filter_map(move |spread| find(case, spread));
-    let each = |find: Find| {
-        case.spreads
-            .iter()
-            .filter_map(move |spread| find(case, spread))
+    let found = |find: Find, is_of_hard: bool| -> Result<Vec<Diagnosis>, Stopped> {
+        let spreads = case.spreads.iter();
+        let spreads = spreads.filter(|it| !is_of_hard || it.active.constraint.is_hard());
+        let find = |spread| {
+            let deadline = case.read_view.deadline;
+            deadline.step(case.read_view.nodes.len())?;
+            Ok(find(case, spread))
+        };
+        spreads.map(find).filter_map(Result::transpose).collect()
     };
-    hard(skew_too_large)
-        .chain(hard(unusable_domain))
-        .chain(greedy(case))
-        .chain(hard(max_skew))
-        .chain(each(|_, spread| Some(mismatch(&spread.active)?.into())))
-        .chain(each(missing_key))
-        .chain(each(|case, spread| {
-            empty_values(&case.read_view, &spread.active, "cluster", "")
-        }))
-        .chain(each(terminating))
-        .chain(each(soft))
-        .collect()
+    let mut hints = found(skew_too_large, true)?;
+    hints.extend(found(unusable_domain, true)?);
+    hints.extend(greedy(case));
+    hints.extend(found(max_skew, true)?);
+    hints.extend(found(
+        |_, spread| Some(mismatch(&spread.active)?.into()),
+        false,
+    )?);
+    hints.extend(found(missing_key, false)?);
+    let empty: Find = |case, spread| empty_values(&case.read_view, &spread.active, "cluster", "");
+    hints.extend(found(empty, false)?);
+    for spread in case.spreads {
+        hints.extend(terminating(case, spread)?);
+    }
+    hints.extend(found(soft, false)?);
+    Ok(hints)
 }
 
 /// Finds a constraint whose skew stays above `maxSkew` after any pick. KubeFleet refuses even
@@ -151,7 +159,6 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
             "are cordoned, tainted or excluded by affinity",
         ),
         (
-            // If the budget is used up, this number is wrong, but the answer is not sent either.
             all.count().saturating_sub(judged().count()),
             "is no candidate",
             "are no candidates",
@@ -271,11 +278,17 @@ fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
 }
 
 /// Finds matching placements that are being deleted, which are not counted.
-fn terminating(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
-    let ending = case.read_view.terminating(spread.active.counted());
-    let ending: usize = ending.map(|(_, pods)| pods as usize).sum();
+fn terminating(
+    case: &PlacementCase<'_>,
+    spread: &HolderSpread,
+) -> Result<Option<Diagnosis>, Stopped> {
+    let mut ending = 0;
+    for terminating in case.read_view.terminating(spread.active.counted()) {
+        let (_, pods) = terminating?;
+        ending += pods as usize;
+    }
     if ending == 0 {
-        return None;
+        return Ok(None);
     }
     let message = format!(
         "{} that {} matches {} terminating and not counted any more",
@@ -283,7 +296,9 @@ fn terminating(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
         title(&spread.active),
         verb(ending, "is", "are"),
     );
-    Some(hint(Kind::TerminatingPods, &spread.active, message).into())
+    Ok(Some(
+        hint(Kind::TerminatingPods, &spread.active, message).into(),
+    ))
 }
 
 /// Says of a soft constraint that it reduces scores and never refuses.

@@ -10,15 +10,16 @@ pub use hints::mismatch;
 use super::Explanation;
 use super::diagnosis::Diagnosis;
 use super::words::{plural, sentence, so_many};
+use crate::snapshot::Stopped;
 
 /// Explains a case. Insights name the first `max_domains` domains.
-pub fn explain(case: &PlacementCase<'_>, max_domains: usize) -> Explanation {
-    let findings = hints::all(case);
-    Explanation {
+pub fn explain(case: &PlacementCase<'_>, max_domains: usize) -> Result<Explanation, Stopped> {
+    let findings = hints::all(case)?;
+    Ok(Explanation {
         summary: summary(case, &findings),
         insights: case.insights(max_domains),
         hints: findings.into_iter().map(|finding| finding.hint).collect(),
-    }
+    })
 }
 
 /// The sentence: the result, the causes, and the remedy.

@@ -4,12 +4,13 @@ use crate::explain::case::{Case, Hard, JudgedNode, values};
 use crate::explain::diagnosis::{Diagnosis, hint, wire_index};
 use crate::explain::words::plural;
 use crate::proto::v1::hint::Kind;
+use crate::snapshot::Stopped;
 
 /// If no node is feasible, finds the first pair of hard constraints that each admit nodes, but no
 /// node together.
-pub fn conflict(case: &Case<'_>) -> Vec<Diagnosis> {
+pub fn conflict(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
     if !case.is_stuck() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let admitted = |hard: &Hard<'_>| -> Vec<bool> {
         let admits = |node: &JudgedNode<'_>| case.passes_checks(node) && case.admits(hard, node);
@@ -23,9 +24,7 @@ pub fn conflict(case: &Case<'_>) -> Vec<Diagnosis> {
         .collect();
     for (i, (one, admits)) in all.iter().enumerate() {
         for (other, also) in &all[i + 1..] {
-            if !case.affords(admits.len() / 8) {
-                return Vec::new();
-            }
+            case.read_view.deadline.step(admits.len())?;
             if !admits.iter().zip(also).any(|(one, other)| *one && *other) {
                 let message = format!(
                     "{} admits {}, and {} admits {}: each can be satisfied, but no node \
@@ -37,11 +36,11 @@ pub fn conflict(case: &Case<'_>) -> Vec<Diagnosis> {
                 );
                 let mut hint = hint(Kind::Conflict, one.active(), message);
                 hint.other_constraint_index = wire_index(other.active());
-                return vec![hint.into()];
+                return Ok(vec![hint.into()]);
             }
         }
     }
-    Vec::new()
+    Ok(Vec::new())
 }
 
 /// The nodes that a constraint admits: `3 nodes (zone-a, zone-b)`.

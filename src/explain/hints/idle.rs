@@ -9,31 +9,32 @@ use crate::explain::words::{plural, quoted};
 use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
+use crate::snapshot::Stopped;
 
 /// The keys that are suggested in place of one with a single value, the best first.
 const BETTER_KEYS: [&str; 2] = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"];
 
 /// Finds a constraint that counts one domain only, so that the skew is never more than 1, or of which
 /// each pod of a DaemonSet counts its own node.
-pub fn one_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+pub fn one_domain(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Diagnosis>, Stopped> {
     let constraint = &hard.active().constraint;
     if hard.active().counts_own_node {
-        return Some(of_daemon_set(case, hard));
+        return of_daemon_set(case, hard).map(Some);
     }
     let [only] = &*hard.report.domains else {
-        return None;
+        return Ok(None);
     };
     if constraint.min_domains.unwrap_or(1) > 1 {
-        return None;
+        return Ok(None);
     }
     let domain = format!("{}={}", hard.key(), quoted(only.tally.value));
     let values = all_nodes(&case.read_view).filter_map(|(_, node)| node.label_text(hard.key()));
     let values: BTreeSet<&str> = values.collect();
     let said = match values.len() {
-        1 => with_one_value(case, hard, &domain),
-        _ => with_others_left_out(case, hard, &domain, values.len() - 1),
+        1 => with_one_value(case, hard, &domain)?,
+        _ => with_others_left_out(case, hard, &domain, values.len() - 1)?,
     };
-    Some(said)
+    Ok(Some(said))
 }
 
 /// The hint whose message goes on with the number of nodes that the constraint admits after a change,
@@ -43,17 +44,17 @@ fn suggesting(
     hard: &Hard<'_>,
     message: String,
     change: impl FnOnce(&mut Constraint),
-) -> Diagnosis {
+) -> Result<Diagnosis, Stopped> {
     let revised = case.revised(hard.active(), |constraint, _| change(constraint));
-    let after = case.admitted_with(&revised).len();
+    let after = case.admitted_with(&revised)?.len();
     let message = format!("{message} {}", plural(after, "node"));
     let mut hint = hint(Kind::OneDomain, hard.active(), message);
     suggest(&mut hint, &revised.all[hard.active().index], after);
-    hint.into()
+    Ok(hint.into())
 }
 
 /// The hint about the pods of a DaemonSet.
-fn of_daemon_set(case: &Case<'_>, hard: &Hard<'_>) -> Diagnosis {
+fn of_daemon_set(case: &Case<'_>, hard: &Hard<'_>) -> Result<Diagnosis, Stopped> {
     let message = format!(
         "{} counts for each pod of the DaemonSet only the node that the pod is tied to \
          (nodeAffinityPolicy: Honor), so it refuses no node and does nothing. With nodeAffinityPolicy: \
@@ -66,7 +67,7 @@ fn of_daemon_set(case: &Case<'_>, hard: &Hard<'_>) -> Diagnosis {
 }
 
 /// The hint about a key that has one value on all nodes.
-fn with_one_value(case: &Case<'_>, hard: &Hard<'_>, domain: &str) -> Diagnosis {
+fn with_one_value(case: &Case<'_>, hard: &Hard<'_>, domain: &str) -> Result<Diagnosis, Stopped> {
     let is_used = |key: &str| case.hard.iter().any(|other| other.key() == key);
     let better = BETTER_KEYS.iter().find(|key| {
         let values = all_nodes(&case.read_view).filter_map(|(_, node)| node.label_text(key));
@@ -104,7 +105,7 @@ fn with_others_left_out(
     hard: &Hard<'_>,
     domain: &str,
     others: usize,
-) -> Diagnosis {
+) -> Result<Diagnosis, Stopped> {
     let nodes = all_nodes(&case.read_view).map(|(_, node)| node);
     let mut causes = nodes.filter_map(|node| left_out_by(hard.active(), node));
     let by_affinity = causes.any(|cause| cause == Cause::NodeAffinity);

@@ -9,11 +9,12 @@ use crate::explain::words::{among, joined, plural, quoted, so_many, verb};
 use crate::matching::{Constraint, Lack, Policy, Shortage};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
+use crate::snapshot::Stopped;
 use crate::spread::{Active, Reason};
 
 /// Finds a constraint whose domains with the fewest pods cannot take the pod, so the minimum stays
 /// and the other domains fill up. A node inclusion policy may exclude such domains from counting.
-pub fn unusable_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+pub fn unusable_domain(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Diagnosis>, Stopped> {
     let lowest = hard.report.lowest();
     let usable = case.usable_values(hard.key());
     let holds = !lowest.is_empty()
@@ -21,10 +22,13 @@ pub fn unusable_domain(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
         && lowest.iter().all(|value| !usable.contains(value));
     let refused = |value: &&str| !hard.takes(value);
     let harms = usable.iter().any(refused);
-    (holds && harms).then(|| unusable(case, hard, &lowest))
+    match holds && harms {
+        true => unusable(case, hard, &lowest).map(Some),
+        false => Ok(None),
+    }
 }
 
-fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
+fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Result<Diagnosis, Stopped> {
     let held = format!(
         "{} of {} {} the minimum at {}, and the pod can go to none of the nodes there: {}",
         among(lowest),
@@ -37,7 +41,8 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
     found.hint.domain = lowest[0].to_owned();
     let before = case.feasible_count();
     let freed: Vec<&str> = case
-        .freed_by_uncordoning()
+        .freed_by_uncordoning()?
+        .into_iter()
         .filter(|node| is_there(hard, lowest, node))
         .map(|node| node.name)
         .collect();
@@ -50,7 +55,7 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
         remedies.push(format!("{uncordon}, which lets it onto {after}"));
         found.hint.admitted_node_count = count(before + freed.len());
     }
-    if let Some(honored) = honored(case, hard) {
+    if let Some(honored) = honored(case, hard)? {
         let (policy, after) = (honored.policy, honored.nodes);
         advice.push(format!(
             "With {policy}: Honor {} would be no {} and the pod could go to {}",
@@ -65,7 +70,8 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
             plural(after, "node")
         ));
     }
-    if let Some(lack) = LackingDomain::in_domains(case, hard, lowest).filter(|_| advice.is_empty())
+    if advice.is_empty()
+        && let Some(lack) = LackingDomain::in_domains(case, hard, lowest)?
     {
         advice.push(lack.said(case));
         remedies.push(lack.remedy(case));
@@ -80,7 +86,7 @@ fn unusable(case: &Case<'_>, hard: &Hard<'_>, lowest: &[&str]) -> Diagnosis {
     }
     found.hint.message = format!("{held}. {}", advice.join(". "));
     found.remedy = (!remedies.is_empty()).then(|| remedies.join(", or "));
-    found
+    Ok(found)
 }
 
 /// Returns whether a node is in one of these domains.
@@ -98,7 +104,7 @@ struct Honored {
 }
 
 /// Finds the first policy that is not `Honor` and would admit more nodes if it were.
-fn honored(case: &Case<'_>, hard: &Hard<'_>) -> Option<Honored> {
+fn honored(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Honored>, Stopped> {
     type Honor = fn(&mut Constraint);
     let honor_taints = |c: &mut Constraint| c.node_taints_policy = Policy::Honor;
     let honor_affinity = |c: &mut Constraint| c.node_affinity_policy = Policy::Honor;
@@ -106,20 +112,23 @@ fn honored(case: &Case<'_>, hard: &Hard<'_>) -> Option<Honored> {
         ("nodeTaintsPolicy", honor_taints),
         ("nodeAffinityPolicy", honor_affinity),
     ];
-    policies.into_iter().find_map(|(policy, honor)| {
+    for (policy, honor) in policies {
         let revised = case.revised(hard.active(), |constraint, _| honor(constraint));
         let suggested = revised.all[hard.active().index].clone();
         if suggested.constraint == hard.active().constraint {
             // The policy is Honor already.
-            return None;
+            continue;
         }
-        let nodes = case.admitted_with(&revised).len();
-        (nodes > case.feasible_count()).then_some(Honored {
-            policy,
-            suggested,
-            nodes,
-        })
-    })
+        let nodes = case.admitted_with(&revised)?.len();
+        if nodes > case.feasible_count() {
+            return Ok(Some(Honored {
+                policy,
+                suggested,
+                nodes,
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// What the node lacks that is nearest to taking the pod, of all nodes in domains that hold the
@@ -134,25 +143,39 @@ struct LackingDomain<'c> {
 
 impl<'c> LackingDomain<'c> {
     /// `None` if no node in these domains lacks only room.
-    fn in_domains(case: &'c Case<'_>, hard: &Hard<'_>, values: &[&str]) -> Option<Self> {
-        let there = case.shortages().filter(|(node, shortages)| {
-            is_there(hard, values, node) && !shortages.is_empty() && case.admits_beside_checks(node)
-        });
-        let nearest = there.min_by_key(|(_, shortages)| {
+    fn in_domains(
+        case: &'c Case<'_>,
+        hard: &Hard<'_>,
+        values: &[&str],
+    ) -> Result<Option<Self>, Stopped> {
+        let distance = |shortages: &[Shortage]| {
             let missing: i128 = shortages.iter().map(|it| it.missing).sum();
-            (
-                shortages.iter().any(|it| it.is_final),
-                shortages.len(),
-                missing,
-            )
-        });
-        let (node, shortages) = nearest?;
-        Some(Self {
-            domain: node.node.label_text(hard.key())?,
+            let is_final = shortages.iter().any(|it| it.is_final);
+            (is_final, shortages.len(), missing)
+        };
+        let mut nearest: Option<(&'c JudgedNode<'_>, Vec<Shortage>)> = None;
+        for short in case.shortages() {
+            let (node, shortages) = short?;
+            let is_nearer = nearest
+                .as_ref()
+                .is_none_or(|(_, least)| distance(&shortages) < distance(least));
+            if is_nearer
+                && is_there(hard, values, node)
+                && !shortages.is_empty()
+                && case.admits_beside_checks(node)
+            {
+                nearest = Some((node, shortages));
+            }
+        }
+        let Some((node, shortages)) = nearest else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            domain: node.node.label_text(hard.key()).unwrap_or_default(),
             node: node.name,
             shortages,
-            placed: case.placed(case.constraints, Some(node.name)),
-        })
+            placed: case.placed(case.constraints, Some(node.name))?,
+        }))
     }
 
     fn missing(&self) -> String {
@@ -271,11 +294,11 @@ fn unusable_for(reason: Option<Reason>) -> &'static str {
 }
 
 /// Finds a constraint with fewer domains than `minDomains`, so the minimum counts as 0.
-pub fn min_domains(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+pub fn min_domains(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Diagnosis>, Stopped> {
     let wanted = i64::from(hard.active().constraint.min_domains.unwrap_or(1));
     let there = i64::try_from(hard.report.domain_count).unwrap_or(i64::MAX);
     if wanted <= 1 || there >= wanted {
-        return None;
+        return Ok(None);
     }
     let missing = wanted - there;
     let names: Vec<&str> = hard.report.domains.iter().map(|d| d.tally.value).collect();
@@ -293,7 +316,7 @@ pub fn min_domains(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let fewer = i32::try_from(there.max(1)).unwrap_or(i32::MAX);
     let revise = |constraint: &mut Constraint, _: &mut _| constraint.min_domains = Some(fewer);
     let revised = case.revised(hard.active(), revise);
-    let (before, after) = (case.feasible_count(), case.admitted_with(&revised).len());
+    let (before, after) = (case.feasible_count(), case.admitted_with(&revised)?.len());
     let mut remedy = None;
     let mut hint = hint(Kind::MinDomains, hard.active(), String::new());
     if after > before {
@@ -310,5 +333,5 @@ pub fn min_domains(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
         ));
     }
     hint.message = message;
-    Some(Diagnosis { hint, remedy })
+    Ok(Some(Diagnosis { hint, remedy }))
 }

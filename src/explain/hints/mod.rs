@@ -14,6 +14,7 @@ mod volumes;
 
 use super::case::{Case, Hard};
 use super::diagnosis::Diagnosis;
+use crate::snapshot::Stopped;
 use crate::spread::Active;
 
 pub use always::always;
@@ -22,14 +23,16 @@ pub(super) use nodes::empty_values;
 /// A function that finds hints of one kind.
 enum Finder {
     /// Called once for the case.
-    Whole(fn(&Case<'_>) -> Vec<Diagnosis>),
+    Whole(fn(&Case<'_>) -> Result<Vec<Diagnosis>, Stopped>),
     /// Called for each constraint.
-    Each(fn(&Case<'_>, &Active) -> Option<Diagnosis>),
+    Each(fn(&Case<'_>, &Active) -> Result<Option<Diagnosis>, Stopped>),
     /// Called for each hard constraint.
-    Hard(fn(&Case<'_>, &Hard<'_>) -> Option<Diagnosis>),
+    Hard(FindOfHard),
     /// Called for each hard constraint, when no node is feasible.
-    Stuck(fn(&Case<'_>, &Hard<'_>) -> Option<Diagnosis>),
+    Stuck(FindOfHard),
 }
+
+type FindOfHard = fn(&Case<'_>, &Hard<'_>) -> Result<Option<Diagnosis>, Stopped>;
 
 /// All finders, the most useful first.
 const HINTS: [Finder; 19] = [
@@ -41,38 +44,52 @@ const HINTS: [Finder; 19] = [
     Finder::Each(pods::other_workloads),
     Finder::Whole(conflict::conflict),
     Finder::Whole(room::room),
-    Finder::Whole(nominated::nominated),
+    Finder::Whole(|case| Ok(nominated::nominated(case))),
     Finder::Whole(pod_affinity::pod_affinity),
     Finder::Whole(volumes::volumes),
     Finder::Stuck(skew::more_pods),
     Finder::Stuck(skew::fewer_pods),
     Finder::Stuck(skew::max_skew),
-    Finder::Each(|case, active| Some(always::mismatch(active, case.labels())?.into())),
-    Finder::Each(|_, active| Some(always::empty(active)?.into())),
-    Finder::Each(nodes::missing_key),
-    Finder::Each(nodes::empty_value),
+    Finder::Each(|case, active| Ok(always::mismatch(active, case.labels()).map(Diagnosis::from))),
+    Finder::Each(|_, active| Ok(always::empty(active).map(Diagnosis::from))),
+    Finder::Each(|case, active| Ok(nodes::missing_key(case, active))),
+    Finder::Each(|case, active| Ok(nodes::empty_value(case, active))),
     Finder::Each(pods::terminating),
 ];
 
 impl Finder {
-    fn find(&self, case: &Case<'_>) -> Vec<Diagnosis> {
-        let (all, hard) = (case.constraints.all.iter(), case.hard.iter());
+    /// Finds the hints of the kind. Before each look at the nodes it counts them.
+    fn find(&self, case: &Case<'_>, hints: &mut Vec<Diagnosis>) -> Result<(), Stopped> {
         match self {
-            Self::Whole(find) => find(case),
-            Self::Each(find) => all.filter_map(|active| find(case, active)).collect(),
-            Self::Stuck(_) if !case.is_stuck() => Vec::new(),
+            Self::Whole(find) => {
+                case.step()?;
+                hints.extend(find(case)?);
+            }
+            Self::Each(find) => {
+                for active in &case.constraints.all {
+                    case.step()?;
+                    hints.extend(find(case, active)?);
+                }
+            }
+            Self::Stuck(_) if !case.is_stuck() => {}
             Self::Hard(find) | Self::Stuck(find) => {
-                hard.filter_map(|hard| find(case, hard)).collect()
+                for hard in &case.hard {
+                    case.step()?;
+                    hints.extend(find(case, hard)?);
+                }
             }
         }
+        Ok(())
     }
 }
 
 /// The hints of a case.
-pub fn all(case: &Case<'_>) -> Vec<Diagnosis> {
-    // The remaining hints are left out if the caller stops waiting or the budget is used up.
-    let finders = HINTS.iter().take_while(|_| case.affords(case.nodes.len()));
-    let hints = finders.flat_map(|finder| finder.find(case));
+pub fn all(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
+    let mut hints = Vec::new();
+    for finder in &HINTS {
+        finder.find(case, &mut hints)?;
+    }
     let soft = case.constraints.soft().map(always::no_limit);
-    hints.chain(soft.map(Diagnosis::from)).collect()
+    hints.extend(soft.map(Diagnosis::from));
+    Ok(hints)
 }

@@ -7,13 +7,13 @@ use crate::explain::diagnosis::{Diagnosis, general_hint};
 use crate::explain::words::{among, plural};
 use crate::matching::{PodTerm, Selector, selector_text};
 use crate::proto::v1::hint::Kind;
-use crate::snapshot::HeldTerm;
+use crate::snapshot::{HeldTerm, Stopped};
 use crate::spread::Reason;
 
 /// Returns a hint for each term that keeps the pod off a node which passes all checks before it.
-pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
+pub fn pod_affinity(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
     let Some(terms) = &case.filter.pod_terms else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let refused = |by: Reason| -> Vec<&JudgedNode<'_>> {
         let by_it = |node: &&JudgedNode<'_>| {
@@ -25,6 +25,7 @@ pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     let mut found = Vec::new();
     let nodes = refused(Reason::PodAffinity);
     for (term, there) in terms.near_domains() {
+        case.read_view.deadline.step(nodes.len())?;
         let outside = |node: &&&JudgedNode<'_>| {
             let value = node.node.label_text(&term.topology_key);
             value.is_none_or(|value| !there.contains(value))
@@ -36,18 +37,19 @@ pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     }
     let nodes = refused(Reason::PodAntiAffinity);
     for (term, there) in terms.apart_domains() {
+        case.read_view.deadline.step(nodes.len())?;
         found.extend(met(term, &there, &nodes));
     }
     let nodes = refused(Reason::ExistingAntiAffinity);
-    for held in case.keeping_away() {
-        if !case.affords(nodes.len() + held.counts().len()) {
-            break;
-        }
+    for held in case.keeping_away()? {
+        case.read_view
+            .deadline
+            .step(nodes.len() + held.counts().len())?;
         found.extend(kept_away(case, held, &nodes));
     }
     let hints = found.into_iter();
     let hints = hints.map(|message| general_hint(Kind::PodAffinity, message));
-    hints.map(Diagnosis::from).collect()
+    Ok(hints.map(Diagnosis::from).collect())
 }
 
 /// Describes a term of the pod's affinity that only these domains meet.

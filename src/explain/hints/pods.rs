@@ -7,6 +7,7 @@ use crate::explain::diagnosis::{Diagnosis, hint, suggest, title};
 use crate::explain::words::{among, joined, plural, verb};
 use crate::matching::{Constraint, Selector};
 use crate::proto::v1::hint::Kind;
+use crate::snapshot::Stopped;
 use crate::spread::Active;
 use crate::spread::describe::WorkloadId;
 
@@ -14,14 +15,16 @@ use crate::spread::describe::WorkloadId;
 const HASH: &str = "pod-template-hash";
 
 /// Finds a constraint that counts several revisions of this workload together.
-pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
+pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Result<Option<Diagnosis>, Stopped> {
     // Default constraints cannot have matchLabelKeys.
     if active.from_defaults {
-        return None;
+        return Ok(None);
     }
     let own = case.labels().get(HASH).map(String::as_str);
-    let counted = counted_workloads(case, active);
-    let own_id = own_workload(case, &counted)?;
+    let counted = counted_workloads(case, active)?;
+    let Some(own_id) = own_workload(case, &counted) else {
+        return Ok(None);
+    };
     let revisions = &counted[&own_id];
     let revisions: Vec<(&str, usize)> = revisions
         .iter()
@@ -29,7 +32,7 @@ pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
         .collect();
     let names: BTreeSet<&str> = revisions.iter().map(|(hash, _)| *hash).chain(own).collect();
     if names.len() < 2 || revisions.is_empty() {
-        return None;
+        return Ok(None);
     }
     let listed = revisions
         .iter()
@@ -42,24 +45,26 @@ pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
     );
     let mut found = Diagnosis::from(hint(Kind::MixedRevisions, active, message));
     if let Some(own) = own {
-        suggest_hash(case, active, own, &mut found);
+        suggest_hash(case, active, own, &mut found)?;
     }
-    Some(found)
+    Ok(Some(found))
 }
 
 /// Finds a constraint that counts pods of other workloads together with those of the pod's own.
-pub fn other_workloads(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
-    let counted = counted_workloads(case, active);
+pub fn other_workloads(case: &Case<'_>, active: &Active) -> Result<Option<Diagnosis>, Stopped> {
+    let counted = counted_workloads(case, active)?;
     let own = own_workload(case, &counted);
     // A pod that no controller owns, and that is like no other, may be of any of them.
-    own.as_ref().or(case.owner().map(|_| &NO_WORKLOAD))?;
+    if own.is_none() && case.owner().is_none() {
+        return Ok(None);
+    }
     let others = counted.iter().filter(|(id, _)| Some(*id) != own.as_ref());
     let mut others: Vec<(usize, String)> = others
         .map(|(id, revisions)| (revisions.values().sum(), id.to_string()))
         .filter(|(pods, _)| *pods > 0)
         .collect();
     if others.is_empty() {
-        return None;
+        return Ok(None);
     }
     others.sort_by(|one, other| (other.0, &one.1).cmp(&(one.0, &other.1)));
     let listed = others
@@ -70,29 +75,23 @@ pub fn other_workloads(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
         title(active),
         among(&listed.collect::<Vec<_>>()),
     );
-    Some(hint(Kind::OtherWorkloads, active, message).into())
+    Ok(Some(hint(Kind::OtherWorkloads, active, message).into()))
 }
-
-/// The id of no workload.
-static NO_WORKLOAD: WorkloadId = WorkloadId {
-    kind: String::new(),
-    name: String::new(),
-    labels: BTreeMap::new(),
-};
 
 /// The number of pods that a constraint counts of each workload, by revision.
 fn counted_workloads(
     case: &Case<'_>,
     active: &Active,
-) -> BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>> {
+) -> Result<BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>>, Stopped> {
     let mut counted: BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>> = BTreeMap::new();
     let Some(pods) = &case.pods else {
-        return counted;
+        return Ok(counted);
     };
     let groups = pods.groups().iter();
     let groups = groups.filter(|group| pods.selects(active.counted(), group));
     let owners = case.read_view.owners();
-    for group in groups.take_while(|_| case.affords(1 + owners.len())) {
+    for group in groups {
+        case.read_view.deadline.step(1 + owners.len())?;
         let pod = pods.pod(group);
         let metadata = pod.metadata.as_ref();
         let adopter = metadata.and_then(|metadata| owners.adopter(&metadata.labels));
@@ -102,7 +101,7 @@ fn counted_workloads(
         let hash = pod.metadata.and_then(|mut it| it.labels.remove(HASH));
         *counted.entry(id).or_default().entry(hash).or_default() += group.nodes.len();
     }
-    counted
+    Ok(counted)
 }
 
 /// The workload of the pod among those that are counted: that of its controller. Without one, the only
@@ -123,12 +122,17 @@ fn own_workload(
 }
 
 /// Adds the effect of counting only the pod's own revision.
-fn suggest_hash(case: &Case<'_>, active: &Active, own: &str, found: &mut Diagnosis) {
+fn suggest_hash(
+    case: &Case<'_>,
+    active: &Active,
+    own: &str,
+    found: &mut Diagnosis,
+) -> Result<(), Stopped> {
     let revise = |_: &mut Constraint, selector: &mut Selector| {
         *selector = selector.clone().and_labels([(HASH, own)]);
     };
     let revised = case.revised(active, revise);
-    let (before, after) = (case.feasible_count(), case.admitted_with(&revised));
+    let (before, after) = (case.feasible_count(), case.admitted_with(&revised)?);
     if active.constraint.is_hard() {
         let key = &active.constraint.topology_key;
         let values = values(after.iter().copied(), key);
@@ -148,20 +152,22 @@ fn suggest_hash(case: &Case<'_>, active: &Active, own: &str, found: &mut Diagnos
             plural(after.len(), "node")
         ));
     }
+    Ok(())
 }
 
 /// Finds matching pods that are being deleted, which are not counted.
-pub fn terminating(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
+pub fn terminating(case: &Case<'_>, active: &Active) -> Result<Option<Diagnosis>, Stopped> {
     let key = &*active.constraint.topology_key;
     let mut by_value: BTreeMap<&str, usize> = BTreeMap::new();
-    for (slot, pods) in case.read_view.terminating(active.counted()) {
+    for terminating in case.read_view.terminating(active.counted()) {
+        let (slot, pods) = terminating?;
         let node = case.read_view.nodes.get(slot);
         if let Some(value) = node.and_then(|node| node.label_text(key)) {
             *by_value.entry(value).or_default() += pods as usize;
         }
     }
     if by_value.is_empty() {
-        return None;
+        return Ok(None);
     }
     let total: usize = by_value.values().sum();
     let listed: Vec<String> = by_value
@@ -175,5 +181,5 @@ pub fn terminating(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
         verb(total, "is", "are"),
         among(&listed),
     );
-    Some(hint(Kind::TerminatingPods, active, message).into())
+    Ok(Some(hint(Kind::TerminatingPods, active, message).into()))
 }

@@ -8,6 +8,7 @@ use crate::explain::words::{among, plural, so_many, verb};
 use crate::matching::{Lack, Shortage};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
+use crate::snapshot::Stopped;
 
 /// The most node names in the data of a hint.
 const LISTED: usize = 10;
@@ -87,9 +88,10 @@ impl<'a> Lacking<'a> {
 
 /// Returns a hint for each resource that some nodes have too little of. It says which amount would
 /// let the pod onto a node that refuses the pod for no other reason.
-pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
+pub fn room(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
     let mut all: BTreeMap<Lack, Lacking<'_>> = BTreeMap::new();
-    for (node, shortages) in case.shortages() {
+    for short in case.shortages() {
+        let (node, shortages) = short?;
         let is_alone = shortages.len() == 1 && case.admits_beside_checks(node);
         // If a node takes no pods at all, no pod can leave it.
         let is_closed = |shortage: &Shortage| shortage.of == Lack::Pods && shortage.is_final;
@@ -108,7 +110,7 @@ pub fn room(case: &Case<'_>) -> Vec<Diagnosis> {
     let mut found: Vec<Diagnosis> = found.collect();
     // Shortages with a remedy come first.
     found.sort_by_key(|found| found.hint.admitted_node_count == 0);
-    found
+    Ok(found)
 }
 
 /// Says on how many nodes there is too little of the resource.
@@ -189,13 +191,14 @@ fn remedy(node: &LackingNode<'_>) -> String {
 }
 
 /// Finds nodes where pods of a lower priority hold the room. kube-scheduler evicts such pods.
-pub fn preemption(case: &Case<'_>) -> Vec<Diagnosis> {
+pub fn preemption(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
     if !case.is_stuck() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let names: Vec<&str> = case.freed_by_preemption().map(|node| node.name).collect();
+    let freed = case.freed_by_preemption()?;
+    let names: Vec<&str> = freed.iter().map(|node| node.name).collect();
     if names.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let on = among(&names);
     let hint = v1::Hint {
@@ -211,8 +214,8 @@ pub fn preemption(case: &Case<'_>) -> Vec<Diagnosis> {
     let remedy = format!(
         "kube-scheduler would make room by preemption, which evicts pods of a lower priority on {on}"
     );
-    vec![Diagnosis {
+    Ok(vec![Diagnosis {
         hint,
         remedy: Some(remedy),
-    }]
+    }])
 }

@@ -9,18 +9,19 @@ use crate::explain::words::{among, joined, plural, quoted};
 use crate::matching::{Action, Constraint, Path};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
-use crate::snapshot::{Limits, NodeRef, Slot};
+use crate::snapshot::{Limits, NodeRef, Slot, Stopped};
 use crate::spread::{Question, SkewRule};
 
 /// Finds the smallest `maxSkew` that would admit a node.
-pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Diagnosis>, Stopped> {
     // The skew of the node includes the pods nominated to it.
-    let skews = nearly(case, hard).filter_map(|(_, node)| Some(node.refusal.as_ref()?.skew));
-    let smallest = skews.min()?;
-    let max_skew = i32::try_from(smallest).ok()?;
+    let skews = nearly(case, hard)?.filter_map(|(_, node)| Some(node.refusal.as_ref()?.skew));
+    let Some(Ok(max_skew)) = skews.min().map(i32::try_from) else {
+        return Ok(None);
+    };
     let revise = |constraint: &mut Constraint, _: &mut _| constraint.max_skew = max_skew;
     let revised = case.revised(hard.active(), revise);
-    let after = case.admitted_with(&revised);
+    let after = case.admitted_with(&revised)?;
     let values = values(after.iter().copied(), hard.key());
     let nodes = plural(after.len(), "node");
     let message = format!(
@@ -36,7 +37,7 @@ pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
         hard.title()
     );
     if case.waiting > 1 {
-        let all = for_all(case, hard, max_skew);
+        let all = for_all(case, hard, max_skew)?;
         hint.message.push_str(&format!(
             ". Of the {} pods that wait, {}",
             case.waiting,
@@ -49,15 +50,15 @@ pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
             hard.title()
         );
     }
-    Some(Diagnosis {
+    Ok(Some(Diagnosis {
         hint,
         remedy: (!after.is_empty()).then_some(remedy),
-    })
+    }))
 }
 
 /// Says how many of the waiting pods find a node with `ScheduleAnyway`, with this maxSkew, and with
 /// the smallest one that brings as much.
-fn for_all(case: &Case<'_>, hard: &Hard<'_>, max_skew: i32) -> Vec<String> {
+fn for_all(case: &Case<'_>, hard: &Hard<'_>, max_skew: i32) -> Result<Vec<String>, Stopped> {
     let placed = |revise: &dyn Fn(&mut Constraint)| {
         let revised = case.revised(hard.active(), |constraint, _| revise(constraint));
         case.placed(&revised, None)
@@ -65,9 +66,9 @@ fn for_all(case: &Case<'_>, hard: &Hard<'_>, max_skew: i32) -> Vec<String> {
     let anyway = placed(&|constraint| {
         constraint.action = Action::ScheduleAnyway;
         constraint.min_domains = None;
-    });
+    })?;
     let with = |max_skew: i32| placed(&|constraint| constraint.max_skew = max_skew);
-    let next = with(max_skew);
+    let next = with(max_skew)?;
     let mut said = vec![
         format!("ScheduleAnyway places {anyway}"),
         format!("maxSkew {max_skew} {next}"),
@@ -75,32 +76,34 @@ fn for_all(case: &Case<'_>, hard: &Hard<'_>, max_skew: i32) -> Vec<String> {
     // With `high` all are placed that can be.
     let waiting = i32::try_from(case.waiting).unwrap_or(i32::MAX);
     let (mut low, mut high) = (max_skew, max_skew.saturating_add(waiting));
-    if next < anyway && with(high) >= anyway {
+    if next < anyway && with(high)? >= anyway {
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            match with(middle) >= anyway {
+            match with(middle)? >= anyway {
                 true => high = middle,
                 false => low = middle,
             }
         }
         said.push(format!("maxSkew {high} {anyway}"));
     }
-    said
+    Ok(said)
 }
 
 /// Finds how many pods would have to leave a domain, and which domain. The other constraints have
 /// to admit the node no matter which of the matching pods leave.
-pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Diagnosis>, Stopped> {
     let fits = |(value, node): &(&str, &JudgedNode<'_>)| {
         let leaving = hard.count(value) - hard.rule.limit();
         hard.rule.limit() >= 0 && others_outlast(case, hard, node, leaving)
     };
-    let found = nearly(case, hard).filter(|near| is_by_domain(case, near));
+    let found = nearly(case, hard)?.filter(|near| is_by_domain(case, near));
     let found = found.filter(fits);
-    let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
+    let Some((value, node)) = found.min_by_key(|(value, _)| hard.count(value)) else {
+        return Ok(None);
+    };
     let leaving = hard.count(value) - hard.rule.limit();
-    if movable_out_of(case, hard, value) < leaving {
-        return None;
+    if movable_out_of(case, hard, value)? < leaving {
+        return Ok(None);
     }
     let pods = plural(leaving, "matching pod");
     let value_text = quoted(value);
@@ -117,16 +120,18 @@ pub fn fewer_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
     let mut hint = hint(Kind::FewerPods, hard.active(), message);
     hint.domain = value.to_owned();
     hint.domain_changes = vec![change(value, -leaving)];
-    Some(Diagnosis {
+    Ok(Some(Diagnosis {
         hint,
         remedy: Some(format!("move {pods} out of {value_text}")),
-    })
+    }))
 }
 
 /// Returns how many matching pods in a domain could run outside of it: they are tied neither to their
 /// node, nor to storage, nor to the domain.
-fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> i64 {
-    let Some(pods) = &case.pods else { return 0 };
+fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> Result<i64, Stopped> {
+    let Some(pods) = &case.pods else {
+        return Ok(0);
+    };
     let counted = hard.active().counted();
     let is_there = |slot: &Slot| {
         let node = case.read_view.nodes.get(*slot);
@@ -137,16 +142,16 @@ fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> i64 {
         .iter()
         .filter(|group| pods.selects(counted, group));
     let groups = groups.filter(|group| !pods.is_pinned(group) && !pods.use_storage(group));
-    let movable = groups.map(|group| {
+    let mut movable = 0;
+    for group in groups {
+        case.read_view.deadline.step(1 + group.nodes.len())?;
         let there = group.nodes.iter().filter(|slot| is_there(slot)).count();
         let path = Path::root("pod");
         let question = Question::compile(Some(&pods.pod(group)), &Limits::none(), path);
-        let Some(question) = question
-            .ok()
-            .filter(|_| there > 0 && case.affords(case.nodes.len()))
-        else {
-            return 0;
+        let Some(question) = question.ok().filter(|_| there > 0) else {
+            continue;
         };
+        case.step()?;
         let (affinity, tolerations) = (&question.subject.affinity, &question.subject.tolerations);
         let takes = |(_, node): (Slot, NodeRef<'_>)| {
             node.label_text(hard.key()).is_some_and(|it| it != value)
@@ -154,22 +159,25 @@ fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> i64 {
                 && tolerations.tolerate_all(node.taints())
                 && affinity.matches::<str>(&node)
         };
-        let has_place = all_nodes(&case.read_view).any(takes);
-        if has_place { there } else { 0 }
-    });
-    i64::try_from(movable.sum::<usize>()).unwrap_or(i64::MAX)
+        if all_nodes(&case.read_view).any(takes) {
+            movable += there;
+        }
+    }
+    Ok(i64::try_from(movable).unwrap_or(i64::MAX))
 }
 
 /// Finds how many pods would have to arrive in which domains to raise the minimum. `None` if such a
 /// domain can take no pod, if `minDomains` keeps the minimum at 0, or if these pods might violate
 /// another constraint.
-pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
+pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Diagnosis>, Stopped> {
     if hard.report.min_domains_unmet {
-        return None;
+        return Ok(None);
     }
     let usable = case.usable_values(hard.key());
-    let found = nearly(case, hard).filter(|near| is_by_domain(case, near));
-    let (value, node) = found.min_by_key(|(value, _)| hard.count(value))?;
+    let found = nearly(case, hard)?.filter(|near| is_by_domain(case, near));
+    let Some((value, node)) = found.min_by_key(|(value, _)| hard.count(value)) else {
+        return Ok(None);
+    };
     let minimum = hard.rule.minimum_to_admit(hard.count(value));
     let below = |count: i64| (count < minimum).then_some(minimum - count);
     let domains = hard.report.domains.iter().map(|domain| domain.tally);
@@ -177,9 +185,12 @@ pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
         .filter_map(|tally| Some((tally.value, below(tally.matching_pods)?)))
         .collect();
     let can_arrive = |(to, _): &(&str, i64)| *to != value && usable.contains(to);
-    if !arriving.iter().all(can_arrive) || in_the_way(case, hard, node, &arriving) {
-        return None;
+    if !arriving.iter().all(can_arrive) || in_the_way(case, hard, node, &arriving)? {
+        return Ok(None);
     }
+    let Some((first, _)) = arriving.first() else {
+        return Ok(None);
+    };
     let listed: Vec<String> = arriving
         .iter()
         .map(|(value, pods)| format!("{pods} more in {}", quoted(value)))
@@ -193,15 +204,15 @@ pub fn more_pods(case: &Case<'_>, hard: &Hard<'_>) -> Option<Diagnosis> {
         node.name,
     );
     let mut hint = hint(Kind::MorePods, hard.active(), message);
-    hint.domain = arriving.first()?.0.to_owned();
+    hint.domain = (*first).to_owned();
     hint.domain_changes = arriving.iter().map(|(v, pods)| change(v, *pods)).collect();
-    Some(Diagnosis {
+    Ok(Some(Diagnosis {
         hint,
         remedy: Some(format!(
             "start {} ({needed})",
             plural(total, "matching pod")
         )),
-    })
+    }))
 }
 
 fn change(value: &str, pods: i64) -> v1::DomainChange {
@@ -215,9 +226,9 @@ fn change(value: &str, pods: i64) -> v1::DomainChange {
 fn nearly<'c, 'a>(
     case: &'c Case<'a>,
     hard: &'c Hard<'a>,
-) -> impl Iterator<Item = (&'a str, &'c JudgedNode<'a>)> {
-    let others = case.admitted_but_for(hard);
-    others.filter_map(|node| Some((node.node.label_text(hard.key())?, node)))
+) -> Result<impl Iterator<Item = (&'a str, &'c JudgedNode<'a>)>, Stopped> {
+    let others = case.admitted_but_for(hard)?;
+    Ok(others.filter_map(|node| Some((node.node.label_text(hard.key())?, node))))
 }
 
 /// Returns whether a node is judged only by the numbers of its domain. Nominated pods on the node
@@ -248,7 +259,7 @@ fn in_the_way(
     hard: &Hard<'_>,
     node: &JudgedNode<'_>,
     arriving: &[(&str, i64)],
-) -> bool {
+) -> Result<bool, Stopped> {
     let arriving: HashSet<&str> = arriving.iter().map(|(value, _)| *value).collect();
     let is_near = |near: &NodeRef<'_>| {
         let value = near.label_text(hard.key());
@@ -258,9 +269,12 @@ fn in_the_way(
         .map(|(_, near)| near)
         .filter(is_near);
     let near: Vec<NodeRef<'_>> = near.collect();
-    let mut others = case.other_hard(hard);
-    others.any(|other| {
+    for other in case.other_hard(hard) {
+        case.read_view.deadline.step(near.len())?;
         let here = node.node.label_text(other.key());
-        case.affords(near.len()) && near.iter().any(|near| near.label_text(other.key()) == here)
-    })
+        if near.iter().any(|near| near.label_text(other.key()) == here) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

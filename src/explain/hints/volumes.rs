@@ -7,13 +7,14 @@ use crate::explain::diagnosis::{Diagnosis, general_hint};
 use crate::explain::words::{among, plural};
 use crate::matching::PodDisk;
 use crate::proto::v1::hint::Kind;
+use crate::snapshot::Stopped;
 use crate::spread::{BoundClaim, Reason};
 
 /// Returns the hints about claims and disks that keep the pod off nodes which pass all earlier
 /// checks.
-pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
+pub fn volumes(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
     let Some(volumes) = &case.filter.volumes else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let refused = |by: &Reason| -> Vec<&JudgedNode<'_>> {
         let by_it = |node: &&JudgedNode<'_>| {
@@ -49,9 +50,9 @@ pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
         refused(&Reason::VolumeZone),
     );
     for bound in &volumes.bound {
-        if !volumes.affords(bound, away.len() + elsewhere.len()) {
-            break;
-        }
+        let nodes = away.len() + elsewhere.len();
+        let deadline = case.read_view.deadline;
+        deadline.step(bound.per_node().saturating_mul(nodes))?;
         let not_reached = away
             .iter()
             .filter(|node| !bound.is_reached(node.node))
@@ -92,7 +93,7 @@ pub fn volumes(case: &Case<'_>) -> Vec<Diagnosis> {
     }
     let hints = found.into_iter();
     let hints = hints.map(|message| general_hint(Kind::Volumes, message));
-    hints.map(Diagnosis::from).collect()
+    Ok(hints.map(Diagnosis::from).collect())
 }
 
 fn names<'n>(nodes: &[&JudgedNode<'n>]) -> Vec<&'n str> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::transport::server::Router;
@@ -276,7 +277,12 @@ where
     }
     let mut incoming = IncomingRequest::new(messages, path, &shared.sizes, &shared.account, stream);
     let is_large = !kind.is_stream() && incoming.expected().await? > api::LARGE_REQUEST;
+    // Dropped with this future, when the caller is gone.
+    let mut _present = None;
     if is_large {
+        let gone = CancellationToken::new();
+        _present = Some(gone.clone().drop_guard());
+        parts.extensions.insert(api::CallerGone(gone));
         let receive = async move { incoming.first().await.map(|()| incoming) };
         incoming = Box::pin(shared.decoders.receive(receive)).await??;
     } else if !kind.is_stream() {

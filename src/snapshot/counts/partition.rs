@@ -9,14 +9,11 @@ use super::layout;
 use super::topology::{DomainKey, Topology};
 use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Effect, NodeAffinity, Taint, Tolerations};
-use crate::snapshot::budget::Budget;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::symbols::Symbol;
-
-/// The number of nodes between two checks whether to continue.
-const NODES_PER_LOOK: usize = 64;
 
 /// The taint of a cordoned node; a pod that tolerates it may go there.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
@@ -141,15 +138,10 @@ impl Eligibility {
         affinity.is_none_or(|affinity| affinity.matches::<str>(&node))
     }
 
-    /// Returns the cost of checking one node, in units.
-    pub fn units_per_node(&self) -> usize {
-        let tolerations = |t: &Option<Tolerations>| {
-            let t = t.as_ref().filter(|t| !t.is_empty());
-            t.map_or(0, |t| 2 * t.len().ilog2() as usize + 2)
-        };
-        4 + 2 * self.required_keys.len()
-            + self.affinity.as_ref().map_or(0, |a| 4 * a.per_node())
-            + tolerations(&self.tolerations)
+    /// Returns the number of steps in which a node is checked.
+    pub fn steps_per_node(&self) -> usize {
+        let affinity = self.affinity.as_ref();
+        2 + self.required_keys.len() + affinity.map_or(0, NodeAffinity::per_node)
     }
 
     /// Returns whether a node is eligible by its taints.
@@ -177,16 +169,13 @@ impl Eligibility {
 }
 
 impl Partition {
-    /// The cost of making a partition of this many nodes, in units.
-    pub fn units(key: &Key, nodes: usize) -> usize {
-        let affinity = key.eligibility.affinity.as_ref();
-        let resolved = affinity.map_or(0, |affinity| 20 * affinity.size());
-        let each = key.eligibility.units_per_node();
-        nodes.saturating_mul(each).saturating_add(resolved)
-    }
-
-    /// Groups the eligible nodes by domain. `None` when the budget ends the work.
-    pub fn of(key: Key, topology: &Topology, nodes: &Nodes, budget: &Budget<'_>) -> Option<Self> {
+    /// Groups the eligible nodes by domain.
+    pub fn of(
+        key: Key,
+        topology: &Topology,
+        nodes: &Nodes,
+        deadline: &Deadline<'_>,
+    ) -> Result<Self, Stopped> {
         let eligibility = &key.eligibility;
         let symbol = |text: &Arc<str>| nodes.symbols().find(text).unwrap_or(Symbol::ABSENT);
         let required: Vec<Symbol> = eligibility.required_keys.iter().map(symbol).collect();
@@ -200,20 +189,19 @@ impl Partition {
                 || affinity.is_none_or(|affinity| affinity.matches::<Symbol>(&node)),
             )
         };
-        let each = eligibility.units_per_node();
+        let each = eligibility.steps_per_node();
         let mut eligible: Vec<Slot> = Vec::new();
-        for slots in nodes.order().chunks(NODES_PER_LOOK) {
-            if !budget.goes_on(slots.len().saturating_mul(each)) {
-                return None;
+        for slot in nodes.order() {
+            deadline.step(each)?;
+            if nodes.get(*slot).is_some_and(admits) {
+                eligible.push(*slot);
             }
-            let slots = slots.iter().copied();
-            eligible.extend(slots.filter(|slot| nodes.get(*slot).is_some_and(admits)));
         }
         let mut partition = Self::empty(key, topology, nodes.slot_count());
         for slot in eligible {
             partition.set(slot, true, topology);
         }
-        Some(partition)
+        Ok(partition)
     }
 
     /// A partition without nodes, with room for the nodes of this many slots.

@@ -12,7 +12,7 @@ use super::partitions::{Moves, PartitionsInUse};
 use super::topology::Topology;
 use super::upkeep::Upkeep;
 use super::usage::DecisionId;
-use crate::snapshot::budget::Budget;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
@@ -36,18 +36,15 @@ struct Base {
     topologies: Mutex<Vec<(Arc<Topology>, Arc<Topology>)>>,
 }
 
-/// The most that following a batch of nodes may cost for all partitions, in units;
-/// about 10 ms. Partitions that cost more than their share are dropped first.
-const MAX_FOLLOWING: usize = 2_000_000;
+/// The most steps in which all partitions follow a batch of nodes; about 10 ms. Partitions that take
+/// more than their share are dropped first.
+const MAX_FOLLOWING: usize = 500_000;
 
 /// The number of changed nodes in a batch that are always followed. With more, partitions are
 /// dropped once a quarter of all nodes changed.
 const MIN_UPHEAVAL: usize = 64;
 
-/// The cost of finding the domain of a node, in units.
-const UNITS_PER_DOMAIN: usize = 5;
-
-/// The number of partitions that share the allowed cost of following.
+/// The number of partitions that share the steps of following.
 const SHARES: usize = 64;
 
 /// The most partitions that are kept.
@@ -84,7 +81,7 @@ impl PartitionedNodes {
             Followed::Dropped
         } else {
             let most = MAX_FOLLOWING / changed.len();
-            if partitions.units_per_node() > most {
+            if partitions.steps_per_node() > most {
                 partitions.drop_costly(most / SHARES, discarded);
             }
             let node = |slot| self.nodes.get(slot);
@@ -94,24 +91,23 @@ impl PartitionedNodes {
         followed
     }
 
-    /// The partition of a key, made if needed and if the budget allows it, and kept if there is
-    /// room.
+    /// The partition of a key, made if needed, and kept if there is room.
     pub fn in_use(
         &self,
         key: &partition::Key,
         upkeep: &Upkeep,
         by: DecisionId,
-        budget: &Budget<'_>,
-    ) -> Option<PartitionInUse> {
+        deadline: &Deadline<'_>,
+    ) -> Result<PartitionInUse, Stopped> {
         let now = upkeep.tick();
         loop {
             if let Some(in_use) = self.partitions.read().find(key, now, by) {
-                return Some(in_use);
+                return Ok(in_use);
             }
             // The partition is made without a lock, so that other decisions can look up theirs.
             let (topology, partition) = match &self.base {
-                Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
-                None => self.look(key, budget)?,
+                Some(base) => self.follow_base(base, key, (upkeep, by), deadline)?,
+                None => self.look(key, deadline)?,
             };
             let mut partitions = write_between_reads(&self.partitions);
             let bytes = partition.memory_bytes();
@@ -125,13 +121,13 @@ impl PartitionedNodes {
                 }
             }
             if !upkeep.has_partition_room(bytes) {
-                return Some(PartitionInUse::unkept(topology, partition));
+                return Ok(PartitionInUse::unkept(topology, partition));
             }
             if let Some(in_use) = partitions.insert(&topology, &partition, now, by) {
                 if counts {
                     upkeep.note_partitions(partitions.memory_bytes());
                 }
-                return Some(in_use);
+                return Ok(in_use);
             }
         }
     }
@@ -140,23 +136,18 @@ impl PartitionedNodes {
     fn look(
         &self,
         key: &partition::Key,
-        budget: &Budget<'_>,
-    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
+        deadline: &Deadline<'_>,
+    ) -> Result<(Arc<Topology>, Arc<Partition>), Stopped> {
         let known = self.partitions.read().topology(&key.topology);
         let topology = match known {
             Some(topology) => topology,
             None => {
-                if !budget.takes(self.nodes.len().saturating_mul(UNITS_PER_DOMAIN)) {
-                    return None;
-                }
+                deadline.step(self.nodes.len())?;
                 Arc::new(Topology::of(&key.topology, &self.nodes))
             }
         };
-        if !budget.affords(Partition::units(key, self.nodes.len())) {
-            return None;
-        }
-        let partition = Partition::of(key.clone(), &topology, &self.nodes, budget)?;
-        Some((topology, Arc::new(partition)))
+        let partition = Partition::of(key.clone(), &topology, &self.nodes, deadline)?;
+        Ok((topology, Arc::new(partition)))
     }
 
     /// Returns the base's partition of a key after the changes of the nodes.
@@ -165,13 +156,11 @@ impl PartitionedNodes {
         base: &Base,
         key: &partition::Key,
         (upkeep, by): (&Upkeep, DecisionId),
-        budget: &Budget<'_>,
-    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
-        let in_use = base.nodes.in_use(key, upkeep, by, budget)?;
-        let units = base.changed.len() * key.eligibility.units_per_node();
-        if !budget.takes(self.nodes.slot_count() + units) {
-            return None;
-        }
+        deadline: &Deadline<'_>,
+    ) -> Result<(Arc<Topology>, Arc<Partition>), Stopped> {
+        let in_use = base.nodes.in_use(key, upkeep, by, deadline)?;
+        let steps = base.changed.len() * key.eligibility.steps_per_node();
+        deadline.step(self.nodes.slot_count() + steps)?;
         let mut topologies = base.topologies.lock();
         let known = topologies
             .iter()
@@ -181,7 +170,7 @@ impl PartitionedNodes {
             None if self.partitions.read().topology(&key.topology).is_some() => {
                 // Another topology has replaced this one in the base.
                 drop(topologies);
-                return self.look(key, budget);
+                return self.look(key, deadline);
             }
             None => {
                 let mut topology = Topology::clone(&in_use.topology);
@@ -197,7 +186,7 @@ impl PartitionedNodes {
         for slot in &base.changed {
             partition.update(*slot, self.nodes.get(*slot), &topology);
         }
-        Some((topology, Arc::new(partition)))
+        Ok((topology, Arc::new(partition)))
     }
 
     /// Returns a mutable reference to the nodes and the partitions. Other references keep the old

@@ -128,17 +128,17 @@ impl PartitionsInUse {
         Some(self.in_use(entry))
     }
 
-    /// Returns the cost for all partitions to follow one node, in units.
-    pub fn units_per_node(&self) -> usize {
+    /// Returns the number of steps in which all partitions follow one node.
+    pub fn steps_per_node(&self) -> usize {
         let all = self.entries.iter();
-        all.map(|(_, entry)| entry.partition.key().eligibility.units_per_node())
+        all.map(|(_, entry)| entry.partition.key().eligibility.steps_per_node())
             .sum()
     }
 
-    /// Drops partitions whose cost of following one node is more than `units`.
-    pub fn drop_costly(&mut self, units: usize, discarded: &Discarded) {
+    /// Drops partitions that follow one node in more than `most` steps.
+    pub fn drop_costly(&mut self, most: usize, discarded: &Discarded) {
         self.retain(discarded, |entry| {
-            entry.partition.key().eligibility.units_per_node() <= units
+            entry.partition.key().eligibility.steps_per_node() <= most
         });
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::named::Snapshot;
 use crate::proto::v1::change::Object;
-use crate::snapshot::budget::{Budget, Delay};
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::{Hold, Serial};
 use crate::snapshot::state::fork::Fork;
@@ -14,7 +14,7 @@ use crate::snapshot::state::read_view::ReadView;
 /// which it was made.
 pub struct Imagined<'s> {
     fork: Fork<'s>,
-    budget: &'s Budget<'s>,
+    deadline: &'s Deadline<'s>,
     names: Vec<Box<str>>,
     is_changed: bool,
     /// The number of picks that count in it.
@@ -30,16 +30,16 @@ impl Snapshot {
     /// of an overlay, which is applied first. Its memory is on the account.
     ///
     /// # Errors
-    /// Those of [`Self::read_until`].
-    pub fn imagine<T>(
+    /// Those of [`Self::read_until`], or of the plan.
+    pub fn imagine<T, E: From<Stopped>>(
         &self,
         namespaces: &[&str],
         overlay: &Batch,
         is_given_up: &dyn Fn() -> bool,
-        plan: impl FnOnce(&mut Imagined<'_>) -> T,
-    ) -> Result<T, Delay> {
+        plan: impl FnOnce(&mut Imagined<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let live = self.live();
-        let (names, fork, budget) = self.at_one_revision(&live, |live| {
+        let (names, fork, deadline) = self.at_one_revision(&live, |live| {
             let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
             names.extend(namespaces.iter().map(|name| Box::from(*name)));
             let changed = overlay.changes().map(|change| change.id);
@@ -49,31 +49,26 @@ impl Snapshot {
                 names.insert("default".into());
             }
             let names: Vec<Box<str>> = names.into_iter().collect();
-            let budget = live.budget(is_given_up);
+            let deadline = live.deadline(is_given_up);
             let fork = live.fork(&names[0], false);
-            let fork = fork.with_others(names[1..].iter().cloned(), &budget);
-            (names, fork, budget)
+            let fork = fork.with_others(names[1..].iter().cloned(), &deadline);
+            (names, fork, deadline)
         });
-        let planned = budget.delay().is_none().then(|| {
-            let mut imagined = Imagined {
-                fork,
-                budget: &budget,
-                names,
-                is_changed: false,
-                held: 0,
-            };
-            if !overlay.is_empty() {
-                let taken = self.reservation_table().taken_over(overlay);
-                let overlay = self.with_deletions(overlay, &taken);
-                imagined.step(&overlay.under(live.defaults().rules()));
-            }
-            plan(&mut imagined)
-        });
-        live.upkeep.discarded.drop_all();
-        match (budget.delay(), planned) {
-            (None, Some(planned)) => Ok(planned),
-            (delay, _) => Err(delay.unwrap_or(Delay::Long)),
+        let mut imagined = Imagined {
+            fork: fork?,
+            deadline: &deadline,
+            names,
+            is_changed: false,
+            held: 0,
+        };
+        if !overlay.is_empty() {
+            let taken = self.reservation_table().taken_over(overlay);
+            let overlay = self.with_deletions(overlay, &taken);
+            imagined.step(&overlay.under(live.defaults().rules()))?;
         }
+        let planned = plan(&mut imagined);
+        live.upkeep.discarded.drop_all();
+        planned
     }
 }
 
@@ -86,27 +81,31 @@ impl Imagined<'_> {
     /// Reads a namespace with the imagined changes; `None` if no namespace has this name.
     pub fn read<T>(&mut self, namespace: &str, read: impl FnOnce(ReadView<'_>) -> T) -> Option<T> {
         let is_there = self.fork.turn_to(namespace);
-        is_there.then(|| read(self.fork.read_view(self.budget)))
+        is_there.then(|| read(self.fork.read_view(self.deadline)))
     }
 
     /// Changes objects, which must be valid and in existing namespaces.
-    pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) {
-        self.step(&Batch::trusted(objects));
+    pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) -> Result<(), Stopped> {
+        self.step(&Batch::trusted(objects))
     }
 
     /// Makes picks on nodes count as they do while they are held. Their namespace must exist.
-    pub fn hold<'n>(&mut self, hold: &Hold, nodes: impl Iterator<Item = &'n str>) {
+    pub fn hold<'n>(
+        &mut self,
+        hold: &Hold,
+        nodes: impl Iterator<Item = &'n str>,
+    ) -> Result<(), Stopped> {
         let serials = FIRST_SERIAL + self.held..;
         let pods: Vec<Object> = serials
             .zip(nodes)
             .map(|(serial, node)| hold.pod(serial, node, ""))
             .collect();
         self.held += pods.len() as Serial;
-        self.change(pods);
+        self.change(pods)
     }
 
-    fn step(&mut self, changes: &Batch) {
+    fn step(&mut self, changes: &Batch) -> Result<(), Stopped> {
         let is_first = !std::mem::replace(&mut self.is_changed, true);
-        self.fork.step(changes, is_first, self.budget);
+        self.fork.step(changes, is_first, self.deadline)
     }
 }

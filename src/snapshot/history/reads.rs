@@ -8,8 +8,8 @@ use super::error::Error;
 use super::named::Snapshot;
 use crate::account::Part;
 use crate::matching::names;
-use crate::snapshot::budget::{Attempt, Delay};
 use crate::snapshot::counts::usage::DecisionId;
+use crate::snapshot::deadline::{Attempt, Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::nodes::Nodes;
@@ -113,45 +113,45 @@ impl Snapshot {
 
     /// Runs a decision on one revision of all that it reads. An overlay is applied for this
     /// decision alone. Holds no lock while it decides.
+    ///
+    /// # Errors
+    /// Those of the decision, or [`Stopped::Full`].
     pub fn read<'q, T>(
         &self,
         reach: impl Into<Reach<'q>>,
         overlay: Batch,
-        decide: impl FnOnce(ReadView<'_>) -> T,
-    ) -> T {
-        let decided = self.read_until(reach.into(), overlay, &|| false, decide);
-        decided.expect("nobody gives it up")
+        decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        self.read_until(reach.into(), overlay, &|| false, decide)
     }
 
     /// As [`Self::read`], until `is_given_up` returns true.
     ///
     /// # Errors
-    /// The decision was given up, or [`Delay::Full`].
+    /// The decision was given up, or [`Stopped::Full`].
     pub fn read_until<T>(
         &self,
         reach: Reach<'_>,
         overlay: Batch,
         is_given_up: &dyn Fn() -> bool,
-        decide: impl FnOnce(ReadView<'_>) -> T,
-    ) -> Result<T, Delay> {
+        decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
         let live = self.live();
-        let (fork, budget) = if overlay.is_empty() && reach.is_within() {
-            (live.fork(reach.namespace, true), live.budget(is_given_up))
+        let (fork, deadline) = if overlay.is_empty() && reach.is_within() {
+            (live.fork(reach.namespace, true), live.deadline(is_given_up))
         } else {
             let taken = self.reservation_table().taken_over(&overlay);
             let overlay = self.with_deletions(&overlay, &taken);
             let overlay = overlay.under(live.defaults().rules());
-            let (mut fork, budget) = self.at_one_revision(&live, |live| {
-                let budget = live.budget(is_given_up);
-                (live.fork_all(reach, &overlay, &budget), budget)
+            let (fork, deadline) = self.at_one_revision(&live, |live| {
+                let deadline = live.deadline(is_given_up);
+                (live.fork_all(reach, &overlay, &deadline), deadline)
             });
-            fork.overlay(&overlay, &budget);
-            (fork, budget)
+            let mut fork = fork?;
+            fork.overlay(&overlay, &deadline)?;
+            (fork, deadline)
         };
-        if let Some(delay) = budget.delay() {
-            return Err(delay);
-        }
-        live.decide_on(&fork, &budget, decide)
+        live.decide_on(&fork, &deadline, decide)
     }
 
     /// Runs a decision on each of several reaches, on one revision of all of them, until
@@ -163,24 +163,21 @@ impl Snapshot {
         &self,
         reaches: &[Reach<'_>],
         is_given_up: &dyn Fn() -> bool,
-        mut decide: impl FnMut(usize, ReadView<'_>),
-    ) -> Result<(), Delay> {
+        mut decide: impl FnMut(usize, ReadView<'_>) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
         let live = self.live();
         let none = Batch::default();
-        let (forks, held) = self.at_one_revision(&live, |live| {
-            let held = live.budget(is_given_up);
+        let (forks, _held) = self.at_one_revision(&live, |live| {
+            let held = live.deadline(is_given_up);
             let forks = reaches.iter();
             let forks = forks.map(|reach| live.fork_all(*reach, &none, &held));
-            (forks.collect::<Vec<Fork<'_>>>(), held)
+            (forks.collect::<Result<Vec<Fork<'_>>, _>>(), held)
         });
-        if let Some(delay) = held.delay() {
-            return Err(delay);
+        for (at, fork) in forks?.iter().enumerate() {
+            let deadline = live.deadline(is_given_up);
+            live.decide_on(fork, &deadline, |read_view| decide(at, read_view))?;
         }
-        let mut forks = forks.iter().enumerate();
-        forks.try_for_each(|(at, fork)| {
-            let budget = live.budget(is_given_up);
-            live.decide_on(fork, &budget, |read_view| decide(at, read_view))
-        })
+        Ok(())
     }
 
     /// Copies several parts of a state that is or was live, all of one revision. Copying is first
@@ -210,17 +207,17 @@ impl Snapshot {
     /// Reads all pods of one revision of a namespace, until `is_given_up` returns true.
     ///
     /// # Errors
-    /// Those of [`Self::read_until`].
-    pub fn survey<T>(
+    /// Those of [`Self::read_until`], or of `look`.
+    pub fn survey<T, E: From<Stopped>>(
         &self,
         namespace: &str,
         is_given_up: &dyn Fn() -> bool,
-        look: impl FnOnce(PodGroups<'_>) -> T,
-    ) -> Result<T, Delay> {
+        look: impl FnOnce(PodGroups<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let live = self.live();
         let fork = live.fork(namespace, false);
-        live.decide_on(&fork, &live.budget(is_given_up), |read_view| {
-            look(read_view.pod_groups())
+        live.decide_on(&fork, &live.deadline(is_given_up), |read_view| {
+            look(read_view.pod_groups()?)
         })
     }
 
@@ -229,49 +226,37 @@ impl Snapshot {
     /// of each namespace, whose memory is on the account. Batches may wait meanwhile.
     ///
     /// # Errors
-    /// Those of [`Self::read_until`]; inside, that of `look`.
-    pub fn survey_all<E>(
+    /// Those of [`Self::read_until`], or of `look`.
+    pub fn survey_all<E: From<Stopped>>(
         &self,
         is_given_up: &dyn Fn() -> bool,
         mut look: impl FnMut(&str, PodGroups<'_>) -> Result<(), E>,
-    ) -> Result<Result<(), E>, Delay> {
+    ) -> Result<(), E> {
         let live = self.live();
-        let (names, forks, over) = self.at_one_revision(&live, |live| {
-            let held = live.budget(is_given_up);
+        let (names, forks) = self.at_one_revision(&live, |live| {
+            let held = live.deadline(is_given_up);
             let mut names = live.namespace_names();
             if names.is_empty() {
                 names.push(names::namespace_or_default("").into());
             }
-            let forks: Vec<Fork<'_>> = names
-                .iter()
-                .take_while(|_| held.holds(Fork::BYTES))
-                .map(|name| live.fork(name, false))
-                .collect();
-            (names, forks, held.delay())
+            let fork = |name| held.holds(Fork::BYTES).map(|()| live.fork(name, false));
+            let forks = names.iter().map(|name| fork(name));
+            let forks: Result<Vec<Fork<'_>>, Stopped> = forks.collect();
+            (names, forks.map(|forks| (forks, held)))
         });
-        let held = live.budget(is_given_up);
-        for _ in &forks {
-            if !held.holds(Fork::BYTES) {
-                break;
-            }
-        }
-        if let Some(delay) = over.or(held.delay()) {
-            return Err(delay);
-        }
+        let (forks, _held) = forks?;
         for (name, fork) in names.iter().zip(forks) {
-            let budget = live.budget(is_given_up);
-            let looked = live.decide_on(&fork, &budget, |read_view| {
-                look(name, read_view.pod_groups())
+            let deadline = live.deadline(is_given_up);
+            live.decide_on(&fork, &deadline, |read_view| {
+                look(name, read_view.pod_groups()?)
             })?;
-            if looked.is_err() {
-                return Ok(looked);
-            }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// As [`Self::read`], if it costs no more than this attempt may. An attempt that does not wait
-    /// also gives up when a lock that it needs is held. `decide` may then have run in vain.
+    /// As [`Self::read`], where other calls wait for the thread: it ends with [`Stopped::Large`] if
+    /// the decision turns out to be large. An attempt that does not wait also ends when a lock that
+    /// it needs is held.
     ///
     /// # Errors
     /// The reason why it was not possible.
@@ -279,11 +264,11 @@ impl Snapshot {
         &self,
         namespace: &str,
         attempt: Attempt,
-        decide: impl FnOnce(ReadView<'_>) -> T,
-    ) -> Result<T, Delay> {
+        decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
         let live = self.live();
-        let (budget, waits) = (attempt.budget(), attempt.waits());
-        let decided = live.try_locked(namespace, waits, |locked| {
+        let (deadline, waits) = (Deadline::at_once(), attempt.waits());
+        live.try_locked(namespace, waits, |locked| {
             if let Some(shard) = locked.shard
                 && !shard.viewed.load(Ordering::Relaxed)
             {
@@ -302,13 +287,12 @@ impl Snapshot {
                 namespace: locked.namespace,
                 upkeep: &live.upkeep,
                 id: DecisionId::next(),
-                budget: &budget,
+                deadline: &deadline,
                 views: locked.shard.map(|_| &views as &dyn ViewStore),
                 others: None,
                 unknown_deletes: &[],
             })
-        })?;
-        budget.delay().map_or(Ok(decided), Err)
+        })?
     }
 
     /// Returns a summary of the snapshot.

@@ -15,10 +15,7 @@ use super::slots::Slot;
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
 use crate::account::heap;
 use crate::matching::Selector;
-use crate::snapshot::budget::Budget;
-
-/// The cost of reading a label set, in units.
-const UNITS_PER_SET: usize = 3;
+use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// The least bytes of a table of pods by node.
 pub(super) const SMALL_TABLE: usize = 64;
@@ -172,25 +169,18 @@ impl LabelSets {
     pub fn matching<'s>(
         &'s self,
         selector: &Selector,
-        budget: &'s Budget<'s>,
-    ) -> impl Iterator<Item = LabelSetId> + use<'s> {
+        deadline: &'s Deadline<'s>,
+    ) -> impl Iterator<Item = Result<LabelSetId, Stopped>> + use<'s> {
         let selector = selector.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT));
-        let each = UNITS_PER_SET + selector.len();
+        let each = 1 + selector.len();
         let matches = move |set: &LabelSet| {
-            budget.goes_on(each)
-                && set.pods > 0
-                && selector.matches(|key| symbols::label_value(&set.labels, *key))
+            set.pods > 0 && selector.matches(|key| symbols::label_value(&set.labels, *key))
         };
         let all = self.sets.iter();
-        all.filter(move |(_, set)| matches(set))
-            .map(|(number, _)| LabelSetId(number))
-    }
-
-    /// The cost of matching a selector against all label sets.
-    pub fn units(&self, selector: &Selector) -> usize {
-        let each = UNITS_PER_SET + selector.len();
-        let all = self.sets.bound().saturating_mul(each);
-        all.saturating_add(selector.size().saturating_mul(10))
+        all.filter_map(move |(number, set)| match deadline.step(each) {
+            Ok(()) => matches(set).then_some(Ok(LabelSetId(number))),
+            Err(stopped) => Some(Err(stopped)),
+        })
     }
 
     /// The pairs with the label sets that have them.
@@ -210,15 +200,21 @@ impl LabelSets {
         &self,
         selector: &Selector,
         pairs: &Pairs,
-        budget: &Budget<'_>,
-    ) -> Vec<LabelSetId> {
+        deadline: &Deadline<'_>,
+    ) -> Result<Vec<LabelSetId>, Stopped> {
         let Some((key, value)) = selector.required_pair() else {
-            return self.matching(selector, budget).collect();
+            return self.matching(selector, deadline).collect();
         };
         let pair = self.symbols.find(key).zip(self.symbols.find(value));
         let having = pair.and_then(|pair| pairs.0.get(&pair));
-        let having = having.into_iter().flatten().copied();
-        having.filter(|id| self.matches(*id, selector)).collect()
+        let mut matched = Vec::new();
+        for id in having.into_iter().flatten() {
+            deadline.step(1 + selector.len())?;
+            if self.matches(*id, selector) {
+                matched.push(*id);
+            }
+        }
+        Ok(matched)
     }
 
     /// Returns whether a selector matches a label set.

@@ -11,10 +11,7 @@ use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::budget::Budget;
-
-/// The cost of comparing a service with a pod, in units.
-const UNITS_PER_SERVICE: usize = 10;
+use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// The services and controllers of a namespace, by kind and name. Copies share
 /// them.
@@ -315,19 +312,16 @@ impl Owners {
     }
 
     /// The selector of default constraints for a pod: the merged pairs of the services that select
-    /// it, and the requirements of its controller. `None` when nothing was deduced, or the budget
-    /// did not allow to read all services.
+    /// it, and the requirements of its controller. `None` when nothing was deduced.
     pub fn deduce(
         &self,
         pod_labels: &BTreeMap<String, String>,
         controller: Option<&Controller>,
-        budget: &Budget<'_>,
-    ) -> Option<Selector> {
+        deadline: &Deadline<'_>,
+    ) -> Result<Option<Selector>, Stopped> {
         let mut merged = BTreeMap::new();
-        for service in self.of_kind(OwnerKind::Service) {
-            if !budget.takes(UNITS_PER_SERVICE) {
-                return None;
-            }
+        for service in deadline.each(self.of_kind(OwnerKind::Service)) {
+            let service = service?;
             if let OwnerSelector::Labels(labels) = &service.selects
                 && service.selects(pod_labels)
             {
@@ -344,7 +338,7 @@ impl Owners {
             Some(OwnerSelector::Selector(Selector::Nothing)) | None => {}
         }
         let selector = Selector::from_labels(&merged).and(required);
-        (!selector.is_empty()).then_some(selector)
+        Ok((!selector.is_empty()).then_some(selector))
     }
 
     /// The controller that would adopt a pod with these labels that has no controller: the first

@@ -141,9 +141,9 @@ impl TermTable {
         all.filter(|held| held.key.is_some())
     }
 
-    /// Returns whether there are no terms.
-    pub fn is_empty(&self) -> bool {
-        self.terms.count() == 0
+    /// Returns the number of terms.
+    pub fn len(&self) -> usize {
+        self.terms.count()
     }
 
     fn find(&self, term: &PodTerm, own: &str) -> Option<u32> {

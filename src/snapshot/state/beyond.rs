@@ -1,13 +1,13 @@
 //! The data that affinity between pods reads besides the counts of a namespace: other namespaces,
 //! their labels, and the terms of running pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::read_view::ReadView;
 use crate::matching::DiskUses;
-use crate::snapshot::budget::Delay;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::deadline::Stopped;
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::pod_terms::{HeldTerm, TermTable};
@@ -15,12 +15,6 @@ use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::storage_objects::StorageObjects;
 use crate::snapshot::objects::storage_use::{PodUse, StorageUse};
-
-/// The cost of comparing a term with a pod, in units.
-const UNITS_PER_TERM: usize = 30;
-
-/// The cost of looking at a user of a claim or disk, in units.
-const UNITS_PER_USER: usize = 20;
 
 /// The nodes and the storage of one revision. They stay as they are while this is held.
 #[derive(Debug, Clone)]
@@ -48,11 +42,12 @@ impl<'a> ReadView<'a> {
         others.into_iter().flatten()
     }
 
-    /// Voids the decision, because it has to read other namespaces and cannot do so here.
-    pub fn needs_others(&self) {
-        if self.others.is_none() {
-            self.budget.give_up(Delay::Long);
-        }
+    /// Ends the decision, which has to read other namespaces, if it cannot do so here.
+    ///
+    /// # Errors
+    /// [`Stopped::Large`].
+    pub fn needs_others(&self) -> Result<(), Stopped> {
+        self.others.map(|_| ()).ok_or(Stopped::Large)
     }
 
     /// Returns whether there are Namespace objects.
@@ -73,12 +68,15 @@ impl<'a> ReadView<'a> {
     }
 
     /// Returns whether a pod on a node uses a claim of a namespace.
-    pub fn is_claim_in_use(&self, claim: &str, namespace: &str) -> bool {
+    pub fn is_claim_in_use(&self, claim: &str, namespace: &str) -> Result<bool, Stopped> {
         let table = self.requested.map(RequestedTable::storage_use);
         let users = table.map(|table| table.users_of(claim, namespace));
-        let users = users.into_iter().flatten();
-        let mut users = users.take_while(|_| self.affords(UNITS_PER_USER));
-        users.any(|slot| self.nodes.get(slot).is_some())
+        for slot in self.deadline.each(users.into_iter().flatten()) {
+            if self.nodes.get(slot?).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the storage that reservations use on existing nodes, in the order in which the
@@ -91,18 +89,20 @@ impl<'a> ReadView<'a> {
     }
 
     /// The nodes with pods that use disks which conflict with these.
-    pub fn conflicting_with(&self, disks: &DiskUses<'_>) -> impl Iterator<Item = Slot> {
+    pub fn conflicting_with(&self, disks: &DiskUses<'_>) -> Result<HashSet<Slot>, Stopped> {
         let table = self.requested.map(RequestedTable::storage_use);
         let ids = table.into_iter().flat_map(|table| {
             let ids = disks.ids();
             ids.flat_map(|(kind, id)| table.uses_of(kind, id))
         });
-        let uses = ids.take_while(|(_, disk)| {
-            let compared = 1 + disk.monitors.len();
-            self.affords(compared.saturating_mul(UNITS_PER_USER))
-        });
-        let conflicting = uses.filter(|(_, disk)| disks.conflict_with(disk));
-        conflicting.map(|(slot, _)| *slot)
+        let mut conflicting = HashSet::new();
+        for (slot, disk) in ids {
+            self.deadline.step(1 + disk.monitors.len())?;
+            if disks.conflict_with(disk) {
+                conflicting.insert(*slot);
+            }
+        }
+        Ok(conflicting)
     }
 
     /// The nodes and the storage, which stay as they are while this is held.
@@ -118,7 +118,7 @@ impl<'a> ReadView<'a> {
         &self,
         labels: &'a BTreeMap<String, String>,
         namespace: &'a str,
-    ) -> impl Iterator<Item = &'a HeldTerm> {
+    ) -> Result<impl Iterator<Item = &'a HeldTerm> + use<'a>, Stopped> {
         self.about(RequestedTable::anti_affinity, labels, namespace)
     }
 
@@ -127,9 +127,9 @@ impl<'a> ReadView<'a> {
         &self,
         labels: &'a BTreeMap<String, String>,
         namespace: &'a str,
-    ) -> bool {
-        let mut terms = self.about(RequestedTable::scored_terms, labels, namespace);
-        terms.next().is_some()
+    ) -> Result<bool, Stopped> {
+        let mut terms = self.about(RequestedTable::scored_terms, labels, namespace)?;
+        Ok(terms.next().is_some())
     }
 
     fn about(
@@ -137,14 +137,12 @@ impl<'a> ReadView<'a> {
         of: fn(&RequestedTable) -> &TermTable,
         labels: &'a BTreeMap<String, String>,
         namespace: &'a str,
-    ) -> impl Iterator<Item = &'a HeldTerm> {
-        let table = self.requested.map(of).filter(|table| !table.is_empty());
-        let affords = |table: &&TermTable| {
-            self.affords(table.candidates(labels).saturating_mul(UNITS_PER_TERM))
-        };
-        let table = table.filter(affords);
+    ) -> Result<impl Iterator<Item = &'a HeldTerm> + use<'a>, Stopped> {
+        let table = self.requested.map(of);
+        let candidates = table.map_or(0, |table| table.candidates(labels));
+        self.deadline.step(candidates)?;
         let own = self.namespace_labels(namespace);
         let about = table.map(|table| table.about(labels, namespace, own));
-        about.into_iter().flatten()
+        Ok(about.into_iter().flatten())
     }
 }

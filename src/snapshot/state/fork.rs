@@ -17,13 +17,13 @@ use super::shards::{Shard, SharedObjects, State};
 use crate::account::Part;
 use crate::matching::Selector;
 use crate::proto::v1;
-use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::counts::partition_in_use::{PartitionId, PartitionInUse};
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
@@ -33,12 +33,8 @@ use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 /// The most views that a fork takes along. If there are more, the fork takes none and counts again.
 const MAX_VIEWS: usize = 4_096;
 
-/// The most that bringing a view up to date may cost, in units, while a batch may wait
-/// for it.
+/// The most steps in which a view is brought up to date while a batch may wait for it.
 const MAX_CATCHING_UP: usize = 1_000_000;
-
-/// The cost of sharing one more namespace, in units.
-const UNITS_PER_NAMESPACE: usize = 100;
 
 /// A fork of a state.
 pub(in crate::snapshot) struct Fork<'s> {
@@ -60,24 +56,24 @@ pub(in crate::snapshot) struct Fork<'s> {
 }
 
 impl State {
-    /// The budget of a decision aside, which lasts until `is_given_up` returns true.
-    pub fn budget<'a>(&self, is_given_up: &'a dyn Fn() -> bool) -> Budget<'a> {
-        Budget::until(is_given_up, self.footprint.account().open(Part::Requests))
+    /// The deadline of a decision in the background, which has passed once `is_given_up` returns true.
+    pub fn deadline<'a>(&self, is_given_up: &'a dyn Fn() -> bool) -> Deadline<'a> {
+        Deadline::until(is_given_up, self.footprint.account().open(Part::Requests))
     }
 
-    /// Runs a decision on a fork, within a budget. Holds no lock while it decides.
+    /// Runs a decision on a fork until a deadline. Holds no lock while it decides.
     ///
     /// # Errors
-    /// The decision was given up, or [`Delay::Full`].
-    pub(in crate::snapshot) fn decide_on<T>(
+    /// Those of the decision.
+    pub(in crate::snapshot) fn decide_on<T, E>(
         &self,
         fork: &Fork<'_>,
-        budget: &Budget<'_>,
-        decide: impl FnOnce(ReadView<'_>) -> T,
-    ) -> Result<T, Delay> {
-        let decided = decide(fork.read_view(budget));
+        deadline: &Deadline<'_>,
+        decide: impl FnOnce(ReadView<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let decided = decide(fork.read_view(deadline));
         self.upkeep.discarded.drop_all();
-        budget.delay().map_or(Ok(decided), Err)
+        decided
     }
 
     /// A fork of a namespace. Views that are made for it are kept in the state if it `keeps_views`.
@@ -108,16 +104,16 @@ impl State {
         })
     }
 
-    /// A fork of all namespaces that a decision reads, as far as its budget goes. No batch may come
-    /// between two of the namespaces.
+    /// A fork of all namespaces that a decision reads. No batch may come between two of the
+    /// namespaces.
     pub(in crate::snapshot) fn fork_all(
         &self,
         reach: Reach<'_>,
         overlay: &Batch,
-        budget: &Budget<'_>,
-    ) -> Fork<'_> {
+        deadline: &Deadline<'_>,
+    ) -> Result<Fork<'_>, Stopped> {
         let fork = self.fork(reach.namespace, overlay.is_empty());
-        fork.with_others(reach.others(self, overlay, budget), budget)
+        fork.with_others(reach.others(self, overlay, deadline)?, deadline)
     }
 }
 
@@ -135,12 +131,16 @@ impl Fork<'_> {
         copied_bytes(batch, namespaces.sum()) + self.state.footprint.memory().nodes
     }
 
-    /// Applies an overlay, if the budget allows that. The fork must have all its namespaces, and
-    /// must keep no views in the state.
-    pub(in crate::snapshot) fn overlay(&mut self, overlay: &Batch, budget: &Budget<'_>) {
-        if budget.holds(self.bytes_for(overlay)) {
-            self.apply(overlay);
-        }
+    /// Applies an overlay. The fork must have all its namespaces, and must keep no views in the
+    /// state.
+    pub(in crate::snapshot) fn overlay(
+        &mut self,
+        overlay: &Batch,
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
+        deadline.holds(self.bytes_for(overlay))?;
+        self.apply(overlay);
+        Ok(())
     }
 
     /// Switches the fork to another of its namespaces. Returns whether it has one of this name.
@@ -158,40 +158,36 @@ impl Fork<'_> {
         true
     }
 
-    /// Adds other namespaces, as far as the budget goes. They have to be of the same revision.
+    /// Adds other namespaces, which have to be of the same revision.
     pub(in crate::snapshot) fn with_others(
         mut self,
         names: impl IntoIterator<Item = Box<str>>,
-        budget: &Budget<'_>,
-    ) -> Self {
-        for name in names {
-            if !budget.holds(Self::BYTES_PER_OTHER + name.len())
-                || !budget.takes(UNITS_PER_NAMESPACE)
-            {
-                break;
-            }
+        deadline: &Deadline<'_>,
+    ) -> Result<Self, Stopped> {
+        for name in deadline.each(names) {
+            let name = name?;
+            deadline.holds(Self::BYTES_PER_OTHER + name.len())?;
             let other = self.state.locked(&name, |locked| locked.namespace.clone());
             self.others.insert(name, other);
         }
-        self
+        Ok(self)
     }
 
-    /// Applies changes that others may follow, if the budget allows that. Counts from before are
-    /// computed again.
+    /// Applies changes that others may follow. Counts from before are computed again.
     pub(in crate::snapshot) fn step(
         &mut self,
         changes: &Batch,
         is_first: bool,
-        budget: &Budget<'_>,
-    ) {
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
         let bytes = match is_first {
             true => self.bytes_for(changes),
             false => changes.bytes,
         };
-        if budget.holds(bytes) {
-            self.apply(changes);
-            self.views.get_mut().clear();
-        }
+        deadline.holds(bytes)?;
+        self.apply(changes);
+        self.views.get_mut().clear();
+        Ok(())
     }
 
     fn apply<'b>(&mut self, overlay: &'b Batch) {
@@ -227,8 +223,8 @@ impl Fork<'_> {
         self.unknown_deletes = overlay.changes().filter_map(unknown).collect();
     }
 
-    /// Returns the read view of a decision, within a budget.
-    pub(in crate::snapshot) fn read_view<'a>(&'a self, budget: &'a Budget<'a>) -> ReadView<'a> {
+    /// Returns the read view of a decision with a deadline.
+    pub(in crate::snapshot) fn read_view<'a>(&'a self, deadline: &'a Deadline<'a>) -> ReadView<'a> {
         ReadView {
             revision: self.revision,
             nodes: self.shared.nodes.nodes(),
@@ -238,7 +234,7 @@ impl Fork<'_> {
             namespace: &self.namespace,
             upkeep: &self.state.upkeep,
             id: DecisionId::next(),
-            budget,
+            deadline,
             views: Some(self),
             others: Some(self),
             unknown_deletes: &self.unknown_deletes,
@@ -261,8 +257,8 @@ impl Fork<'_> {
         }
         let (before, now) = (self.namespace.label_sets(), namespace.label_sets());
         let changed = now.changed_since(before);
-        let units = changed.len().saturating_mul(2 + query.selector.len());
-        if units > MAX_CATCHING_UP {
+        let steps = changed.len().saturating_mul(2 + query.selector.len());
+        if steps > MAX_CATCHING_UP {
             return;
         }
         if !changed.is_empty() {
@@ -305,7 +301,7 @@ impl ViewStore for Fork<'_> {
         query: Query<'_>,
         id: PartitionId,
         _: &Upkeep,
-    ) -> Result<Option<Arc<View>>, Delay> {
+    ) -> Result<Option<Arc<View>>, Stopped> {
         let views = self.views.borrow();
         let found = views
             .iter()

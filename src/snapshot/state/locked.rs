@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::namespace::Namespace;
 use super::shards::{Shard, SharedObjects, State};
-use crate::snapshot::budget::Delay;
+use crate::snapshot::deadline::Stopped;
 use crate::snapshot::locks::read;
 use crate::snapshot::objects::requested::RequestedTable;
 
@@ -38,13 +38,13 @@ impl State {
     /// of the locks.
     ///
     /// # Errors
-    /// [`Delay::Held`].
+    /// [`Stopped::Held`].
     pub fn try_locked<T>(
         &self,
         name: &str,
         waits: bool,
         look: impl FnOnce(LockedNamespace<'_>) -> T,
-    ) -> Result<T, Delay> {
+    ) -> Result<T, Stopped> {
         self.lock(name, waits, false, look)
     }
 
@@ -56,7 +56,7 @@ impl State {
         waits: bool,
         has_requested: bool,
         look: impl FnOnce(LockedNamespace<'_>) -> T,
-    ) -> Result<T, Delay> {
+    ) -> Result<T, Stopped> {
         loop {
             let shard = self.shard(name);
             let locked = shard.as_ref().map(|shard| read(&shard.namespace, waits));

@@ -11,17 +11,12 @@ use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::view::View;
+use crate::snapshot::deadline::Stopped;
 use crate::snapshot::objects::label_sets::{LabelSetId, Pairs};
 use crate::snapshot::objects::pod::Phase;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::templates::TemplateId;
-
-/// The cost of reading a pod, in units.
-const UNITS_PER_POD: usize = 20;
-
-/// The cost of indexing a label set, in units.
-const UNITS_PER_SET: usize = 60;
 
 /// The bytes of a group besides the nodes of its pods.
 const BYTES_PER_GROUP: usize = 2 * (size_of::<PodGroup>() + size_of::<(LabelSetId, TemplateId)>());
@@ -75,16 +70,14 @@ pub struct NamedPod {
 }
 
 impl<'a> ReadView<'a> {
-    /// Groups the pods of the namespace, as far as the budget goes.
-    pub fn pod_groups(&self) -> PodGroups<'a> {
+    /// Groups the pods of the namespace.
+    pub fn pod_groups(&self) -> Result<PodGroups<'a>, Stopped> {
         let mut groups: Vec<PodGroup> = Vec::new();
         let mut places = HashMap::new();
         let listed = 2 * size_of::<Slot>() * self.namespace.pod_count();
-        let pods = self.holds(listed).then(|| self.namespace.pods.iter());
-        for (name, pod) in pods.into_iter().flatten() {
-            if !self.affords(UNITS_PER_POD) {
-                break;
-            }
+        self.deadline.holds(listed)?;
+        for pod in self.deadline.each(self.namespace.pods.iter()) {
+            let (name, pod) = pod?;
             // A reservation is no pod yet.
             if !pod.life.counts() || is_reservation(name) {
                 continue;
@@ -92,9 +85,7 @@ impl<'a> ReadView<'a> {
             let (labels, template) = (pod.labels, pod.life.template);
             let place = *places.entry((labels, template)).or_insert(groups.len());
             if place == groups.len() {
-                if !self.holds(BYTES_PER_GROUP) {
-                    break;
-                }
+                self.deadline.holds(BYTES_PER_GROUP)?;
                 groups.push(PodGroup {
                     labels,
                     template,
@@ -106,15 +97,12 @@ impl<'a> ReadView<'a> {
             groups[place].nodes.extend(pod.node);
         }
         let sets = self.namespace.label_sets();
-        let pairs = match self.affords(sets.len().saturating_mul(UNITS_PER_SET)) {
-            true => sets.pairs(),
-            false => Pairs::default(),
-        };
-        PodGroups {
+        self.deadline.step(sets.len())?;
+        Ok(PodGroups {
             read_view: *self,
             groups,
-            pairs,
-        }
+            pairs: sets.pairs(),
+        })
     }
 }
 
@@ -171,24 +159,24 @@ impl<'a> PodGroups<'a> {
         templates.is_pinned(group.template)
     }
 
-    /// The pods of some groups one by one, in no order, as far as the budget goes.
-    pub fn named<'g>(&self, groups: impl Iterator<Item = &'g PodGroup>) -> Vec<NamedPod> {
+    /// The pods of some groups one by one, in no order.
+    pub fn named<'g>(
+        &self,
+        groups: impl Iterator<Item = &'g PodGroup>,
+    ) -> Result<Vec<NamedPod>, Stopped> {
+        let deadline = self.read_view.deadline;
         let places = groups.enumerate().map(|(i, g)| ((g.labels, g.template), i));
         let places: HashMap<_, _> = places.collect();
         let mut found = Vec::new();
-        for (name, pod) in self.read_view.namespace.pods.iter() {
-            if !self.read_view.affords(UNITS_PER_POD) {
-                break;
-            }
+        for pod in deadline.each(self.read_view.namespace.pods.iter()) {
+            let (name, pod) = pod?;
             let Some(group) = places.get(&(pod.labels, pod.life.template)) else {
                 continue;
             };
             if !pod.life.counts() || is_reservation(name) {
                 continue;
             }
-            if !self.read_view.holds(BYTES_PER_NAMED) {
-                break;
-            }
+            deadline.holds(BYTES_PER_NAMED)?;
             found.push(NamedPod {
                 group: *group,
                 name: name.to_string(),
@@ -197,20 +185,25 @@ impl<'a> PodGroups<'a> {
                 phase: pod.life.phase,
             });
         }
-        found
+        Ok(found)
     }
 
     /// Answers a query, without keeping the view.
-    pub fn count(&self, query: Query<'_>) -> DomainCounts<'a> {
-        self.count_nodes(query.partition, self.counted_on(query.selector))
+    pub fn count(&self, query: Query<'_>) -> Result<DomainCounts<'a>, Stopped> {
+        self.count_nodes(query.partition, self.counted_on(query.selector)?)
     }
 
     /// The nodes with pods that a selector counts, and their numbers. A node may come several
     /// times.
-    pub fn counted_on(&self, selector: &Selector) -> impl Iterator<Item = (Slot, u32)> + use<'a> {
+    pub fn counted_on(
+        &self,
+        selector: &Selector,
+    ) -> Result<impl Iterator<Item = (Slot, u32)> + use<'a>, Stopped> {
         let sets = self.read_view.namespace.label_sets();
-        let matching = sets.matching_of(selector, &self.pairs, self.read_view.budget);
-        matching.into_iter().flat_map(|set| sets.counts(set))
+        let matching = sets.matching_of(selector, &self.pairs, self.read_view.deadline)?;
+        let counts = matching.iter().map(|set| sets.nodes_of(*set)).sum();
+        self.read_view.deadline.step(counts)?;
+        Ok(matching.into_iter().flat_map(|set| sets.counts(set)))
     }
 
     /// Counts pods that are on these nodes by the domains of a partition.
@@ -218,9 +211,13 @@ impl<'a> PodGroups<'a> {
         &self,
         partition: &partition::Key,
         nodes: impl Iterator<Item = (Slot, u32)>,
-    ) -> DomainCounts<'a> {
-        let in_use = self.read_view.in_use(partition);
+    ) -> Result<DomainCounts<'a>, Stopped> {
+        let in_use = self.read_view.in_use(partition)?;
         let view = View::counting(nodes, in_use.id, &in_use.partition, (0, self.read_view.id));
-        DomainCounts::of(in_use, Arc::new(view), self.read_view.nodes)
+        Ok(DomainCounts::of(
+            in_use,
+            Arc::new(view),
+            self.read_view.nodes,
+        ))
     }
 }

@@ -11,7 +11,6 @@ use super::memory::MemoryUse;
 use super::namespace::Namespace;
 use super::shards::{Applied, Shard, Shards, SharedObjects, Sizes, State};
 use crate::account::{Charge, Part};
-use crate::snapshot::budget::Units;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::view::View;
@@ -22,6 +21,9 @@ use crate::snapshot::objects::requested::{RequestedTable, Shifts};
 
 /// The most that applying a batch may cost while readers wait; about 5 ms.
 const LOCKED: Units = 1_000_000;
+
+/// A unit of work under locks, some 5 ns.
+type Units = u64;
 
 /// The cost of changing a pod, an owner or a node, without the updates that follow.
 const UNITS_PER_CHANGE: Units = 300;
@@ -136,7 +138,7 @@ impl State {
         if moved == 0 {
             return copied;
         }
-        let per_node = shared.nodes.partitions().units_per_node();
+        let per_node = 4 * shared.nodes.partitions().steps_per_node();
         let lookups = shards.iter().map(|(_, shard)| {
             let namespace = shard.namespace.read();
             namespace.views().read().lookups(moved) as Units

@@ -6,14 +6,8 @@ use std::sync::Arc;
 
 use super::shards::State;
 use crate::matching::{PodTerm, Selector};
-use crate::snapshot::budget::Budget;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
-
-/// The cost of comparing a term with a namespace, in units.
-const UNITS_PER_TERM: usize = 10;
-
-/// The cost of comparing a requirement of a term with a namespace, in units.
-const UNITS_PER_REQUIREMENT: usize = 10;
 
 /// The bytes of a name in a list and in a set of namespaces.
 const BYTES_PER_NAME: usize = 128;
@@ -60,13 +54,13 @@ impl<'q> Reach<'q> {
     }
 
     /// The other namespaces that the decision reads in a state with an overlay, with those that the
-    /// overlay changes, whose pods take room: as far as the budget goes.
+    /// overlay changes, whose pods take room.
     pub(in crate::snapshot) fn others(
         &self,
         state: &State,
         overlay: &Batch,
-        budget: &Budget<'_>,
-    ) -> BTreeSet<Box<str>> {
+        deadline: &Deadline<'_>,
+    ) -> Result<BTreeSet<Box<str>>, Stopped> {
         let changed = overlay.changes().map(|change| change.id);
         let changed = changed.filter(|id| id.kind.is_in_shard());
         let mut names: BTreeSet<Box<str>> = changed.map(|id| id.namespace.into()).collect();
@@ -79,8 +73,9 @@ impl<'q> Reach<'q> {
                 Arc::make_mut(&mut cluster).apply(overlay, |_, _| ());
             }
             let terms: Vec<_> = self.beyond().collect();
-            let cost: usize = terms.iter().map(|term| units_per_namespace(term)).sum();
-            let covers_all = budget.takes(cost) && terms.iter().any(|it| it.is_about_all(rules));
+            let steps = terms.iter().map(|term| 1 + term.namespace_selector.len());
+            let steps: usize = steps.sum();
+            let covers_all = terms.iter().any(|it| it.is_about_all(rules));
             let is_covered = |name: &str| {
                 let labels = cluster.labels_of(name);
                 covers_all
@@ -90,21 +85,15 @@ impl<'q> Reach<'q> {
             };
             // A namespace without pods counts for nothing.
             let listed = state.namespaces.len().saturating_mul(BYTES_PER_NAME);
-            let all = budget.holds(listed).then(|| state.namespace_names());
-            let all = all.into_iter().flatten();
-            let all = all.take_while(|_| budget.takes(cost));
-            names.extend(all.filter(|name| is_covered(name)));
+            deadline.holds(listed)?;
+            for name in state.namespace_names() {
+                deadline.step(steps)?;
+                if is_covered(&name) {
+                    names.insert(name);
+                }
+            }
         }
         names.remove(self.namespace);
-        names
+        Ok(names)
     }
-}
-
-/// The cost of finding out whether a term covers a namespace, in units.
-pub fn units_per_namespace(term: &PodTerm) -> usize {
-    UNITS_PER_TERM
-        + term
-            .namespace_selector
-            .len()
-            .saturating_mul(UNITS_PER_REQUIREMENT)
 }

@@ -9,7 +9,6 @@ use super::namespace::Namespace;
 use super::shards::SharedObjects;
 use crate::matching::{Requested, Selector};
 use crate::proto::v1;
-use crate::snapshot::budget::{Budget, Delay};
 use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
 use crate::snapshot::counts::partition_in_use::{PartitionId, PartitionInUse};
@@ -18,6 +17,7 @@ use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::counts::views::Views;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::locks;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
@@ -26,12 +26,6 @@ use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners, OwnersVersion};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
-
-/// The cost of checking a nominated pod, in units.
-const UNITS_PER_NOMINATED: usize = 20;
-
-/// The cost of adding a count up, in units.
-const UNITS_PER_COUNT: usize = 2;
 
 /// One revision of one namespace.
 #[derive(Clone, Copy)]
@@ -51,8 +45,8 @@ pub struct ReadView<'a> {
     pub(in crate::snapshot) upkeep: &'a Upkeep,
     /// The id of the decision.
     pub(in crate::snapshot) id: DecisionId,
-    /// The budget of a decision.
-    pub(in crate::snapshot) budget: &'a Budget<'a>,
+    /// The deadline of the decision.
+    pub deadline: &'a Deadline<'a>,
     /// The store of views; `None` when the namespace does not exist.
     pub(in crate::snapshot) views: Option<&'a dyn ViewStore>,
     /// The other namespaces that the decision reads; `None` where they were not requested.
@@ -92,13 +86,13 @@ pub trait ViewStore {
     /// A kept view of a query.
     ///
     /// # Errors
-    /// [`Delay::Held`] when it cannot be looked up without waiting.
+    /// [`Stopped::Held`] when it cannot be looked up without waiting.
     fn find(
         &self,
         query: Query<'_>,
         id: PartitionId,
         upkeep: &Upkeep,
-    ) -> Result<Option<Arc<View>>, Delay>;
+    ) -> Result<Option<Arc<View>>, Stopped>;
 
     /// Keeps a view of label sets that the selector matches, if it is useful. Returns the view to
     /// answer from.
@@ -125,7 +119,7 @@ impl ViewStore for LockedViews<'_> {
         query: Query<'_>,
         id: PartitionId,
         upkeep: &Upkeep,
-    ) -> Result<Option<Arc<View>>, Delay> {
+    ) -> Result<Option<Arc<View>>, Stopped> {
         let views = locks::read(self.views, self.waits)?;
         let is_current = views.version == upkeep.version();
         let kept = || views.watched.find(query.selector, id);
@@ -187,12 +181,28 @@ impl<'a> ReadView<'a> {
     }
 
     /// The pods that are nominated to existing nodes, of all namespaces.
-    pub fn nominated(&self) -> impl Iterator<Item = (Slot, &'a NominatedPod)> {
+    pub fn nominated(
+        &self,
+    ) -> Result<impl Iterator<Item = (Slot, &'a NominatedPod)> + use<'a>, Stopped> {
         let (nominations, nodes) = (&self.shared.nominations, self.nodes);
-        let affords = || self.affords(nominations.len().saturating_mul(UNITS_PER_NOMINATED));
-        let all = (!nominations.is_empty() && affords()).then(|| nominations.iter());
-        let all = all.into_iter().flatten();
-        all.filter_map(move |(node, pod)| Some((nodes.find(node)?, pod)))
+        self.deadline.step(nominations.len())?;
+        let all = nominations.iter();
+        Ok(all.filter_map(move |(node, pod)| Some((nodes.find(node)?, pod))))
+    }
+
+    /// Returns the number of objects that a decision about a pod in the namespace can look at.
+    pub fn objects(&self, uses_storage: bool) -> usize {
+        let storage = match uses_storage {
+            true => self.shared.cluster.storage.count(),
+            false => 0,
+        };
+        let terms = |it: &RequestedTable| it.anti_affinity().len() + it.scored_terms().len();
+        self.nodes.len()
+            + self.namespace.label_sets().len()
+            + self.namespace.owners().len()
+            + self.shared.nominations.len()
+            + self.requested.map_or(0, terms)
+            + storage
     }
 
     /// The selector that the defaults have for a pod, if any can be deduced.
@@ -200,9 +210,9 @@ impl<'a> ReadView<'a> {
         &self,
         labels: &BTreeMap<String, String>,
         controller: Option<&Controller>,
-    ) -> Option<Selector> {
+    ) -> Result<Option<Selector>, Stopped> {
         let owners = self.namespace.owners();
-        owners.deduce(labels, controller, self.budget)
+        owners.deduce(labels, controller, self.deadline)
     }
 
     /// Returns the facts that [`Self::deduce`] and the defaults read here.
@@ -228,65 +238,29 @@ impl<'a> ReadView<'a> {
         self.namespace.pod_to_wire(namespace, name, self.nodes)
     }
 
-    /// Takes the cost of a piece of work from the budget. The work may begin if
-    /// this returns `true`. Otherwise the decision must be discarded.
-    pub fn affords(&self, units: usize) -> bool {
-        self.budget.takes(units)
-    }
-
-    /// Takes memory from the budget that is held until the decision ends. It may be filled if this
-    /// returns `true`.
-    pub fn holds(&self, bytes: usize) -> bool {
-        self.budget.holds(bytes)
-    }
-
-    /// Returns whether to continue: the caller still waits, and the budget is not
-    /// spent.
-    pub fn goes_on(&self) -> bool {
-        self.budget.delay().is_none()
-    }
-
-    /// Returns whether to continue a piece of work whose whole cost was taken; the next part costs
-    /// this much of it.
-    pub fn goes_on_for(&self, units: usize) -> bool {
-        self.budget.goes_on(units)
-    }
-
-    /// The partition of a key; one without nodes when the budget does not allow building it.
-    pub fn in_use(&self, key: &partition::Key) -> PartitionInUse {
-        let upkeep = self.upkeep;
-        let in_use = (self.shared.nodes).in_use(key, upkeep, self.id, self.budget);
-        in_use.unwrap_or_else(|| PartitionInUse::none(key))
+    /// The partition of a key.
+    pub fn in_use(&self, key: &partition::Key) -> Result<PartitionInUse, Stopped> {
+        let nodes = &self.shared.nodes;
+        nodes.in_use(key, self.upkeep, self.id, self.deadline)
     }
 
     /// Answers a query: from a kept view, or by counting label sets and keeping the view.
-    pub fn count(&self, query: Query<'_>) -> DomainCounts<'a> {
-        let in_use = self.in_use(query.partition);
-        if !self.goes_on() {
-            return self.nothing(in_use);
-        }
+    ///
+    /// # Errors
+    /// The deadline has passed, or a batch holds the lock of the views.
+    pub fn count(&self, query: Query<'_>) -> Result<DomainCounts<'a>, Stopped> {
+        let in_use = self.in_use(query.partition)?;
         let found = self.views.map(|v| v.find(query, in_use.id, self.upkeep));
-        let kept = match found.transpose() {
-            Ok(kept) => kept.flatten(),
-            Err(delay) => {
-                self.budget.give_up(delay);
-                return self.nothing(in_use);
-            }
-        };
-        if let Some(view) = kept {
+        if let Some(view) = found.transpose()?.flatten() {
             view.usage.touch(self.upkeep.tick(), self.id);
             self.upkeep.counters.view_hits.count_one();
-            return DomainCounts::of(in_use, view, self.nodes);
+            return Ok(DomainCounts::of(in_use, view, self.nodes));
         }
         let sets = self.namespace.label_sets();
-        if !self.budget.affords(sets.units(query.selector)) {
-            return self.nothing(in_use);
-        }
-        let matched: Vec<_> = sets.matching(query.selector, self.budget).collect();
+        let matched = sets.matching(query.selector, self.deadline);
+        let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
         let counts: usize = matched.iter().map(|set| sets.nodes_of(*set)).sum();
-        if !self.affords(counts.saturating_mul(UNITS_PER_COUNT)) {
-            return self.nothing(in_use);
-        }
+        self.deadline.step(counts)?;
         self.upkeep.counters.view_builds.count_one();
         let pods = matched.iter().flat_map(|set| sets.counts(*set));
         let now = (self.upkeep.tick(), self.id);
@@ -295,44 +269,32 @@ impl<'a> ReadView<'a> {
             Some(views) => views.keep(query, view, matched, &in_use, self.upkeep),
             None => Arc::new(view),
         };
-        DomainCounts::of(in_use, view, self.nodes)
-    }
-
-    /// Returns empty counts, for a decision that will be discarded.
-    fn nothing(&self, in_use: PartitionInUse) -> DomainCounts<'a> {
-        let nothing = View::counting(
-            std::iter::empty(),
-            in_use.id,
-            &in_use.partition,
-            (0, self.id),
-        );
-        DomainCounts::of(in_use, Arc::new(nothing), self.nodes)
-    }
-
-    /// Takes the cost of matching a selector against all label sets from the budget. The work may
-    /// begin if this returns `true`.
-    pub fn affords_matching(&self, selector: &Selector) -> bool {
-        self.affords(self.namespace.label_sets().units(selector))
+        Ok(DomainCounts::of(in_use, view, self.nodes))
     }
 
     /// The label sets whose pods a selector counts, with the numbers of pods on each node. Reads
     /// all label sets.
-    pub fn matching_sets(&self, selector: &Selector) -> impl Iterator<Item = CountedSet<'a>> {
+    pub fn matching_sets(
+        &self,
+        selector: &Selector,
+    ) -> impl Iterator<Item = Result<CountedSet<'a>, Stopped>> + use<'a> {
         let sets = self.namespace.label_sets();
-        let matching = sets.matching(selector, self.budget);
-        matching.map(|id| CountedSet { sets, id })
+        let matching = sets.matching(selector, self.deadline);
+        matching.map(|id| Ok(CountedSet { sets, id: id? }))
     }
 
     /// The nodes with terminating pods that a selector would count otherwise, and their numbers.
-    pub fn terminating(&self, selector: &'a Selector) -> impl Iterator<Item = (Slot, u32)> {
-        let sets = self.namespace.label_sets();
-        let each = UNITS_PER_COUNT + 10 * selector.len();
-        let affords = self.affords(sets.terminating().len().saturating_mul(each));
-        let pods = affords.then(|| sets.terminating());
-        let matching = pods.into_iter().flatten();
-        matching
-            .filter(move |(set, ..)| sets.matches(*set, selector))
-            .map(|(_, slot, pods)| (slot, pods))
+    pub fn terminating<'s>(
+        &self,
+        selector: &'s Selector,
+    ) -> impl Iterator<Item = Result<(Slot, u32), Stopped>> + use<'a, 's> {
+        let (sets, deadline) = (self.namespace.label_sets(), self.deadline);
+        let each = 1 + selector.len();
+        sets.terminating()
+            .filter_map(move |(set, slot, pods)| match deadline.step(each) {
+                Ok(()) => sets.matches(set, selector).then_some(Ok((slot, pods))),
+                Err(stopped) => Some(Err(stopped)),
+            })
     }
 }
 
@@ -367,7 +329,7 @@ mod tests {
         let begun = Barrier::new(2);
         thread::scope(|scope| {
             let keeping = views.write();
-            assert_eq!(find(false), Err(Delay::Held));
+            assert_eq!(find(false), Err(Stopped::Held));
             let waiting = scope.spawn(|| {
                 begun.wait();
                 find(true)

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::snapshot::ReadView;
+use crate::snapshot::{ReadView, Stopped};
 
 /// The topology key of zones. It is the default if a request names none.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
@@ -19,9 +19,6 @@ const LISTED: usize = 20;
 
 /// The most bytes that the keys in an error take together.
 const NAMED_BYTES: usize = 1_000;
-
-/// The cost of reading the labels of a node, in units.
-const UNITS_PER_NODE: usize = 100;
 
 /// The bytes that a value takes while it is gathered.
 const BYTES_PER_VALUE: usize = 4 * size_of::<&str>();
@@ -49,18 +46,16 @@ pub struct UnknownKey {
 
 /// The label keys of nodes. The keys that Kubernetes defines for topologies come first, then the
 /// others by number of nodes.
-pub fn topology_keys(read_view: &ReadView<'_>) -> Vec<TopologyKey> {
+pub fn topology_keys(read_view: &ReadView<'_>) -> Result<Vec<TopologyKey>, Stopped> {
     let nodes = read_view.nodes;
     let mut found: HashMap<&str, (HashSet<&str>, usize)> = HashMap::new();
     for slot in nodes.order() {
-        if !read_view.affords(UNITS_PER_NODE) {
-            break;
-        }
         let labels = nodes.get(*slot).map(|node| node.label_texts());
-        for (key, value) in labels.into_iter().flatten() {
+        for label in read_view.deadline.each(labels.into_iter().flatten()) {
+            let (key, value) = label?;
             let (values, nodes) = found.entry(key).or_default();
-            if values.insert(value) && !read_view.holds(BYTES_PER_VALUE) {
-                return Vec::new();
+            if values.insert(value) {
+                read_view.deadline.holds(BYTES_PER_VALUE)?;
             }
             *nodes += 1;
         }
@@ -79,23 +74,25 @@ pub fn topology_keys(read_view: &ReadView<'_>) -> Vec<TopologyKey> {
         (place, std::cmp::Reverse(key.nodes), key.key.clone())
     });
     keys.truncate(LISTED);
-    keys
+    Ok(keys)
 }
 
 /// Checks that a node has a topology key.
 ///
 /// # Errors
-/// [`UnknownKey`] when no node has the key.
-pub fn check_key(key: &str, read_view: &ReadView<'_>) -> Result<(), UnknownKey> {
+/// The deadline has passed, or [`Stopped::Full`]; inside, [`UnknownKey`] when no node has the key.
+pub fn check_key(key: &str, read_view: &ReadView<'_>) -> Result<Result<(), UnknownKey>, Stopped> {
     let nodes = read_view.nodes;
-    let mut labels = nodes.order().iter().filter_map(|slot| nodes.get(*slot));
-    if labels.any(|node| node.label_text(key).is_some()) {
-        return Ok(());
+    for slot in read_view.deadline.each(nodes.order()) {
+        let node = nodes.get(*slot?);
+        if node.is_some_and(|node| node.label_text(key).is_some()) {
+            return Ok(Ok(()));
+        }
     }
-    Err(UnknownKey {
+    Ok(Err(UnknownKey {
         key: key.to_owned(),
-        known: topology_keys(read_view),
-    })
+        known: topology_keys(read_view)?,
+    }))
 }
 
 fn there_are(known: &[TopologyKey]) -> String {

@@ -13,15 +13,10 @@ use super::workload::{
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
 use crate::snapshot::{
-    Adopter, DomainKey, Eligibility, Limits, NamedPod, PodGroup, PodGroups, Slot, partition,
+    Adopter, DomainKey, Eligibility, Limits, NamedPod, PodGroup, PodGroups, Slot, Stopped,
+    partition,
 };
 use crate::spread::Question;
-
-/// The cost of reading a group of pods, in units.
-const UNITS_PER_GROUP: usize = 500;
-
-/// The cost of comparing a pod without a controller with a selector, in units.
-const UNITS_PER_ADOPTER: usize = 30;
 
 /// The bytes that a group of alike pods adds to its workload, without texts.
 const BYTES_PER_MEMBER: usize =
@@ -75,17 +70,14 @@ impl<'c, 'a> Survey<'c, 'a> {
         limits: &'c Limits,
         max_domains: usize,
         named: Option<&NamedWorkload>,
-    ) -> Self {
+    ) -> Result<Self, Stopped> {
         let mut workloads: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let read_view = pod_groups.read_view();
-        for group in pod_groups.groups() {
-            if !read_view.affords(UNITS_PER_GROUP) {
-                break;
-            }
+        for group in read_view.deadline.each(pod_groups.groups()) {
+            let group = group?;
             let mut pod = pod_groups.pod(group);
-            if !read_view.holds(BYTES_PER_MEMBER + TIMES_ENCODED * pod.encoded_len()) {
-                break;
-            }
+            let bytes = BYTES_PER_MEMBER + TIMES_ENCODED * pod.encoded_len();
+            read_view.deadline.holds(bytes)?;
             pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
             let mut member = Member {
                 group,
@@ -94,9 +86,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             };
             if !member.is_owned() {
                 let owners = read_view.owners();
-                if !read_view.affords(UNITS_PER_ADOPTER * owners.len()) {
-                    break;
-                }
+                read_view.deadline.step(owners.len())?;
                 let metadata = member.pod.metadata.as_ref();
                 member.adopter = metadata.and_then(|metadata| owners.adopter(&metadata.labels));
             }
@@ -116,7 +106,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         if let Some(named) = named {
             survey.select(named);
         }
-        survey
+        Ok(survey)
     }
 
     /// Gives a workload without pods those without a controller that its selector matches.
@@ -150,23 +140,37 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// Judges every workload.
-    pub fn judge_all<'s>(&'s self, by: &'s By) -> impl Iterator<Item = JudgedWorkload> + 's {
+    pub fn judge_all<'s>(
+        &'s self,
+        by: &'s By,
+    ) -> impl Iterator<Item = Result<JudgedWorkload, Stopped>> + 's {
         let all = self.workloads.iter();
-        let all = all.take_while(|_| self.pod_groups.read_view().goes_on());
         all.map(|(workload, members)| self.judge(workload, &members.iter().collect::<Vec<_>>(), by))
     }
 
     /// Judges one workload, by kind and name of its controller. This can also be a replica set of a
     /// deployment. `None` when the workload has no pods.
-    pub fn judge_one(&self, named: &NamedWorkload, by: &By) -> Option<JudgedWorkload> {
-        let (workload, members) = self.named(named)?;
-        Some(self.judge(&workload, &members, by))
+    pub fn judge_one(
+        &self,
+        named: &NamedWorkload,
+        by: &By,
+    ) -> Result<Option<JudgedWorkload>, Stopped> {
+        let found = self.named(named);
+        let judge = |(workload, members): (WorkloadId, Vec<_>)| self.judge(&workload, &members, by);
+        found.map(judge).transpose()
     }
 
     /// Judges one workload of [`Self::all_wanted`].
-    pub fn judge_listed(&self, workload: &WorkloadId, by: &By) -> Option<JudgedWorkload> {
-        let members: Vec<_> = self.workloads.get(workload)?.iter().collect();
-        Some(self.judge(workload, &members, by))
+    pub fn judge_listed(
+        &self,
+        workload: &WorkloadId,
+        by: &By,
+    ) -> Result<Option<JudgedWorkload>, Stopped> {
+        let members = self.workloads.get(workload);
+        let judge = |members: &Vec<Member<'_>>| {
+            self.judge(workload, &members.iter().collect::<Vec<_>>(), by)
+        };
+        members.map(judge).transpose()
     }
 
     /// Returns whether a workload has pods.
@@ -175,17 +179,17 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// The pods of a workload: ascending by name, and those of a stateful set by their ordinals.
-    pub fn pods_by_name(&self, named: &NamedWorkload) -> Vec<NamedPod> {
+    pub fn pods_by_name(&self, named: &NamedWorkload) -> Result<Vec<NamedPod>, Stopped> {
         let members = self
             .named(named)
             .map_or_else(Vec::new, |(_, members)| members);
         let groups = members.iter().map(|member| member.group);
-        let mut pods = self.pod_groups.named(groups);
+        let mut pods = self.pod_groups.named(groups)?;
         pods.sort_unstable_by(|one, other| {
             let place = |pod: &NamedPod| (named.ordinal_of(&pod.name), pod.name.clone());
             place(one).cmp(&place(other))
         });
-        pods
+        Ok(pods)
     }
 
     /// Returns the id of a workload, and its pods. `None` when the workload has no pods.
@@ -209,14 +213,27 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// Returns the number of pods that a selector matches, and their balance over a topology key.
-    pub fn judge_selected(&self, selector: &Selector, key: &Arc<str>) -> (usize, Balance) {
+    pub fn judge_selected(
+        &self,
+        selector: &Selector,
+        key: &Arc<str>,
+    ) -> Result<(usize, Balance), Stopped> {
+        let members = self.workloads.values().map(Vec::len).sum::<usize>();
+        let deadline = self.pod_groups.read_view().deadline;
+        deadline.step(members.saturating_mul(1 + selector.len()))?;
         let matches = |member: &&Member<'_>| selects(selector, &member.pod);
         let members: Vec<_> = self.workloads.values().flatten().filter(matches).collect();
         let pods = members.iter().map(|member| member.group.pods).sum();
-        (pods, self.balance_by(key, Eligibility::default(), &members))
+        let balance = self.balance_by(key, Eligibility::default(), &members)?;
+        Ok((pods, balance))
     }
 
-    fn judge(&self, workload: &WorkloadId, members: &[&Member<'_>], by: &By) -> JudgedWorkload {
+    fn judge(
+        &self,
+        workload: &WorkloadId,
+        members: &[&Member<'_>],
+        by: &By,
+    ) -> Result<JudgedWorkload, Stopped> {
         let pods = members.iter().map(|member| member.group.pods).sum();
         let mut judged = JudgedWorkload {
             workload: workload.clone(),
@@ -229,34 +246,37 @@ impl<'c, 'a> Survey<'c, 'a> {
         };
         match by {
             By::Constraints => {
-                self.judge_by_constraints(members, &mut judged);
-                judged.standing = Some(self.standing(members, &judged));
+                self.judge_by_constraints(members, &mut judged)?;
+                judged.standing = Some(self.standing(members, &judged)?);
             }
             By::Key(key) => {
-                judged.balances = vec![self.balance_by(key, self.eligibility(members), members)];
+                judged.balances = vec![self.balance_by(key, self.eligibility(members), members)?];
             }
         }
-        judged
+        Ok(judged)
     }
 
-    fn judge_by_constraints(&self, members: &[&Member<'_>], judged: &mut JudgedWorkload) {
-        let (found, fault) = self.wanted_by(&judged.workload, members);
+    fn judge_by_constraints(
+        &self,
+        members: &[&Member<'_>],
+        judged: &mut JudgedWorkload,
+    ) -> Result<(), Stopped> {
+        let (found, fault) = self.wanted_by(&judged.workload, members)?;
         judged.fault = fault;
-        judged.balances = found
-            .into_iter()
-            .map(|wanted| {
-                let counted = self.pod_groups.count(wanted.query());
-                let nodes = wanted.groups.values().flat_map(|group| &group.nodes);
-                let outside = self.outside(&wanted.partition, nodes);
-                let active = &wanted.active;
-                let key = &active.constraint.topology_key;
-                Balance::of(&counted, key, Some(active), outside, self.max_domains)
-            })
-            .collect();
+        for wanted in found {
+            let counted = self.pod_groups.count(wanted.query())?;
+            let nodes = wanted.groups.values().flat_map(|group| &group.nodes);
+            let outside = self.outside(&wanted.partition, nodes)?;
+            let active = &wanted.active;
+            let key = &active.constraint.topology_key;
+            let balance = Balance::of(&counted, key, Some(active), outside, self.max_domains);
+            judged.balances.push(balance);
+        }
         judged.balances.sort_by_key(|balance| {
             let index = balance.constraint.as_ref().map(|active| active.index);
             (index, std::cmp::Reverse(balance.excess()))
         });
+        Ok(())
     }
 
     /// The distinct constraints in force for the pods of a workload, and the reason why some of the
@@ -265,13 +285,11 @@ impl<'c, 'a> Survey<'c, 'a> {
         &self,
         workload: &WorkloadId,
         members: &[&'s Member<'s>],
-    ) -> (Vec<WantedSpread<'s>>, Option<String>) {
+    ) -> Result<(Vec<WantedSpread<'s>>, Option<String>), Stopped> {
         let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
         let (mut found, mut fault) = (Vec::new(), None);
-        for member in members {
-            if !self.pod_groups.read_view().affords(UNITS_PER_GROUP) {
-                break;
-            }
+        for member in self.pod_groups.read_view().deadline.each(members) {
+            let member = member?;
             // A pod that may run on only one node has no choice.
             if workload.is_static() || self.pod_groups.is_pinned(member.group) {
                 continue;
@@ -283,7 +301,7 @@ impl<'c, 'a> Survey<'c, 'a> {
                     continue;
                 }
             };
-            let constraints = question.constraints_on(self.pod_groups.read_view());
+            let constraints = question.constraints_on(self.pod_groups.read_view())?;
             for active in &constraints.all {
                 let partition = constraints.standing(active, &question.subject);
                 let (constraint, selector) = (active.constraint.clone(), active.selector.clone());
@@ -299,14 +317,16 @@ impl<'c, 'a> Survey<'c, 'a> {
                 found[place].groups.insert(member.group.id(), member.group);
             }
         }
-        (found, fault)
+        Ok((found, fault))
     }
 
     /// The pods of a workload, and the constraints in force for them in order. `None` when the
     /// workload has no pods.
-    pub fn wanted_of(&self, named: &NamedWorkload) -> Option<WorkloadPods<'_>> {
-        let (workload, members) = self.named(named)?;
-        Some(self.pods_of(&workload, &members, None))
+    pub fn wanted_of(&self, named: &NamedWorkload) -> Result<Option<WorkloadPods<'_>>, Stopped> {
+        match self.named(named) {
+            Some((workload, members)) => Ok(Some(self.pods_of(&workload, &members, None)?)),
+            None => Ok(None),
+        }
     }
 
     /// The pods and the constraints in force of every workload, ascending. If the topology key `key`
@@ -314,13 +334,13 @@ impl<'c, 'a> Survey<'c, 'a> {
     pub fn all_wanted<'s>(
         &'s self,
         key: Option<&'s Arc<str>>,
-    ) -> impl Iterator<Item = (&'s WorkloadId, WorkloadPods<'s>)> {
+    ) -> Result<Vec<(&'s WorkloadId, WorkloadPods<'s>)>, Stopped> {
         let all = self.workloads.iter();
-        let all = all.take_while(|_| self.pod_groups.read_view().goes_on());
-        all.map(move |(workload, members)| {
+        let all = all.map(|(workload, members)| {
             let members: Vec<_> = members.iter().collect();
-            (workload, self.pods_of(workload, &members, key))
-        })
+            Ok((workload, self.pods_of(workload, &members, key)?))
+        });
+        all.collect()
     }
 
     fn pods_of<'s>(
@@ -328,8 +348,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         workload: &WorkloadId,
         members: &[&'s Member<'s>],
         key: Option<&Arc<str>>,
-    ) -> WorkloadPods<'s> {
-        let (mut wanted, fault) = self.wanted_by(workload, members);
+    ) -> Result<WorkloadPods<'s>, Stopped> {
+        let (mut wanted, fault) = self.wanted_by(workload, members)?;
         if key.is_some() {
             // The key takes the place of default constraints.
             wanted.retain(|wanted| !wanted.active.from_defaults);
@@ -339,22 +359,26 @@ impl<'c, 'a> Survey<'c, 'a> {
         let by_key = key.filter(|_| is_free);
         let by_key = by_key.map(|key| partition_by(key, self.eligibility(members)));
         let groups = members.iter().map(|member| (member.group, &member.pod));
-        WorkloadPods {
+        Ok(WorkloadPods {
             groups: groups.collect(),
             wanted,
             by_key,
             fault,
             selected: selected(workload, members),
-        }
+        })
     }
 
     /// Returns the rule that keeps a workload even, after the workload was judged by its
     /// constraints.
-    fn standing(&self, members: &[&Member<'_>], judged: &JudgedWorkload) -> SpreadStanding {
+    fn standing(
+        &self,
+        members: &[&Member<'_>],
+        judged: &JudgedWorkload,
+    ) -> Result<SpreadStanding, Stopped> {
         let constraints = judged.balances.iter();
         let mut constraints = constraints.filter_map(|balance| balance.constraint.as_ref());
         let is_pinned = |member: &&Member<'_>| self.pod_groups.is_pinned(member.group);
-        if constraints.any(|active| !active.from_defaults) {
+        Ok(if constraints.any(|active| !active.from_defaults) {
             SpreadStanding::Constrained
         } else if !judged.balances.is_empty() {
             SpreadStanding::Defaulted
@@ -365,25 +389,25 @@ impl<'c, 'a> Survey<'c, 'a> {
         } else if judged.pods == 1 {
             SpreadStanding::Single
         } else {
-            SpreadStanding::Unconstrained(self.concentration(members))
-        }
+            SpreadStanding::Unconstrained(self.concentration(members)?)
+        })
     }
 
     /// Returns whether all pods that are on a node are in one place.
-    fn concentration(&self, members: &[&Member<'_>]) -> Concentration {
+    fn concentration(&self, members: &[&Member<'_>]) -> Result<Concentration, Stopped> {
         let placed = on_nodes(members).count();
         if placed < 2 {
-            return Concentration::default();
+            return Ok(Concentration::default());
         }
         let first = on_nodes(members).next();
         let zone: Arc<str> = ZONE.into();
-        let zones = self.balance_by(&zone, self.eligibility(members), members);
+        let zones = self.balance_by(&zone, self.eligibility(members), members)?;
         let fullest = zones.domains.first().map_or(0, |share| share.pods);
-        Concentration {
+        Ok(Concentration {
             in_one_zone: zones.domain_count > 1 && usize::try_from(fullest) == Ok(placed),
             on_one_node: self.pod_groups.read_view().nodes.len() > 1
                 && on_nodes(members).all(|slot| Some(slot) == first),
-        }
+        })
     }
 
     fn question(&self, member: &Member<'_>) -> Result<Question, String> {
@@ -409,23 +433,26 @@ impl<'c, 'a> Survey<'c, 'a> {
         key: &Arc<str>,
         eligibility: Eligibility,
         members: &[&Member<'_>],
-    ) -> Balance {
+    ) -> Result<Balance, Stopped> {
         let partition = partition_by(key, eligibility);
         let nodes = on_nodes(members).map(|slot| (*slot, 1));
-        let counted = self.pod_groups.count_nodes(&partition, nodes);
-        let outside = self.outside(&partition, on_nodes(members));
-        Balance::of(&counted, key, None, outside, self.max_domains)
+        let counted = self.pod_groups.count_nodes(&partition, nodes)?;
+        let outside = self.outside(&partition, on_nodes(members))?;
+        Ok(Balance::of(&counted, key, None, outside, self.max_domains))
     }
 
     fn outside<'s>(
         &self,
         partition: &partition::Key,
         nodes: impl Iterator<Item = &'s Slot>,
-    ) -> usize {
-        let partition = self.pod_groups.read_view().in_use(partition).partition;
-        nodes
-            .filter(|slot| !partition.member(**slot).is_some())
-            .count()
+    ) -> Result<usize, Stopped> {
+        let read_view = self.pod_groups.read_view();
+        let partition = read_view.in_use(partition)?.partition;
+        let mut outside = 0;
+        for slot in read_view.deadline.each(nodes) {
+            outside += usize::from(!partition.member(*slot?).is_some());
+        }
+        Ok(outside)
     }
 }
 

@@ -8,7 +8,9 @@ use super::super::report::{DomainReport, Report, first};
 use super::super::skew::SkewRule;
 use super::super::verdict::Reason;
 use crate::matching::Selector;
-use crate::snapshot::{DomainCount, DomainId, DomainKey, Query, ReadView, Slot, partition};
+use crate::snapshot::{
+    DomainCount, DomainId, DomainKey, Query, ReadView, Slot, Stopped, partition,
+};
 
 /// The number that a soft constraint subtracts from the score of a cluster that violates it.
 const SOFT_PENALTY: i64 = 1000;
@@ -51,9 +53,10 @@ pub enum Class {
 
 impl HolderSpread {
     /// Counts the holders of each domain, over all clusters.
-    pub fn of(active: &Active, read_view: &ReadView<'_>) -> Self {
-        let in_use = read_view.in_use(&active.partition);
-        let held = holders(active.counted(), read_view);
+    pub fn of(active: &Active, read_view: &ReadView<'_>) -> Result<Self, Stopped> {
+        let in_use = read_view.in_use(&active.partition)?;
+        let held = holders(active.counted(), read_view)?;
+        read_view.deadline.step(read_view.nodes.len())?;
         let mut domains = vec![HolderDomain::default(); in_use.topology.id_bound()];
         for id in in_use.partition.domains() {
             let domain = &mut domains[id.index()];
@@ -72,12 +75,12 @@ impl HolderSpread {
             let holders = domains[id.index()].holders;
             levels.entry(holders).or_default().insert(id);
         }
-        Self {
+        Ok(Self {
             active: active.clone(),
             domain_of,
             domains,
             levels,
-        }
+        })
     }
 
     /// The domain of a cluster; [`DomainId::NONE`] when it lacks the key.
@@ -271,12 +274,15 @@ impl RuleByMinimum for HolderSpread {
 }
 
 /// Returns a test for the clusters that hold a placement: those on which a matching pod counts.
-pub fn holders(selector: &Selector, read_view: &ReadView<'_>) -> impl Fn(Slot) -> bool + use<> {
+pub fn holders(
+    selector: &Selector,
+    read_view: &ReadView<'_>,
+) -> Result<impl Fn(Slot) -> bool + use<>, Stopped> {
     let by_cluster = partition::Key::everywhere(DomainKey::Node);
     let counted = read_view.count(Query {
         selector,
         partition: &by_cluster,
-    });
+    })?;
     let counts = counted.counts().to_vec();
-    move |slot| counts.get(slot.index()).is_some_and(|pods| *pods > 0)
+    Ok(move |slot: Slot| counts.get(slot.index()).is_some_and(|pods| *pods > 0))
 }

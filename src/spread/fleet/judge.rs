@@ -7,7 +7,7 @@ use super::super::report::Report;
 use super::super::verdict::NodeRefusal;
 use super::holders::HolderSpread;
 use super::placement::PlacementSpec;
-use crate::snapshot::{ReadView, Slot};
+use crate::snapshot::{ReadView, Slot, Stopped};
 
 /// A placement's constraints, counted and ready to judge clusters.
 pub struct Judge<'a> {
@@ -30,22 +30,28 @@ pub struct OverSkew<'a> {
 
 impl<'a> Judge<'a> {
     /// Makes the counts for a question.
-    pub fn of(question: &'a PlacementSpec, checks: NodeChecks, read_view: &ReadView<'a>) -> Self {
-        let spread = |active| HolderSpread::of(active, read_view);
-        Self {
-            spreads: question.constraints.iter().map(spread).collect(),
-            checks: Filter::of(&question.pod, &NO_CONSTRAINTS, checks, read_view),
-        }
+    pub fn of(
+        question: &'a PlacementSpec,
+        checks: NodeChecks,
+        read_view: &ReadView<'a>,
+    ) -> Result<Self, Stopped> {
+        let spreads = question.constraints.iter();
+        let spreads = spreads.map(|active| HolderSpread::of(active, read_view));
+        Ok(Self {
+            spreads: spreads.collect::<Result<_, _>>()?,
+            checks: Filter::of(&question.pod, &NO_CONSTRAINTS, checks, read_view)?,
+        })
     }
 
     /// The topology spread score of a cluster that passes the checks and the hard constraints. The
     /// first check or constraint that fails decides.
     ///
     /// # Errors
-    /// The refusal.
-    pub fn judge(&self, slot: Slot) -> Result<i64, NodeRefusal> {
-        self.checks.judge(slot)?;
-        score(&self.spreads, slot).map_err(|over| over.refusal())
+    /// The deadline has passed; inside, the refusal.
+    pub fn judge(&self, slot: Slot) -> Result<Result<i64, NodeRefusal>, Stopped> {
+        let judged = self.checks.judge(slot)?;
+        let score = || score(&self.spreads, slot).map_err(|over| over.refusal());
+        Ok(judged.and_then(|()| score()))
     }
 
     /// The numbers behind the constraints, hard ones first.

@@ -13,7 +13,7 @@ use super::cells::{CandidateCells, Rank};
 use super::holders::{self, HolderSpread};
 use super::judge::{self, Judge};
 use super::placement::PlacementSpec;
-use crate::snapshot::{Budget, ReadView, Slot};
+use crate::snapshot::{Deadline, ReadView, Slot, Stopped};
 
 /// The data that picking needs. It keeps no reference to the snapshot.
 #[derive(Debug, Clone)]
@@ -48,9 +48,9 @@ impl PickN {
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Self {
-        let judge = Judge::of(question, checks, read_view);
-        let holds = holders::holders(&question.holders, read_view);
+    ) -> Result<Self, Stopped> {
+        let judge = Judge::of(question, checks, read_view)?;
+        let holds = holders::holders(&question.holders, read_view)?;
         let slots = read_view.nodes.order();
         let clusters: Vec<KnownCluster> = slots
             .iter()
@@ -68,7 +68,7 @@ impl PickN {
                 holders.push(cluster);
             } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
                 // The caller excluded the cluster, so it has no reason here.
-            } else if let Err(refusal) = judge.checks.judge(cluster.slot) {
+            } else if let Err(refusal) = judge.checks.judge(cluster.slot)? {
                 *refused.entry(refusal.reason).or_default() += 1;
             } else {
                 candidates.push(index);
@@ -78,7 +78,7 @@ impl PickN {
         let removed = cut_down(&holders, surplus, options);
         let wanted = options.replicas.saturating_sub(holders.len());
         candidates.sort_unstable_by_key(|i| Reverse(clusters[*i].worth(judge.spreads.is_empty())));
-        Self {
+        Ok(Self {
             spreads: judge.spreads,
             clusters,
             taken: vec![false; candidates.len()],
@@ -86,7 +86,7 @@ impl PickN {
             wanted,
             removed,
             refused,
-        }
+        })
     }
 
     fn candidates(&self) -> impl Iterator<Item = &KnownCluster> + Clone {
@@ -112,15 +112,13 @@ impl PickN {
         plan: &[PlannedPicks],
         with_steps: bool,
         outcome: &mut Outcome,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Option<()> {
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
         let slots = self.candidates().map(|cluster| cluster.slot);
         let mut cells = CandidateCells::of(slots, &self.spreads);
         let mut plan: VecDeque<PlannedPicks> = plan.iter().cloned().collect();
         while outcome.picks.len() < self.wanted {
-            if cancelled() {
-                return None;
-            }
+            deadline.step(self.candidates.len())?;
             let is_first = outcome.picks.is_empty();
             let best = match self.best_planned(&mut plan, is_first) {
                 // The first pick prefers sticky clusters; the ranks in `cells` ignore them.
@@ -141,7 +139,7 @@ impl PickN {
             self.taken[rank as usize] = true;
             cells.pick(rank, &mut self.spreads);
         }
-        Some(())
+        Ok(())
     }
 
     /// The best cluster in the first part of a plan with a cluster that can still be picked.
@@ -210,8 +208,8 @@ impl PickN {
 }
 
 impl Picker for PickN {
-    fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
-        self.run_along(&[], with_steps, cancelled)
+    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
+        self.run_along(&[], with_steps, deadline)
     }
 
     fn step_scores(&self) -> usize {
@@ -253,8 +251,8 @@ impl PlannedPicker for PickN {
         &mut self,
         plan: &[PlannedPicks],
         with_steps: bool,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Option<Outcome> {
+        deadline: &Deadline<'_>,
+    ) -> Result<Outcome, Stopped> {
         let mut outcome = Outcome {
             removed: std::mem::take(&mut self.removed),
             ..Outcome::default()
@@ -262,13 +260,13 @@ impl PlannedPicker for PickN {
         if self.wanted > 0 && self.spreads.is_empty() {
             self.pick_all_at_once(with_steps, &mut outcome);
         } else if self.wanted > 0 {
-            self.pick_by_step(plan, with_steps, &mut outcome, cancelled)?;
+            self.pick_by_step(plan, with_steps, &mut outcome, deadline)?;
         }
         outcome.unplaced = self.wanted - outcome.picks.len();
         if outcome.unplaced > 0 {
             outcome.reasons = self.reasons(&outcome.picks);
         }
-        Some(outcome)
+        Ok(outcome)
     }
 
     // Each constraint adds at most 1. Bonuses only decide between equal scores.
@@ -290,12 +288,13 @@ impl PlannedPicker for PickN {
         scored.collect()
     }
 
-    fn pick(&mut self, node: u32, _: &Budget<'_>) {
+    fn pick(&mut self, node: u32, _: &Deadline<'_>) -> Result<(), Stopped> {
         self.taken[node as usize] = true;
         let slot = self.clusters[self.candidates[node as usize]].slot;
         for spread in &mut self.spreads {
             spread.add(spread.domain_of(slot));
         }
+        Ok(())
     }
 }
 

@@ -174,6 +174,11 @@ impl Groups {
         Some(bonus)
     }
 
+    /// Returns the number of groups with nodes.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
     /// Filters and scores once. Returns the best node, if any is feasible.
     pub fn best(&mut self, constraints: &mut [TrackedConstraint]) -> Option<ScoredChoice> {
         let ranked = self.round(constraints).filter_map(|(_, group, score)| {

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use super::super::placement::{Outcome, Picker};
 use super::super::skew::SkewRule;
 use super::groups::ScoredChoice;
-use crate::snapshot::Budget;
+use crate::snapshot::{Deadline, Stopped};
 
 /// The limits on further picks by hard constraints and room.
 #[derive(Debug)]
@@ -62,13 +62,12 @@ pub trait PlannedPicker: Picker + Clone {
     fn outlook(&self) -> Outlook<'_>;
 
     /// Picks by a plan as long as the constraints admit its picks, then always picks the best node.
-    /// `None` when `cancelled` returned true.
     fn run_along(
         &mut self,
         plan: &[PlannedPicks],
         with_steps: bool,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Option<Outcome>;
+        deadline: &Deadline<'_>,
+    ) -> Result<Outcome, Stopped>;
 
     /// Returns an upper bound of the number that a pick adds to the total.
     fn highest_total(&self) -> i64;
@@ -79,8 +78,8 @@ pub trait PlannedPicker: Picker + Clone {
     /// Returns the nodes that can be picked next.
     fn choices(&mut self) -> Vec<ScoredChoice>;
 
-    /// Counts a pick. The result does not matter once the budget is spent.
-    fn pick(&mut self, node: u32, budget: &Budget<'_>);
+    /// Counts a pick.
+    fn pick(&mut self, node: u32, deadline: &Deadline<'_>) -> Result<(), Stopped>;
 }
 
 impl<'p> Outlook<'p> {

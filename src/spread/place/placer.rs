@@ -17,13 +17,7 @@ use super::outlook::{HardOutlook, Outlook, PlannedPicker, PlannedPicks, RuleByMi
 use super::pod_terms::TrackedPodTerms;
 use super::tracked::TrackedConstraint;
 use super::tracked_volumes::TrackedVolumes;
-use crate::snapshot::{Budget, DomainKey, Query, ReadView, Slot, partition};
-
-/// The cost of gathering a node, besides checking its room, in units.
-const UNITS_PER_NODE: usize = 50;
-
-/// The cost of a pick, in units, besides what depends on storage.
-const UNITS_PER_PICK: usize = 6_000;
+use crate::snapshot::{Deadline, DomainKey, Query, ReadView, Slot, Stopped, partition};
 
 /// The data that placing needs. It keeps no reference to the snapshot.
 #[derive(Debug, Clone)]
@@ -63,8 +57,8 @@ impl Placer {
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Self {
-        let in_force = question.constraints_on(read_view);
+    ) -> Result<Self, Stopped> {
+        let in_force = question.constraints_on(read_view)?;
         Self::under(question, &in_force, checks, options, read_view)
     }
 
@@ -75,18 +69,21 @@ impl Placer {
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Self {
+    ) -> Result<Self, Stopped> {
         let mut refused = BTreeMap::new();
-        let filter = Filter::of(question, &NO_CONSTRAINTS, checks, read_view);
-        let slots = passing(&filter, options, read_view, &mut refused);
+        let filter = Filter::of(question, &NO_CONSTRAINTS, checks, read_view)?;
+        let slots = passing(&filter, options, read_view, &mut refused)?;
         let track =
             |active: &Active| TrackedConstraint::of(active, &slots, &filter.nominated, read_view);
-        let constraints: Vec<TrackedConstraint> = in_force.all.iter().map(track).collect();
+        let constraints = in_force.all.iter().map(track);
+        let constraints: Vec<TrackedConstraint> = constraints.collect::<Result<_, _>>()?;
         let pod_terms = filter.pod_terms.as_ref();
         let pod_terms =
             pod_terms.map(|terms| TrackedPodTerms::of(terms, &slots, &filter.nominated, read_view));
-        let volumes = filter.volumes.as_ref();
-        let volumes = volumes.and_then(|it| TrackedVolumes::of(it, &slots, read_view));
+        let volumes = match &filter.volumes {
+            Some(volumes) => TrackedVolumes::of(volumes, &slots, read_view)?,
+            None => None,
+        };
         let [by_disks, _] = filter
             .volumes
             .as_ref()
@@ -98,8 +95,9 @@ impl Placer {
             let by_disks = by_disks.clone();
             Candidate::of(*slot, lacks_key, by_disks, &filter, options, read_view)
         };
-        let nodes: Vec<Candidate> = (0_u32..).zip(&slots).map(candidate).collect();
-        let counted = counted_on(&slots, in_force, read_view);
+        let nodes = (0_u32..).zip(&slots).map(candidate);
+        let nodes: Vec<Candidate> = nodes.collect::<Result<_, _>>()?;
+        let counted = counted_on(&slots, in_force, read_view)?;
         let waiting = (0_u32..).zip(&nodes).zip(counted);
         let waiting = waiting.map(|((index, node), counted)| {
             let refusal = pod_terms.as_ref().and_then(|terms| terms.refusal(index));
@@ -110,7 +108,7 @@ impl Placer {
             )
         });
         let groups = Groups::of(waiting, &constraints, in_force.all_keys_required);
-        Self {
+        Ok(Self {
             constraints,
             pod_terms,
             volumes,
@@ -118,26 +116,25 @@ impl Placer {
             nodes,
             refused,
             wanted: options.replicas,
-        }
+        })
     }
 
     /// Counts a pick in affinity between pods and in storage.
-    fn follow(&mut self, picked: u32, budget: &Budget<'_>) {
+    fn follow(&mut self, picked: u32, deadline: &Deadline<'_>) -> Result<(), Stopped> {
         let terms = self.pod_terms.as_mut();
         let mut changed = terms.map_or_else(Vec::new, |terms| terms.pick(picked));
-        let volumes = self.volumes.as_mut();
-        changed.extend(
-            volumes
-                .into_iter()
-                .flat_map(|volumes| volumes.pick(picked, budget)),
-        );
-        for node in changed {
+        if let Some(volumes) = &mut self.volumes {
+            changed.extend(volumes.pick(picked, deadline)?);
+        }
+        for node in deadline.each(changed) {
+            let node = node?;
             self.groups.remove(node);
             if self.nodes[node as usize].takes_pods() && self.refusal(node).is_none() {
                 let candidate = &self.nodes[node as usize];
                 self.groups.insert(node, candidate.bonus, &self.constraints);
             }
         }
+        Ok(())
     }
 
     /// The reason why affinity between pods or storage lets a node take no pod at present.
@@ -148,20 +145,25 @@ impl Placer {
         by_volumes.or_else(|| terms.and_then(|terms| terms.refusal(node)))
     }
 
-    /// Returns whether more picks are wanted; `None` when the budget is spent.
-    fn goes_on(&self, outcome: &Outcome, budget: &Budget<'_>) -> Option<bool> {
-        let goes_on = budget.goes_on(UNITS_PER_PICK);
-        goes_on.then_some(outcome.picks.len() < self.wanted)
+    /// Returns whether more picks are wanted.
+    fn wants_more(&self, outcome: &Outcome, deadline: &Deadline<'_>) -> Result<bool, Stopped> {
+        deadline.step(self.groups.len() * (1 + self.constraints.len()))?;
+        Ok(outcome.picks.len() < self.wanted)
     }
 
     /// Picks a node and records the pick in the outcome.
-    fn note(&mut self, best: ScoredChoice, outcome: &mut Outcome, budget: &Budget<'_>) {
+    fn note(
+        &mut self,
+        best: ScoredChoice,
+        outcome: &mut Outcome,
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
         outcome.picks.push(Pick {
             node: self.nodes[best.node as usize].name.clone(),
             score: best.score,
         });
         outcome.total = outcome.total.saturating_add(best.total);
-        self.pick(best.node, budget);
+        self.pick(best.node, deadline)
     }
 
     /// The reasons why nodes take no more pods, with the number of nodes.
@@ -206,7 +208,8 @@ impl Candidate {
         filter: &Filter<'_>,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Self {
+    ) -> Result<Self, Stopped> {
+        read_view.deadline.step(1 + filter.steps_per_node())?;
         let name = read_view.nodes.name(slot);
         let capacity = options.capacities.get(name).copied();
         let capacity = capacity.map(|pods| (pods, vec![Reason::Capacity]));
@@ -218,16 +221,15 @@ impl Candidate {
             Some((pods, why)) => (Some(pods), why),
             None => (None, Vec::new()),
         };
-        let is_held = read_view.holds(full.len() * size_of::<Reason>());
-        let full = if is_held { full.into() } else { Arc::default() };
-        Self {
+        read_view.deadline.holds(full.len() * size_of::<Reason>())?;
+        Ok(Self {
             bonus: options.bonuses.get(name).copied().unwrap_or(0),
             name: name.into(),
             room,
-            full,
+            full: full.into(),
             lacks_key,
             declares_needed: filter.features_refusal(slot).is_none(),
-        }
+        })
     }
 
     /// Returns whether the node takes pods if constraints and terms allow it.
@@ -274,29 +276,28 @@ impl PlannedPicker for Placer {
         &mut self,
         plan: &[PlannedPicks],
         _with_steps: bool,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Option<Outcome> {
-        let budget = &Budget::lasting(cancelled);
+        deadline: &Deadline<'_>,
+    ) -> Result<Outcome, Stopped> {
         let mut outcome = Outcome::default();
         for part in plan {
             let mut part = part.clone();
-            while self.goes_on(&outcome, budget)?
+            while self.wants_more(&outcome, deadline)?
                 && let Some(best) = self.groups.best_of(part.nodes(), &mut self.constraints)
             {
                 part.take(best.node);
-                self.note(best, &mut outcome, budget);
+                self.note(best, &mut outcome, deadline)?;
             }
         }
-        while self.goes_on(&outcome, budget)?
+        while self.wants_more(&outcome, deadline)?
             && let Some(best) = self.groups.best(&mut self.constraints)
         {
-            self.note(best, &mut outcome, budget);
+            self.note(best, &mut outcome, deadline)?;
         }
         outcome.unplaced = self.wanted - outcome.picks.len();
         if outcome.unplaced > 0 {
             outcome.reasons = self.reasons();
         }
-        Some(outcome)
+        Ok(outcome)
     }
 
     fn highest_total(&self) -> i64 {
@@ -315,7 +316,7 @@ impl PlannedPicker for Placer {
     }
 
     // Nodes whose key changes by the pick move to their new groups.
-    fn pick(&mut self, picked: u32, budget: &Budget<'_>) {
+    fn pick(&mut self, picked: u32, deadline: &Deadline<'_>) -> Result<(), Stopped> {
         let mut moved = Vec::new();
         for tracked in &mut self.constraints {
             moved.extend_from_slice(tracked.pick(picked));
@@ -335,7 +336,7 @@ impl PlannedPicker for Placer {
                 self.groups.insert(node, bonus, &self.constraints);
             }
         }
-        self.follow(picked, budget);
+        self.follow(picked, deadline)
     }
 }
 
@@ -346,8 +347,8 @@ impl RuleByMinimum for TrackedConstraint {
 }
 
 impl Picker for Placer {
-    fn run(&mut self, with_steps: bool, cancelled: &dyn Fn() -> bool) -> Option<Outcome> {
-        self.run_along(&[], with_steps, cancelled)
+    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
+        self.run_along(&[], with_steps, deadline)
     }
 
     // The Kubernetes dialect lists no steps.
@@ -367,7 +368,7 @@ fn passing(
     options: &PlaceOptions,
     read_view: &ReadView<'_>,
     refused: &mut BTreeMap<Reason, usize>,
-) -> Vec<Slot> {
+) -> Result<Vec<Slot>, Stopped> {
     let asked = options.candidates.as_ref();
     let asked: Option<HashSet<Slot>> = asked.map(|names| {
         names
@@ -376,30 +377,30 @@ fn passing(
             .collect()
     });
     let order = read_view.nodes.order().iter().copied();
-    let mut slots: Vec<Slot> = order
-        .filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot)))
-        .collect();
+    let order = order.filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot)));
     let emptied = options.emptied.as_deref();
     let is_emptied = |slot: Slot| emptied == Some(read_view.nodes.name(slot));
-    // Each node is judged here, and later the number of pods that fit on it is computed.
-    let units = UNITS_PER_NODE + 2 * filter.units_per_node();
-    slots.retain(|slot| match filter.judge_besides_pods(*slot) {
-        _ if !read_view.affords(units) => false,
-        Ok(()) => true,
-        Err(refusal) if refusal.is_of_room() && is_emptied(*slot) => true,
-        Err(refusal) => {
-            for reason in refusal.reasons() {
-                *refused.entry(reason.clone()).or_default() += 1;
+    let mut slots = Vec::new();
+    for slot in order {
+        match filter.judge_besides_pods(slot)? {
+            Err(refusal) if !(refusal.is_of_room() && is_emptied(slot)) => {
+                for reason in refusal.reasons() {
+                    *refused.entry(reason.clone()).or_default() += 1;
+                }
             }
-            false
+            _ => slots.push(slot),
         }
-    });
-    slots
+    }
+    Ok(slots)
 }
 
 /// Returns for each node the number of its pods that the constraints count, summed over the
 /// constraints.
-fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) -> Vec<u32> {
+fn counted_on(
+    slots: &[Slot],
+    in_force: &Constraints,
+    read_view: &ReadView<'_>,
+) -> Result<Vec<u32>, Stopped> {
     let by_node = partition::Key::everywhere(DomainKey::Node);
     let mut counted: Vec<u32> = vec![0; slots.len()];
     let mut left: Vec<_> = in_force.all.iter().map(Active::counted).collect();
@@ -412,11 +413,12 @@ fn counted_on(slots: &[Slot], in_force: &Constraints, read_view: &ReadView<'_>) 
         let counts = read_view.count(Query {
             selector,
             partition,
-        });
+        })?;
+        read_view.deadline.step(slots.len())?;
         for (sum, slot) in counted.iter_mut().zip(slots) {
             let pods = counts.matching_pods(counts.domain_of(*slot));
             *sum = sum.saturating_add(pods.saturating_mul(times));
         }
     }
-    counted
+    Ok(counted)
 }

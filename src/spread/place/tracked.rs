@@ -8,7 +8,7 @@ use super::super::report::{Report, first};
 use super::super::scoring::Weight;
 use super::super::skew::{GlobalMinimum, SkewRule, change_count};
 use crate::matching::Selector;
-use crate::snapshot::{DomainCount, DomainId, DomainKey, Partition, ReadView, Slot};
+use crate::snapshot::{DomainCount, DomainId, DomainKey, Partition, ReadView, Slot, Stopped};
 
 /// A hard constraint with more domains than this may group nodes by count.
 const MANY_DOMAINS: usize = 32;
@@ -64,8 +64,9 @@ impl TrackedConstraint {
         nodes: &[Slot],
         nominated: &Nominated<'_>,
         read_view: &ReadView<'_>,
-    ) -> Self {
-        let counted = read_view.count(active.query());
+    ) -> Result<Self, Stopped> {
+        read_view.deadline.step(nodes.len())?;
+        let counted = read_view.count(active.query())?;
         let in_use = counted.in_use();
         let (topology, partition) = (&in_use.topology, &in_use.partition);
         let len = topology.id_bound().max(1);
@@ -77,6 +78,7 @@ impl TrackedConstraint {
             eligible_nodes[id.index()] = partition.eligible_nodes(id);
         }
         let keyed_by = active.keyed.as_ref().map(|key| read_view.in_use(key));
+        let keyed_by = keyed_by.transpose()?;
         let keyed_by = keyed_by
             .as_ref()
             .map_or(topology, |in_use| &in_use.topology);
@@ -106,7 +108,7 @@ impl TrackedConstraint {
             active: active.clone(),
         };
         tracked.grain = tracked.finest_grain();
-        tracked
+        Ok(tracked)
     }
 
     /// The grain that makes picks cheapest.

@@ -8,7 +8,7 @@ use super::super::claim_binding::{Binding, BindingIn};
 use super::super::verdict::Reason;
 use super::super::volumes::Volumes;
 use super::super::waiting_claims::WaitingClaims;
-use crate::snapshot::{Budget, HeldStorage, ReadView, Slot, StorageObjects};
+use crate::snapshot::{Deadline, HeldStorage, ReadView, Slot, Stopped, StorageObjects};
 
 /// The storage of a pod, for some nodes. It holds the nodes and the storage of the snapshot.
 #[derive(Debug, Clone)]
@@ -28,11 +28,15 @@ pub struct TrackedVolumes {
 impl TrackedVolumes {
     /// The storage of a pod, for nodes that can take the pod; `None` if picks do not affect the
     /// storage.
-    pub fn of(volumes: &Volumes<'_>, slots: &[Slot], read_view: &ReadView<'_>) -> Option<Self> {
+    pub fn of(
+        volumes: &Volumes<'_>,
+        slots: &[Slot],
+        read_view: &ReadView<'_>,
+    ) -> Result<Option<Self>, Stopped> {
         let [_, in_all] = volumes.most();
         let waiting = volumes.waiting.clone();
         if in_all.is_none() && waiting.is_empty() {
-            return None;
+            return Ok(None);
         }
         let mut admitted = FixedBitSet::with_capacity(slots.len());
         admitted.insert_range(..);
@@ -41,14 +45,16 @@ impl TrackedVolumes {
         for (at, slot) in (0_u32..).zip(slots).filter(|_| !waiting.is_empty()) {
             let within = BindingIn {
                 storage: storage.objects(),
-                affords: &|units| read_view.affords(units),
+                deadline: read_view.deadline,
             };
-            let node = storage.node(*slot);
-            for list in node.iter().flat_map(|node| waiting.lists(*node, within)) {
+            let Some(node) = storage.node(*slot) else {
+                continue;
+            };
+            for list in waiting.lists(node, within)? {
                 listed.entry(list.id()).or_default().push(at);
             }
         }
-        Some(Self {
+        Ok(Some(Self {
             storage,
             slots: slots.to_vec(),
             waiting,
@@ -56,7 +62,7 @@ impl TrackedVolumes {
             admitted,
             is_once: in_all.is_some(),
             has_picks: false,
-        })
+        }))
     }
 
     /// The reason why a node takes no pod at present.
@@ -69,21 +75,20 @@ impl TrackedVolumes {
     }
 
     /// Binds the claims for a pick of a node. Returns the nodes whose verdict changes.
-    pub fn pick(&mut self, node: u32, budget: &Budget<'_>) -> Vec<u32> {
+    pub fn pick(&mut self, node: u32, deadline: &Deadline<'_>) -> Result<Vec<u32>, Stopped> {
         let all = || 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let is_first = !std::mem::replace(&mut self.has_picks, true);
         if self.is_once {
-            return all().filter(|_| is_first).collect();
+            return Ok(all().filter(|_| is_first).collect());
         }
-        let affords = |units| budget.takes(units);
         let Some(node) = self.storage.node(self.slots[node as usize]) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let within = BindingIn {
             storage: self.storage.objects(),
-            affords: &affords,
+            deadline,
         };
-        let bindings = self.waiting.bind(node, within).unwrap_or_default();
+        let bindings = self.waiting.bind(node, within)?.unwrap_or_default();
         let changes_all = self.waiting.hold(&bindings, node.name());
         let near = match changes_all {
             true => None,
@@ -93,13 +98,16 @@ impl TrackedVolumes {
         let mut changed = Vec::new();
         for at in near {
             let node = self.storage.node(self.slots[at as usize]);
-            let admits = node.is_some_and(|node| self.waiting.admit(node, within));
+            let admits = match node {
+                Some(node) => self.waiting.admit(node, within)?,
+                None => false,
+            };
             if admits != self.admitted.contains(at as usize) {
                 self.admitted.set(at as usize, admits);
                 changed.push(at);
             }
         }
-        changed
+        Ok(changed)
     }
 }
 

@@ -301,7 +301,11 @@ fn what_decides(mut pod: Pod) -> Value {
     let mut tolerations: Vec<Value> = spec.tolerations.iter().map(|it| json!(it)).collect();
     tolerations.sort_by_key(Value::to_string);
     let claims = spec.volumes.iter().filter_map(|volume| {
-        let claim = volume.source().persistent_volume_claim?.claim_name;
+        let claim = volume
+            .source()
+            .into_owned()
+            .persistent_volume_claim?
+            .claim_name;
         Some(
             claim
                 .trim_end_matches(|c: char| c.is_ascii_digit())

@@ -46,7 +46,7 @@ fn exported(mut pod: Pod) -> Pod {
         let source = VolumeSource {
             csi: None,
             ephemeral: None,
-            ..volume.source()
+            ..volume.source().into_owned()
         };
         *volume = Volume {
             volume_source: Some(source),

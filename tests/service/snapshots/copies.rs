@@ -104,7 +104,8 @@ impl Overlays {
         let run = move || {
             while !stopped.load(Ordering::Relaxed) {
                 let round = count.fetch_add(1, Ordering::Relaxed);
-                snapshot.read("z", overlay(round), |cut| assert_eq!(cut.revision, 1));
+                let revision = snapshot.read("z", overlay(round), |cut| Ok(cut.revision));
+                assert_eq!(revision, Ok(1));
             }
         };
         Self {

@@ -9,7 +9,7 @@ use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
 use evenkeel::snapshot::{
     Attempt, Batch, DecidedPicks, Hold, Limits, Offer, ReadView, Registry, Reserved, Snapshot,
-    Unobserved,
+    Stopped, Unobserved,
 };
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
@@ -55,13 +55,13 @@ fn web(i: usize, zone: usize) -> Pod {
 
 /// Returns the revision of a decision, and the pods that it counts in each domain of a key,
 /// ascending.
-fn counts(cut: &ReadView<'_>, question: &Question) -> (i64, Vec<i64>) {
-    let constraints = question.constraints_on(cut);
-    let filter = Filter::of(question, &constraints, NodeChecks::All, cut);
-    let reports = filter.reports(usize::MAX);
+fn counts(cut: &ReadView<'_>, question: &Question) -> Result<(i64, Vec<i64>), Stopped> {
+    let constraints = question.constraints_on(cut)?;
+    let filter = Filter::of(question, &constraints, NodeChecks::All, cut)?;
+    let reports = filter.reports(usize::MAX)?;
     let domains = reports[0].domains.iter();
     let counts = domains.map(|domain| domain.tally.matching_pods);
-    (cut.revision, counts.collect())
+    Ok((cut.revision, counts.collect()))
 }
 
 fn question(key: &str, limits: &Limits) -> Question {
@@ -111,10 +111,12 @@ fn a_large_batch_is_seen_whole() {
         {
             check(found);
         }
-        snapshot.read("default", Batch::default(), |cut| {
-            check(counts(&cut, &by_zone));
-            assert_eq!(counts(&cut, &by_node).1.iter().sum::<i64>(), MANY as i64);
+        let read = snapshot.read("default", Batch::default(), |cut| {
+            check(counts(&cut, &by_zone)?);
+            assert_eq!(counts(&cut, &by_node)?.1.iter().sum::<i64>(), MANY as i64);
+            Ok(())
         });
+        read.expect("nobody gives it up");
     };
     beside(2, read, || {
         for round in 1..=BATCHES {

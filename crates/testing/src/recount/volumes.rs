@@ -89,7 +89,7 @@ impl Cluster {
         let here = namespace(pod.metadata.as_ref());
         let mut found = Vec::new();
         for volume in pod.spec.iter().flat_map(|spec| &spec.volumes) {
-            let source = volume.source();
+            let source = volume.source().into_owned();
             let is_ephemeral = source.persistent_volume_claim.is_none();
             let called = match (&source.persistent_volume_claim, &source.ephemeral) {
                 (Some(claim), _) => claim.claim_name.clone(),
@@ -256,7 +256,7 @@ fn is_in_zone(key: &str, there: &LabelMap, here: &LabelMap) -> bool {
 
 fn sources(pod: &Pod) -> impl Iterator<Item = VolumeSource> {
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
-    volumes.map(|volume| volume.source())
+    volumes.map(|volume| volume.source().into_owned())
 }
 
 fn is_disk(source: &VolumeSource) -> bool {
