@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::partition::{self, Partition};
+use super::partition::Partition;
 use super::topology::Topology;
 
 /// The number of a partition. Its serial part is never given out twice, so a dropped partition is
@@ -47,13 +47,6 @@ impl PartitionInUse {
             partition,
             topology,
         }
-    }
-
-    /// A partition without nodes, for a decision that will be discarded.
-    pub fn none(key: &partition::Key) -> Self {
-        let topology = Topology::default();
-        let partition = Partition::empty(key.clone(), &topology, 0);
-        Self::unkept(Arc::new(topology), Arc::new(partition))
     }
 }
 

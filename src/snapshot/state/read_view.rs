@@ -306,7 +306,7 @@ mod tests {
 
     use super::*;
     use crate::account::Account;
-    use crate::snapshot::counts::topology::DomainKey;
+    use crate::snapshot::counts::topology::{DomainKey, Topology};
 
     #[test]
     fn who_waits_for_locks_waits_for_views_as_well() {
@@ -320,7 +320,9 @@ mod tests {
             selector: &Selector::Nothing,
             partition: &partition,
         };
-        let id = PartitionInUse::none(&partition).id;
+        let topology = Arc::new(Topology::default());
+        let none = partition::Partition::empty(partition.clone(), &topology, 0);
+        let id = PartitionInUse::unkept(topology, Arc::new(none)).id;
         let find = |waits| {
             let views = &views;
             let found = LockedViews { views, waits }.find(query, id, &upkeep);
