@@ -3,9 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::timeout;
 use tonic::Response;
 
 use super::dialect::{DecisionTerms, Dialect};
@@ -19,11 +17,7 @@ use super::request;
 use super::request_context::RequestContext;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Attempt, Batch, Delay, Limits, Reach, ReadView, Snapshot};
-
-/// The times that a decision waits here for a lock, one after the other, in milliseconds. Most
-/// batches hold the lock no longer. A decision that has to wait longer gets a thread of its own.
-const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
+use crate::snapshot::{Batch, Delay, Limits, Reach, ReadView, Snapshot, State};
 
 /// The cost of looking up a candidate, in units.
 const UNITS_PER_CANDIDATE: usize = 40;
@@ -137,18 +131,18 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
         executor: &Executor,
         by: &RequestContext,
     ) -> Result<Response<A>, Error> {
-        match self.at_once(Attempt::First) {
+        match self.at_once(&self.on.state()) {
             Ok(answered) => Ok(answered),
-            Err(delay) => self.decide_after(delay, executor, by).await,
+            Err(_) => self.decide_aside(executor, by, |answer| answer).await,
         }
     }
 
-    /// Decides here and now, if the decision has to wait for nothing and is so short that other
-    /// calls can wait for it.
+    /// Decides on a state here and now, if the decision is so short that other calls can wait for
+    /// it.
     ///
     /// # Errors
     /// The reason why that is not possible.
-    pub fn at_once(&self, attempt: Attempt) -> Result<Response<A>, Delay> {
+    pub fn at_once(&self, state: &State) -> Result<Response<A>, Delay> {
         // A decision with an overlay, or on several namespaces, takes long.
         if !self.request.overlay.is_empty() || !self.reach().is_within() {
             return Err(Delay::Long);
@@ -158,57 +152,9 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
                 let affords = read_view.affords(self.request.units(&read_view));
                 affords.then(|| self.write(&read_view))
             };
-            let namespace = self.reach().namespace;
-            let answered = self.on.read_at_once(namespace, attempt, afforded)?;
+            let answered = state.decide_at_once(self.reach().namespace, afforded)?;
             answered.ok_or(Delay::Long)
         })
-    }
-
-    /// Makes a decision that was not possible [at once](Self::at_once).
-    ///
-    /// # Errors
-    /// As for [`Self::decide`].
-    pub async fn decide_after(
-        self,
-        mut delay: Delay,
-        executor: &Executor,
-        by: &RequestContext,
-    ) -> Result<Response<A>, Error> {
-        let mut waits = HELD_WAITS_MS.into_iter();
-        while delay == Delay::Held {
-            // Listen before looking, so that no move is missed.
-            let moved = self.on.moved();
-            match self.at_once(Attempt::Repeated) {
-                Ok(answered) => return Ok(answered),
-                Err(again) => delay = again,
-            }
-            let (Delay::Held, Some(wait)) = (&delay, waits.next()) else {
-                break;
-            };
-            // The lock may be held by a change that does not move the snapshot.
-            let _ = timeout(Duration::from_millis(wait), moved).await;
-        }
-        match delay {
-            Delay::Held => self.decide_soon(executor, by).await,
-            Delay::Long | Delay::Full(_) => self.decide_aside(executor, by, |answer| answer).await,
-        }
-    }
-
-    /// Decides after the change that holds the lock. The decision is small, so
-    /// it does not queue behind long ones.
-    async fn decide_soon(
-        self,
-        executor: &Executor,
-        by: &RequestContext,
-    ) -> Result<Response<A>, Error> {
-        let run = move || {
-            let answered = self.at_once(Attempt::Waiting);
-            answered.map_err(|_| Box::new(self))
-        };
-        match executor.wait(by, run).await? {
-            Ok(answered) => Ok(answered),
-            Err(left) => left.decide_aside(executor, by, |answer| answer).await,
-        }
     }
 
     /// Decides on a thread for long work, with the overlay applied, and writes the

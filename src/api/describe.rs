@@ -161,7 +161,7 @@ impl ValidDescription {
         look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, UnknownKey>,
     ) -> Result<(i64, T), Error> {
         let look = |pod_groups: PodGroups<'_>| self.look_at(namespace, &pod_groups, look);
-        let seen = at.snapshot.survey(namespace, at.is_given_up, look);
+        let seen = at.snapshot.state().survey(namespace, at.is_given_up, look);
         let seen = seen.map_err(Error::of_aside)?;
         seen.map_err(Error::NoTopologyKey)
     }
@@ -216,8 +216,11 @@ impl ValidDescription {
             Ok(())
         };
         let seen = match namespace {
-            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods)),
-            None => at.snapshot.survey_all(at.is_given_up, look),
+            Some(name) => at
+                .snapshot
+                .state()
+                .survey(name, at.is_given_up, |pods| look(name, pods)),
+            None => at.snapshot.state().survey_all(at.is_given_up, look),
         };
         let seen = seen.map_err(Error::of_aside)?;
         seen.map_err(Error::NoTopologyKey)?;
@@ -318,8 +321,11 @@ impl ValidDescription {
             Ok(())
         };
         let seen = match namespace {
-            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods)),
-            None => at.snapshot.survey_all(at.is_given_up, look),
+            Some(name) => at
+                .snapshot
+                .state()
+                .survey(name, at.is_given_up, |pods| look(name, pods)),
+            None => at.snapshot.state().survey_all(at.is_given_up, look),
         };
         let seen = seen.map_err(Error::of_aside)?;
         seen.map_err(Error::NoTopologyKey)?;

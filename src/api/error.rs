@@ -146,7 +146,7 @@ impl Error {
     pub fn of_aside(delay: Delay) -> Self {
         match delay {
             Delay::Full(exceeded) => Self::OverLimit(exceeded),
-            Delay::Held | Delay::Long => Self::Deadline,
+            Delay::Long => Self::Deadline,
         }
     }
 

@@ -18,23 +18,20 @@
 //! units of work of some 5 ns. The cost of each piece of work is known before it begins. Work that
 //! exceeds the budget does not begin: the decision is repeated aside.
 //!
-//! **Aside**, a decision reads a `Fork`: the nodes, the namespace and the counts of one revision,
-//! shared with the state until either changes. It holds no lock, checks its deadline and its caller
-//! every millisecond or so, and runs at a lower priority than the serving threads. An **overlay**
-//! is applied to a fork, which is dropped after the decision.
+//! **Aside**, a decision checks its deadline and its caller every millisecond or so, and runs at a
+//! lower priority than the serving threads. An **overlay** is applied to a clone of the state, which
+//! is dropped after the decision.
 //!
-//! **Shares.** Long decisions, changes, small reads that wait for locks, exports and decoding each
-//! have a `FairLimiter`. One caller has at most half of its places. Further work waits, and callers
+//! **Shares.** Long decisions, changes, exports and decoding each have a `FairLimiter`. One caller has at most half of its places. Further work waits, and callers
 //! take turns. Exports are written on the threads of long decisions.
 //!
 //! **Requests** of more than 32 KiB are received, decoded and checked on threads of low priority
 //! (`decoders.rs`), where callers take turns.
 //!
 //! **Batches** of 256 changes and more, and with a journal all batches, are applied on a thread for
-//! blocking work. A batch that would hold locks for longer than some 5 ms is applied to copies
-//! (`publish.rs`), which share all unchanged blocks and are then swapped in. A **replace** builds a
-//! state aside and swaps it in. **Exports** and **verification** work on a copy of one moment,
-//! which shares everything with the state.
+//! blocking work: a call waits there for the turn of its snapshot. A **replace** builds a state
+//! aside and publishes it. Every read holds one state: decisions, groups of questions, **exports**
+//! and **verification**.
 
 // Numbers from clients are never added, multiplied or subtracted unchecked.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]

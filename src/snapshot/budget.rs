@@ -11,8 +11,6 @@ use crate::limits::Exceeded;
 /// The reason why a decision was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delay {
-    /// A batch holds a lock that the decision needs, and will soon be done.
-    Held,
     /// The decision costs more than was allowed, or its caller is gone.
     Long,
     /// There is no memory for the data that the decision gathers.
@@ -24,36 +22,6 @@ pub type Units = u64;
 
 /// The most that a decision may cost on a thread that serves other calls: about 2 ms.
 const AT_ONCE: Units = 400_000;
-
-/// The most that a decision may cost where it is repeated until the lock that it needs is free:
-/// about 0.5 ms.
-const AGAIN: Units = 100_000;
-
-/// An attempt to decide where other calls wait for the thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
-    /// The first attempt.
-    First,
-    /// A further attempt, after a lock was held.
-    Repeated,
-    /// An attempt that waits for locks.
-    Waiting,
-}
-
-impl Attempt {
-    /// Returns the budget of the attempt.
-    pub fn budget<'a>(self) -> Budget<'a> {
-        Budget::of(match self {
-            Self::First => AT_ONCE,
-            Self::Repeated | Self::Waiting => AGAIN,
-        })
-    }
-
-    /// Returns whether the attempt waits for locks.
-    pub fn waits(self) -> bool {
-        self == Self::Waiting
-    }
-}
 
 /// The amount of work between two checks whether to continue: about 1 ms.
 const SLICE: Units = 200_000;
@@ -70,6 +38,11 @@ pub struct Budget<'a> {
 }
 
 impl<'a> Budget<'a> {
+    /// The budget of a decision on a thread that serves other calls.
+    pub fn at_once() -> Self {
+        Self::of(AT_ONCE)
+    }
+
     /// A budget of this many units.
     pub fn of(units: Units) -> Self {
         Self {
@@ -142,7 +115,7 @@ impl<'a> Budget<'a> {
 
     /// Records that something was left out, so the decision is void.
     pub fn give_up(&self, delay: Delay) {
-        if matches!(self.delay.get(), None | Some(Delay::Held)) {
+        if self.delay.get().is_none() {
             self.delay.set(Some(delay));
         }
     }

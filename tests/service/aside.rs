@@ -5,7 +5,7 @@
 use std::cell::Cell;
 
 use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
-use evenkeel::snapshot::{Attempt, Batch, Delay, Limits, ReadView};
+use evenkeel::snapshot::{Batch, Delay, Limits, ReadView};
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use support::build::{
     HOSTNAME, ZONE, hard, node, node_requirement, on, pod, requiring_terms, spread,
@@ -93,9 +93,7 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
         fresh.update(changes(with_nodes));
         let after = ask(&fresh, &question, Vec::new());
         let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
-        let next = world
-            .snapshot
-            .read_at_once("default", Attempt::First, at_once);
+        let next = world.snapshot.state().decide_at_once("default", at_once);
         assert_eq!(next, Ok(after), "{with_nodes} {counts_first}");
         assert!(world.verify() >= 2, "views are kept");
     }
@@ -138,7 +136,7 @@ fn overlays_leave_names_of_nodes_in_use() {
         let fresh = filled(3);
         let all = vec![zoned(60, 0), zoned(61, 1), on(app("early"), "n60").change()];
         fresh.update(all);
-        let held = |world: &InProcess| world.snapshot.freeze().changes().collect::<Vec<_>>();
+        let held = |world: &InProcess| world.snapshot.state().changes().collect::<Vec<_>>();
         assert_eq!(held(&world), held(&fresh), "{what}");
     }
 }
@@ -161,9 +159,7 @@ fn what_costs_too_much_is_not_begun_at_once() {
     for (terms, is_afforded) in [(1, true), (1_000, false)] {
         let question = world.question(&costly(terms));
         let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
-        let answered = world
-            .snapshot
-            .read_at_once("default", Attempt::First, at_once);
+        let answered = world.snapshot.state().decide_at_once("default", at_once);
         match is_afforded {
             true => assert_eq!(answered.map(|(feasible, _)| feasible), Ok(0)),
             false => assert_eq!(answered, Err(Delay::Long)),

@@ -1,34 +1,27 @@
 //! A partition that is in use, and its number.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::partition::{self, Partition};
 use super::topology::Topology;
+use super::usage::next_number;
 
-/// The number of a partition. Its serial part is never given out twice, so a dropped partition is
-/// not mistaken for another.
+/// The number of the members of a partition: a partition whose nodes move gets another one. It is
+/// never given out twice, so counts of former members are not mistaken for those of the present
+/// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PartitionId {
-    pub(super) index: usize,
-    pub(super) serial: u64,
-}
+pub struct PartitionId(u64);
 
 impl PartitionId {
-    /// The index of partitions that are not kept.
-    const NOWHERE: usize = usize::MAX;
-
-    /// Returns whether the partition is kept.
-    pub fn is_kept(self) -> bool {
-        self.index != Self::NOWHERE
+    /// A number that no other partition has.
+    pub(super) fn next() -> Self {
+        Self(next_number())
     }
 }
 
 /// A partition and its topology.
 #[derive(Debug, Clone)]
 pub struct PartitionInUse {
-    /// The number of the partition.
-    pub id: PartitionId,
     /// The eligible nodes by domain.
     pub partition: Arc<Partition>,
     /// The domains of all nodes, eligible or not.
@@ -36,37 +29,18 @@ pub struct PartitionInUse {
 }
 
 impl PartitionInUse {
-    /// A partition that is not kept. Each of these has its own number, even if several are made for
-    /// the same decision.
-    pub(in crate::snapshot) fn unkept(topology: Arc<Topology>, partition: Arc<Partition>) -> Self {
-        Self {
-            id: PartitionId {
-                index: PartitionId::NOWHERE,
-                serial: next_serial(),
-            },
-            partition,
-            topology,
-        }
+    /// The number of the partition.
+    pub fn id(&self) -> PartitionId {
+        self.partition.id()
     }
 
     /// A partition without nodes, for a decision that will be discarded.
     pub fn none(key: &partition::Key) -> Self {
         let topology = Topology::default();
         let partition = Partition::empty(key.clone(), &topology, 0);
-        Self::unkept(Arc::new(topology), Arc::new(partition))
+        Self {
+            partition: Arc::new(partition),
+            topology: Arc::new(topology),
+        }
     }
-}
-
-/// The serial number of the next partition. One counter serves all, so that partitions of a copy of
-/// the nodes are not mistaken for others either.
-static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
-
-/// A serial number that no other partition has.
-pub(super) fn next_serial() -> u64 {
-    NEXT_SERIAL.fetch_add(1, Ordering::Relaxed)
-}
-
-/// A number above all serial numbers that were given out.
-pub(super) fn unused_serial() -> u64 {
-    NEXT_SERIAL.load(Ordering::Relaxed)
 }

@@ -3,37 +3,22 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use arc_swap::ArcSwap;
 
-use super::discarded::Discarded;
 use super::partition::{self, Partition};
 use super::partition_in_use::PartitionInUse;
-use super::partitions::{Moves, PartitionsInUse};
+use super::partitions::PartitionsInUse;
 use super::topology::Topology;
 use super::upkeep::Upkeep;
-use super::usage::DecisionId;
 use crate::snapshot::budget::Budget;
-use crate::snapshot::locks::write_between_reads;
 use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::objects::slots::Slot;
 
-/// Nodes, and the partitions of them that are in use.
+/// Nodes, and the partitions of them that are in use. Decisions add partitions, which change no
+/// answer.
 #[derive(Debug, Default)]
 pub struct PartitionedNodes {
     nodes: Nodes,
-    partitions: RwLock<PartitionsInUse>,
-    /// The nodes that these were copied from, if following the changes since is cheaper than
-    /// checking all nodes.
-    base: Option<Base>,
-}
-
-/// Earlier nodes, and the nodes that differ from them.
-#[derive(Debug)]
-struct Base {
-    nodes: Arc<PartitionedNodes>,
-    changed: Vec<Slot>,
-    /// The topologies of the earlier nodes, each with its successor.
-    topologies: Mutex<Vec<(Arc<Topology>, Arc<Topology>)>>,
+    partitions: ArcSwap<PartitionsInUse>,
 }
 
 /// The most that following a batch of nodes may cost for all partitions, in units;
@@ -50,16 +35,13 @@ const UNITS_PER_DOMAIN: usize = 5;
 /// The number of partitions that share the allowed cost of following.
 const SHARES: usize = 64;
 
-/// The most partitions that are kept.
-const MAX_PARTITIONS: usize = 4_096;
-
-/// The change of the partitions with the nodes.
-#[derive(Debug)]
-pub enum Followed {
-    /// The partitions are up to date; these nodes moved between domains.
-    Moved(Vec<Moves>),
-    /// Too much changed, so the partitions were dropped.
-    Dropped,
+impl Clone for PartitionedNodes {
+    fn clone(&self) -> Self {
+        Self {
+            nodes: self.nodes.clone(),
+            partitions: ArcSwap::new(self.partitions.load_full()),
+        }
+    }
 }
 
 impl PartitionedNodes {
@@ -74,77 +56,60 @@ impl PartitionedNodes {
     }
 
     /// Brings the partitions up to date after a run of changes.
-    pub fn follow(&mut self, discarded: &Discarded) -> Followed {
+    pub fn follow(&mut self) {
         let changed = self.nodes.take_changed();
-        let mut partitions = std::mem::take(self.partitions.get_mut());
-        let followed = if partitions.is_empty() || changed.is_empty() {
-            Followed::Moved(Vec::new())
-        } else if changed.len() > MIN_UPHEAVAL.max(self.nodes.len() / 4) {
-            partitions.clear(discarded);
-            Followed::Dropped
-        } else {
+        if changed.is_empty() || self.partitions.load().is_empty() {
+            return;
+        }
+        let mut partitions = PartitionsInUse::default();
+        if changed.len() <= MIN_UPHEAVAL.max(self.nodes.len() / 4) {
+            partitions.clone_from(&self.partitions.load());
             let most = MAX_FOLLOWING / changed.len();
             if partitions.units_per_node() > most {
-                partitions.drop_costly(most / SHARES, discarded);
+                partitions.drop_costly(most / SHARES);
             }
-            let node = |slot| self.nodes.get(slot);
-            Followed::Moved(partitions.update(&changed, node, discarded))
-        };
-        *self.partitions.get_mut() = partitions;
-        followed
+            partitions.update(&changed, |slot| self.nodes.get(slot));
+        }
+        self.partitions.store(Arc::new(partitions));
     }
 
-    /// The partition of a key, made if needed and if the budget allows it, and kept if there is
+    /// The partition of a key, made if needed and if the budget allows it, and cached if there is
     /// room.
     pub fn in_use(
         &self,
         key: &partition::Key,
         upkeep: &Upkeep,
-        by: DecisionId,
         budget: &Budget<'_>,
     ) -> Option<PartitionInUse> {
-        let now = upkeep.tick();
         loop {
-            if let Some(in_use) = self.partitions.read().find(key, now, by) {
+            let known = self.partitions.load_full();
+            if let Some(in_use) = known.find(key) {
                 return Some(in_use);
             }
-            // The partition is made without a lock, so that other decisions can look up theirs.
-            let (topology, partition) = match &self.base {
-                Some(base) => self.follow_base(base, key, (upkeep, by), budget)?,
-                None => self.look(key, budget)?,
-            };
-            let mut partitions = write_between_reads(&self.partitions);
-            let bytes = partition.memory_bytes();
-            // Partitions of an imagined copy do not count, because they are dropped with the
-            // decision.
-            let counts = self.base.is_none();
-            if partitions.len() >= MAX_PARTITIONS || !upkeep.has_partition_room(bytes) {
-                partitions.drop_half(&upkeep.discarded);
-                if counts {
-                    upkeep.note_partitions(partitions.memory_bytes());
-                }
-            }
-            if !upkeep.has_partition_room(bytes) {
-                return Some(PartitionInUse::unkept(topology, partition));
-            }
-            if let Some(in_use) = partitions.insert(&topology, &partition, now, by) {
-                if counts {
-                    upkeep.note_partitions(partitions.memory_bytes());
-                }
-                return Some(in_use);
+            let new = self.partition(key, &known, budget)?;
+            drop(known);
+            let mut inserted = None;
+            self.partitions.rcu(|partitions| {
+                let mut partitions = PartitionsInUse::clone(partitions);
+                inserted = partitions.insert(&new, |bytes| upkeep.has_partition_room(bytes));
+                upkeep.note_partitions(partitions.memory_bytes());
+                partitions
+            });
+            if inserted.is_some() {
+                return inserted;
             }
         }
     }
 
     /// Checks all nodes for a key.
-    fn look(
+    fn partition(
         &self,
         key: &partition::Key,
+        known: &PartitionsInUse,
         budget: &Budget<'_>,
-    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
-        let known = self.partitions.read().topology(&key.topology);
-        let topology = match known {
-            Some(topology) => topology,
+    ) -> Option<PartitionInUse> {
+        let topology = match known.topology(&key.topology) {
+            Some(topology) => Arc::clone(topology),
             None => {
                 if !budget.takes(self.nodes.len().saturating_mul(UNITS_PER_DOMAIN)) {
                     return None;
@@ -156,104 +121,28 @@ impl PartitionedNodes {
             return None;
         }
         let partition = Partition::of(key.clone(), &topology, &self.nodes, budget)?;
-        Some((topology, Arc::new(partition)))
-    }
-
-    /// Returns the base's partition of a key after the changes of the nodes.
-    fn follow_base(
-        &self,
-        base: &Base,
-        key: &partition::Key,
-        (upkeep, by): (&Upkeep, DecisionId),
-        budget: &Budget<'_>,
-    ) -> Option<(Arc<Topology>, Arc<Partition>)> {
-        let in_use = base.nodes.in_use(key, upkeep, by, budget)?;
-        let units = base.changed.len() * key.eligibility.units_per_node();
-        if !budget.takes(self.nodes.slot_count() + units) {
-            return None;
-        }
-        let mut topologies = base.topologies.lock();
-        let known = topologies
-            .iter()
-            .find(|(before, _)| Arc::ptr_eq(before, &in_use.topology));
-        let topology = match known {
-            Some((_, after)) => Arc::clone(after),
-            None if self.partitions.read().topology(&key.topology).is_some() => {
-                // Another topology has replaced this one in the base.
-                drop(topologies);
-                return self.look(key, budget);
-            }
-            None => {
-                let mut topology = Topology::clone(&in_use.topology);
-                for slot in &base.changed {
-                    topology.update(*slot, self.nodes.get(*slot));
-                }
-                let topology = Arc::new(topology);
-                topologies.push((in_use.topology, Arc::clone(&topology)));
-                topology
-            }
-        };
-        let mut partition = Partition::clone(&in_use.partition);
-        for slot in &base.changed {
-            partition.update(*slot, self.nodes.get(*slot), &topology);
-        }
-        Some((topology, Arc::new(partition)))
-    }
-
-    /// Returns a mutable reference to the nodes and the partitions. Other references keep the old
-    /// ones.
-    pub fn to_change(this: &mut Arc<Self>) -> &mut Self {
-        if Arc::get_mut(this).is_none() {
-            let partitions = std::mem::take(&mut *this.partitions.write());
-            *this = Arc::new(Self {
-                nodes: this.nodes.clone(),
-                partitions: RwLock::new(partitions),
-                base: None,
-            });
-        }
-        Arc::get_mut(this).expect("it is shared with nobody, or was just made")
-    }
-
-    /// A copy with the partitions, which can be changed while the original is read.
-    pub fn fork(&self) -> Self {
-        Self {
-            nodes: self.nodes.clone(),
-            partitions: RwLock::new(self.partitions.read().clone()),
-            base: None,
-        }
-    }
-
-    /// A copy whose nodes are changed by `change`, for one decision: its slots
-    /// are never freed.
-    pub fn imagined(this: &Arc<Self>, change: impl FnOnce(&mut Nodes)) -> Self {
-        let mut nodes = this.nodes.clone();
-        change(&mut nodes);
-        nodes.settle(0);
-        let changed = nodes.take_changed();
-        let follows = changed.len() <= MIN_UPHEAVAL.max(nodes.len() / 4);
-        Self {
-            nodes,
-            partitions: RwLock::default(),
-            base: follows.then(|| Base {
-                nodes: Arc::clone(this),
-                changed,
-                topologies: Mutex::default(),
-            }),
-        }
+        Some(PartitionInUse {
+            partition: Arc::new(partition),
+            topology,
+        })
     }
 
     /// The partitions in use.
-    pub fn partitions(&self) -> RwLockReadGuard<'_, PartitionsInUse> {
-        self.partitions.read()
+    pub fn partitions(&self) -> Arc<PartitionsInUse> {
+        self.partitions.load_full()
     }
 
-    /// Drops the partitions that were last used before tick `since`.
+    /// Drops the partitions that were last used before a time, and more while memory is short.
     pub fn drop_idle_partitions(&self, since: u64, upkeep: &Upkeep) {
-        let mut partitions = write_between_reads(&self.partitions);
-        partitions.drop_idle(since, &upkeep.discarded);
-        if upkeep.is_process_full() {
-            partitions.drop_half(&upkeep.discarded);
-        }
-        upkeep.note_partitions(partitions.memory_bytes());
+        let is_full = upkeep.is_process_full();
+        self.partitions.rcu(|partitions| {
+            let mut partitions = PartitionsInUse::clone(partitions);
+            partitions.drop_idle(since);
+            if is_full {
+                partitions.drop_half();
+            }
+            upkeep.note_partitions(partitions.memory_bytes());
+            partitions
+        });
     }
 }

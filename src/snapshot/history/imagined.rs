@@ -1,19 +1,19 @@
 //! A snapshot as it would be after imagined changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::named::Snapshot;
+use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::budget::{Budget, Delay};
-use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::change::{Batch, Form, ObjectId};
 use crate::snapshot::objects::reservation::{Hold, Serial};
-use crate::snapshot::state::fork::Fork;
 use crate::snapshot::state::read_view::ReadView;
+use crate::snapshot::state::revision::State;
 
-/// All namespaces of one revision, and their imagined changes. It is dropped with the question for
-/// which it was made.
+/// A state and its imagined changes. It is dropped with the question for which it was made.
 pub struct Imagined<'s> {
-    fork: Fork<'s>,
+    state: State,
     budget: &'s Budget<'s>,
     names: Vec<Box<str>>,
     is_changed: bool,
@@ -21,13 +21,58 @@ pub struct Imagined<'s> {
     held: Serial,
 }
 
+/// A state with an overlay.
+pub(super) struct Overlaid {
+    /// The state.
+    pub state: State,
+    /// The deletes of the overlay that hit nothing, in its order.
+    pub unknown_deletes: Vec<v1::ObjectReference>,
+}
+
 /// The number of the first pick in a plan: higher than that of any reservation that is made.
 const FIRST_SERIAL: Serial = 1 << 63;
 
 impl Snapshot {
-    /// Runs a plan on a copy of one revision, which the plan may change, until
-    /// `is_given_up`. It has the namespaces that hold something, those that are named, and those
-    /// of an overlay, which is applied first. Its memory is on the account.
+    /// A clone of a state to which an overlay was applied.
+    ///
+    /// # Errors
+    /// The budget does not allow it.
+    pub(super) fn overlaid(
+        &self,
+        state: &State,
+        overlay: &Batch,
+        budget: &Budget<'_>,
+    ) -> Result<Overlaid, Delay> {
+        if !budget.holds(state.copied_bytes(overlay)) {
+            return Err(budget.delay().unwrap_or(Delay::Long));
+        }
+        let reservations = self.reservation_table();
+        let ended = reservations.deletions(&reservations.taken_over(overlay));
+        let with_ended = (!ended.is_empty()).then(|| overlay.clone().and(ended));
+        let overlay = with_ended.as_ref().unwrap_or(overlay);
+        let overlay = &*overlay.under(state.defaults().rules());
+        let mut overlaid = state.clone();
+        let mut missed: HashSet<ObjectId<'_>> = HashSet::new();
+        overlaid.apply_noting(overlay, 0, |change, changed| {
+            if !changed && matches!(change.form, Form::Delete(_)) {
+                missed.insert(change.id);
+            }
+        });
+        overlaid.revision = state.revision;
+        let unknown = overlay.changes().filter_map(|change| match change.form {
+            Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
+            _ => None,
+        });
+        let unknown_deletes = unknown.collect();
+        Ok(Overlaid {
+            state: overlaid,
+            unknown_deletes,
+        })
+    }
+
+    /// Runs a plan on a clone of one revision, which the plan may change, until `is_given_up`. It
+    /// has the namespaces that hold something, those that are named, and those of an overlay, which
+    /// is applied first. Its memory is on the account.
     ///
     /// # Errors
     /// Those of [`Self::read_until`].
@@ -38,42 +83,29 @@ impl Snapshot {
         is_given_up: &dyn Fn() -> bool,
         plan: impl FnOnce(&mut Imagined<'_>) -> T,
     ) -> Result<T, Delay> {
-        let live = self.live();
-        let (names, fork, budget) = self.at_one_revision(&live, |live| {
-            let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
-            names.extend(namespaces.iter().map(|name| Box::from(*name)));
-            let changed = overlay.changes().map(|change| change.id);
-            let changed = changed.filter(|id| id.kind.is_in_shard());
-            names.extend(changed.map(|id| Box::from(id.namespace)));
-            if names.is_empty() {
-                names.insert("default".into());
-            }
-            let names: Vec<Box<str>> = names.into_iter().collect();
-            let budget = live.budget(is_given_up);
-            let fork = live.fork(&names[0], false);
-            let fork = fork.with_others(names[1..].iter().cloned(), &budget);
-            (names, fork, budget)
-        });
-        let planned = budget.delay().is_none().then(|| {
-            let mut imagined = Imagined {
-                fork,
-                budget: &budget,
-                names,
-                is_changed: false,
-                held: 0,
-            };
-            if !overlay.is_empty() {
-                let taken = self.reservation_table().taken_over(overlay);
-                let overlay = self.with_deletions(overlay, &taken);
-                imagined.step(&overlay.under(live.defaults().rules()));
-            }
-            plan(&mut imagined)
-        });
-        live.upkeep.discarded.drop_all();
-        match (budget.delay(), planned) {
-            (None, Some(planned)) => Ok(planned),
-            (delay, _) => Err(delay.unwrap_or(Delay::Long)),
+        let live = self.state();
+        let budget = live.budget(is_given_up);
+        let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
+        names.extend(namespaces.iter().map(|name| Box::from(*name)));
+        let changed = overlay.changes().map(|change| change.id);
+        let changed = changed.filter(|id| id.kind.is_in_shard());
+        names.extend(changed.map(|id| Box::from(id.namespace)));
+        if names.is_empty() {
+            names.insert("default".into());
         }
+        let state = match overlay.is_empty() {
+            true => State::clone(&live),
+            false => self.overlaid(&live, overlay, &budget)?.state,
+        };
+        let mut imagined = Imagined {
+            state,
+            budget: &budget,
+            names: names.into_iter().collect(),
+            is_changed: !overlay.is_empty(),
+            held: 0,
+        };
+        let planned = plan(&mut imagined);
+        budget.delay().map_or(Ok(planned), Err)
     }
 }
 
@@ -84,14 +116,23 @@ impl Imagined<'_> {
     }
 
     /// Reads a namespace with the imagined changes; `None` if no namespace has this name.
-    pub fn read<T>(&mut self, namespace: &str, read: impl FnOnce(ReadView<'_>) -> T) -> Option<T> {
-        let is_there = self.fork.turn_to(namespace);
-        is_there.then(|| read(self.fork.read_view(self.budget)))
+    pub fn read<T>(&self, namespace: &str, read: impl FnOnce(ReadView<'_>) -> T) -> Option<T> {
+        let at = self.names.binary_search_by(|name| (**name).cmp(namespace));
+        let name = &self.names[at.ok()?];
+        let others = Some(&*self.names);
+        Some(read(self.state.read_view(name, others, self.budget)))
     }
 
     /// Changes objects, which must be valid and in existing namespaces.
     pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) {
-        self.step(&Batch::trusted(objects));
+        let changes = Batch::trusted(objects);
+        let bytes = match std::mem::replace(&mut self.is_changed, true) {
+            true => changes.bytes,
+            false => self.state.copied_bytes(&changes),
+        };
+        if self.budget.holds(bytes) {
+            self.state.apply(&changes, self.state.revision);
+        }
     }
 
     /// Makes picks on nodes count as they do while they are held. Their namespace must exist.
@@ -103,10 +144,5 @@ impl Imagined<'_> {
             .collect();
         self.held += pods.len() as Serial;
         self.change(pods);
-    }
-
-    fn step(&mut self, changes: &Batch) {
-        let is_first = !std::mem::replace(&mut self.is_changed, true);
-        self.fork.step(changes, is_first, self.budget);
     }
 }

@@ -10,7 +10,7 @@ use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::shards::Applied;
+use crate::snapshot::state::revision::Applied;
 
 /// A batch that a client wants applied.
 #[derive(Debug, Clone)]

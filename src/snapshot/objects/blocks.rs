@@ -1,7 +1,7 @@
 //! A list in blocks that copies share. A copy costs a reference for each block.
 //! Changing an element first copies its block, if that is shared.
 
-use std::ops::{Index, Range};
+use std::ops::Index;
 use std::sync::Arc;
 
 use crate::account::heap;
@@ -47,18 +47,6 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
         blocks + heap::list::<Arc<Vec<T>>>(self.0.capacity())
     }
 
-    /// The elements that may differ from those of another list. One of the two
-    /// is a copy of the other.
-    pub fn changed(&self, other: &Self) -> impl Iterator<Item = Range<usize>> {
-        let (mine, theirs) = (self.0.iter(), other.0.iter().map(Some));
-        let pairs = mine.zip(theirs.chain(std::iter::repeat(None)));
-        let changed = pairs.enumerate().filter(|(_, (mine, theirs))| {
-            let same = |theirs: &Arc<Vec<T>>| Arc::ptr_eq(mine, theirs);
-            !theirs.is_some_and(same)
-        });
-        changed.map(|(i, (mine, _))| i * SIZE..i * SIZE + mine.len())
-    }
-
     /// Gives back spare room for blocks.
     pub fn shrink(&mut self) {
         self.0.shrink_to_fit();
@@ -101,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_stays_as_it_was_and_tells_what_changed_since() {
+    fn a_copy_stays_as_it_was() {
         let mut list = Blocks::<usize, 4>::default();
         (0..10).for_each(|i| list.push(i));
         let copy = list.clone();
@@ -111,8 +99,6 @@ mod tests {
         assert_eq!(list.pop(), Some(9));
         assert_eq!((list.len(), list.last()), (9, Some(&8)));
         assert!(copy.iter().copied().eq(0..10));
-        let changed: Vec<_> = copy.changed(&list).collect();
-        assert_eq!(changed, [4..8, 8..10]);
         assert_eq!(list[5], 50);
     }
 }

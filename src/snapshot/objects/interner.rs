@@ -50,13 +50,6 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
         self.entries.len()
     }
 
-    /// The numbers whose entries may be new or changed, including removed ones.
-    pub fn changed_since(&self, before: &Self) -> impl Iterator<Item = usize> {
-        let now = self.entries.changed(&before.entries);
-        let gone = self.entries.len()..before.entries.len().max(self.entries.len());
-        now.chain([gone]).flatten()
-    }
-
     /// Returns the estimated bytes in memory, without those that entries own.
     pub fn memory_bytes(&self) -> usize {
         self.entries.memory_bytes()

@@ -132,11 +132,6 @@ impl LabelSets {
         true
     }
 
-    /// One more than the largest number in use.
-    pub fn slot_count(&self) -> usize {
-        self.sets.bound()
-    }
-
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
         let counted = &mut self.sets.get_mut(id.0).counted;
@@ -236,13 +231,6 @@ impl LabelSets {
         id.index() < self.sets.bound() && self.sets.get(id.0).pods > 0
     }
 
-    /// The numbers of label sets that may have changed, or count other pods,
-    /// including removed ones.
-    pub fn changed_since(&self, before: &Self) -> Vec<LabelSetId> {
-        let changed = self.sets.changed_since(&before.sets);
-        changed.map(LabelSetId::at).collect()
-    }
-
     /// The label sets in use, each with the number of its pods.
     pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
         let all = self.sets.iter().filter(|(_, set)| set.pods > 0);
@@ -300,7 +288,7 @@ impl LabelSetId {
         self.0 as usize
     }
 
-    pub(super) fn at(index: usize) -> Self {
+    pub(in crate::snapshot) fn at(index: usize) -> Self {
         Self(u32::try_from(index).expect("fewer than 2^32 label sets"))
     }
 }

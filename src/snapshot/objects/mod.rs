@@ -5,7 +5,7 @@
 //!   `pod_check` and `pod_parts` do so for pods in their bytes.
 //! - Objects that select pods: `owners`, and `budget`, the disruptions that a budget allows.
 //! - Nodes: `nodes` by slot (`slots`) and in order of their names.
-//! - Pods: `pod_table` by name, in shards that copies share. `label_sets` counts the pods of
+//! - Pods: by name in a `name_table`, in shards that copies share. `label_sets` counts the pods of
 //!   each distinct label set on each node; `templates` keeps requirements of pods once.
 //! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
@@ -27,6 +27,7 @@ pub mod held_row;
 pub mod interner;
 pub mod kind;
 pub mod label_sets;
+pub mod name_table;
 pub mod node;
 pub mod nodes;
 pub mod nominated;
@@ -36,7 +37,6 @@ pub mod pod;
 pub mod pod_check;
 pub mod pod_message;
 pub mod pod_parts;
-pub mod pod_table;
 pub mod pod_terms;
 pub mod pod_texts;
 pub mod received;

@@ -220,7 +220,7 @@ impl<'a> PodGroups<'a> {
         nodes: impl Iterator<Item = (Slot, u32)>,
     ) -> DomainCounts<'a> {
         let in_use = self.read_view.in_use(partition);
-        let view = View::counting(nodes, in_use.id, &in_use.partition, (0, self.read_view.id));
+        let view = View::counting(nodes, &in_use.partition);
         DomainCounts::of(in_use, Arc::new(view), self.read_view.nodes)
     }
 }

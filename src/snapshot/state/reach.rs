@@ -1,13 +1,9 @@
 //! The namespaces that a decision reads: that of its pod, and those that its terms of affinity
 //! cover.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use super::shards::State;
+use super::revision::State;
 use crate::matching::{PodTerm, Selector};
 use crate::snapshot::budget::Budget;
-use crate::snapshot::objects::change::Batch;
 
 /// The cost of comparing a term with a namespace, in units.
 const UNITS_PER_TERM: usize = 10;
@@ -59,44 +55,30 @@ impl<'q> Reach<'q> {
         })
     }
 
-    /// The other namespaces that the decision reads in a state with an overlay, with those that the
-    /// overlay changes, whose pods take room: as far as the budget goes.
-    pub(in crate::snapshot) fn others(
-        &self,
-        state: &State,
-        overlay: &Batch,
-        budget: &Budget<'_>,
-    ) -> BTreeSet<Box<str>> {
-        let changed = overlay.changes().map(|change| change.id);
-        let changed = changed.filter(|id| id.kind.is_in_shard());
-        let mut names: BTreeSet<Box<str>> = changed.map(|id| id.namespace.into()).collect();
-        if !self.is_within() {
-            let (mut cluster, rules) = {
-                let shared = state.shared.read();
-                (Arc::clone(&shared.cluster), shared.defaults.rules())
-            };
-            if overlay.has_cluster_objects {
-                Arc::make_mut(&mut cluster).apply(overlay, |_, _| ());
-            }
-            let terms: Vec<_> = self.beyond().collect();
-            let cost: usize = terms.iter().map(|term| units_per_namespace(term)).sum();
-            let covers_all = budget.takes(cost) && terms.iter().any(|it| it.is_about_all(rules));
-            let is_covered = |name: &str| {
-                let labels = cluster.labels_of(name);
-                covers_all
-                    || terms
-                        .iter()
-                        .any(|it| it.is_about(self.namespace, name, labels))
-            };
-            // A namespace without pods counts for nothing.
-            let listed = state.namespaces.len().saturating_mul(BYTES_PER_NAME);
-            let all = budget.holds(listed).then(|| state.namespace_names());
-            let all = all.into_iter().flatten();
-            let all = all.take_while(|_| budget.takes(cost));
-            names.extend(all.filter(|name| is_covered(name)));
+    /// The names of the other namespaces that the decision reads in a state, ascending: as far as
+    /// the budget goes.
+    pub(in crate::snapshot) fn others(&self, state: &State, budget: &Budget<'_>) -> Vec<Box<str>> {
+        let terms: Vec<_> = self.beyond().collect();
+        if terms.is_empty() {
+            return Vec::new();
         }
-        names.remove(self.namespace);
-        names
+        let rules = state.defaults().rules();
+        let cost: usize = terms.iter().map(|term| units_per_namespace(term)).sum();
+        let covers_all = budget.takes(cost) && terms.iter().any(|it| it.is_about_all(rules));
+        let is_covered = |name: &str| {
+            let labels = state.shared.cluster.labels_of(name);
+            covers_all
+                || terms
+                    .iter()
+                    .any(|it| it.is_about(self.namespace, name, labels))
+        };
+        // A namespace without pods counts for nothing.
+        let listed = state.namespaces.len().saturating_mul(BYTES_PER_NAME);
+        let all = budget.holds(listed).then(|| state.namespaces.names());
+        let all = all.into_iter().flatten();
+        let all = all.take_while(|_| budget.takes(cost));
+        let others = all.filter(|name| *name != self.namespace && is_covered(name));
+        others.map(Box::from).collect()
     }
 }
 

@@ -3,28 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use parking_lot::RwLock;
-
 use super::namespace::Namespace;
-use super::shards::SharedObjects;
+use super::revision::State;
 use crate::matching::{Requested, Selector};
 use crate::proto::v1;
-use crate::snapshot::budget::{Budget, Delay};
+use crate::snapshot::budget::Budget;
 use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
-use crate::snapshot::counts::partition_in_use::{PartitionId, PartitionInUse};
+use crate::snapshot::counts::partition_in_use::PartitionInUse;
 use crate::snapshot::counts::query::Query;
-use crate::snapshot::counts::upkeep::Upkeep;
-use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
-use crate::snapshot::counts::views::Views;
-use crate::snapshot::locks;
+use crate::snapshot::counts::views::{ViewQuery, Views};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners, OwnersVersion};
-use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 
 /// The cost of checking a nominated pod, in units.
@@ -40,25 +34,47 @@ pub struct ReadView<'a> {
     pub revision: i64,
     /// The nodes.
     pub nodes: &'a Nodes,
-    pub(in crate::snapshot) shared: &'a SharedObjects,
-    /// The requests of pods on each node, the terms by which they keep others away and the storage
-    /// that they use; `None` where the decision reads none of these.
-    pub(in crate::snapshot) requested: Option<&'a RequestedTable>,
+    pub(in crate::snapshot) state: &'a State,
     /// The default constraints.
     pub defaults: &'a Arc<Defaults>,
+    /// The name of the namespace.
+    pub(in crate::snapshot) name: &'a str,
     /// The namespace; an empty one if the snapshot has none of the name.
     pub(in crate::snapshot) namespace: &'a Namespace,
-    pub(in crate::snapshot) upkeep: &'a Upkeep,
-    /// The id of the decision.
-    pub(in crate::snapshot) id: DecisionId,
+    /// True if counts are cached as views.
+    pub(in crate::snapshot) caches_views: bool,
     /// The budget of a decision.
     pub(in crate::snapshot) budget: &'a Budget<'a>,
-    /// The store of views; `None` when the namespace does not exist.
-    pub(in crate::snapshot) views: Option<&'a dyn ViewStore>,
-    /// The other namespaces that the decision reads; `None` where they were not requested.
-    pub(in crate::snapshot) others: Option<&'a dyn OtherNamespaces>,
+    /// The names of other namespaces that the decision reads, ascending; `None` where they were not
+    /// looked up.
+    pub(in crate::snapshot) others: Option<&'a [Box<str>]>,
     /// The deletes of the overlay that hit nothing, in its order.
     pub unknown_deletes: &'a [v1::ObjectReference],
+}
+
+impl State {
+    /// Reads a namespace for a decision, within a budget. `others` are the other namespaces that it
+    /// reads.
+    pub(in crate::snapshot) fn read_view<'a>(
+        &'a self,
+        name: &'a str,
+        others: Option<&'a [Box<str>]>,
+        budget: &'a Budget<'a>,
+    ) -> ReadView<'a> {
+        let namespace = self.namespace(name);
+        ReadView {
+            revision: self.revision,
+            nodes: self.nodes(),
+            state: self,
+            defaults: self.defaults(),
+            name,
+            namespace: namespace.unwrap_or_else(|| Namespace::none()),
+            caches_views: namespace.is_some(),
+            budget,
+            others,
+            unknown_deletes: &[],
+        }
+    }
 }
 
 /// The defaults and the owners of a namespace, at one revision. This keeps neither in memory.
@@ -74,77 +90,6 @@ impl DeducedFrom {
         // As long as a weak reference exists, its address is not used again.
         self.defaults.as_ptr() == Arc::as_ptr(read_view.defaults)
             && self.owners.is_of(read_view.namespace.owners())
-    }
-}
-
-/// The other namespaces that a decision reads.
-pub trait OtherNamespaces {
-    /// The views of all these namespaces, with their names, ascending. `own` is the view of the
-    /// pod's namespace.
-    fn each<'a>(
-        &'a self,
-        own: ReadView<'a>,
-    ) -> Box<dyn Iterator<Item = (&'a str, ReadView<'a>)> + 'a>;
-}
-
-/// A store of views, in which a decision finds and keeps them.
-pub trait ViewStore {
-    /// A kept view of a query.
-    ///
-    /// # Errors
-    /// [`Delay::Held`] when it cannot be looked up without waiting.
-    fn find(
-        &self,
-        query: Query<'_>,
-        id: PartitionId,
-        upkeep: &Upkeep,
-    ) -> Result<Option<Arc<View>>, Delay>;
-
-    /// Keeps a view of label sets that the selector matches, if it is useful. Returns the view to
-    /// answer from.
-    fn keep(
-        &self,
-        query: Query<'_>,
-        view: View,
-        matched: Vec<LabelSetId>,
-        in_use: &PartitionInUse,
-        upkeep: &Upkeep,
-    ) -> Arc<View>;
-}
-
-/// The views of a namespace of a state, which is locked for reading.
-pub(in crate::snapshot) struct LockedViews<'a> {
-    pub views: &'a RwLock<Views>,
-    /// True if a caller that keeps a view waits for the lock.
-    pub waits: bool,
-}
-
-impl ViewStore for LockedViews<'_> {
-    fn find(
-        &self,
-        query: Query<'_>,
-        id: PartitionId,
-        upkeep: &Upkeep,
-    ) -> Result<Option<Arc<View>>, Delay> {
-        let views = locks::read(self.views, self.waits)?;
-        let is_current = views.version == upkeep.version();
-        let kept = || views.watched.find(query.selector, id);
-        let found = is_current.then(kept).flatten();
-        Ok(found.map(Arc::clone))
-    }
-
-    fn keep(
-        &self,
-        query: Query<'_>,
-        view: View,
-        matched: Vec<LabelSetId>,
-        _: &PartitionInUse,
-        upkeep: &Upkeep,
-    ) -> Arc<View> {
-        match self.views.try_write() {
-            Some(mut views) => views.keep(upkeep, query, view, matched),
-            None => Arc::new(view),
-        }
     }
 }
 
@@ -175,20 +120,18 @@ impl<'a> ReadView<'a> {
 
     /// Returns the requests of pods on a node; none where the decision does not read them.
     pub fn requested(&self, slot: Slot) -> &'a Requested {
-        let known = self.requested.filter(|_| self.knows_room());
-        let known = known.and_then(|requested| requested.get(slot));
-        known.unwrap_or_else(|| Requested::nothing())
+        let known = self.knows_room().then(|| self.state.requested.get(slot));
+        known.flatten().unwrap_or_else(|| Requested::nothing())
     }
 
     /// Returns the requests of the pods on a node whose priority is not lower than this.
     pub fn requested_from(&self, slot: Slot, priority: i32) -> Requested {
-        let table = self.requested;
-        table.map_or_else(Requested::default, |it| it.at_or_above(slot, priority))
+        self.state.requested.at_or_above(slot, priority)
     }
 
     /// The pods that are nominated to existing nodes, of all namespaces.
     pub fn nominated(&self) -> impl Iterator<Item = (Slot, &'a NominatedPod)> {
-        let (nominations, nodes) = (&self.shared.nominations, self.nodes);
+        let (nominations, nodes) = (&self.state.shared.nominations, self.nodes);
         let affords = || self.affords(nominations.len().saturating_mul(UNITS_PER_NOMINATED));
         let all = (!nominations.is_empty() && affords()).then(|| nominations.iter());
         let all = all.into_iter().flatten();
@@ -254,29 +197,24 @@ impl<'a> ReadView<'a> {
 
     /// The partition of a key; one without nodes when the budget does not allow building it.
     pub fn in_use(&self, key: &partition::Key) -> PartitionInUse {
-        let upkeep = self.upkeep;
-        let in_use = (self.shared.nodes).in_use(key, upkeep, self.id, self.budget);
+        let nodes = &self.state.shared.nodes;
+        let in_use = nodes.in_use(key, &self.state.upkeep, self.budget);
         in_use.unwrap_or_else(|| PartitionInUse::none(key))
     }
 
-    /// Answers a query: from a kept view, or by counting label sets and keeping the view.
+    /// Answers a query: from a cached view, or by counting label sets and caching the view.
     pub fn count(&self, query: Query<'_>) -> DomainCounts<'a> {
         let in_use = self.in_use(query.partition);
         if !self.goes_on() {
             return self.nothing(in_use);
         }
-        let found = self.views.map(|v| v.find(query, in_use.id, self.upkeep));
-        let kept = match found.transpose() {
-            Ok(kept) => kept.flatten(),
-            Err(delay) => {
-                self.budget.give_up(delay);
-                return self.nothing(in_use);
+        let counters = &self.state.upkeep.counters;
+        if self.caches_views {
+            let views = self.namespace.views.load();
+            if let Some(view) = views.find(query.selector, in_use.id()) {
+                counters.view_hits.count_one();
+                return DomainCounts::of(in_use, Arc::clone(view), self.nodes);
             }
-        };
-        if let Some(view) = kept {
-            view.usage.touch(self.upkeep.tick(), self.id);
-            self.upkeep.counters.view_hits.count_one();
-            return DomainCounts::of(in_use, view, self.nodes);
         }
         let sets = self.namespace.label_sets();
         if !self.budget.affords(sets.units(query.selector)) {
@@ -287,25 +225,40 @@ impl<'a> ReadView<'a> {
         if !self.affords(counts.saturating_mul(UNITS_PER_COUNT)) {
             return self.nothing(in_use);
         }
-        self.upkeep.counters.view_builds.count_one();
+        counters.view_builds.count_one();
         let pods = matched.iter().flat_map(|set| sets.counts(*set));
-        let now = (self.upkeep.tick(), self.id);
-        let view = View::counting(pods, in_use.id, &in_use.partition, now);
-        let view = match self.views {
-            Some(views) => views.keep(query, view, matched, &in_use, self.upkeep),
-            None => Arc::new(view),
-        };
+        let view = Arc::new(View::counting(pods, &in_use.partition));
+        if self.caches_views && self.goes_on() {
+            self.cache(query.selector, &in_use, &view, &matched);
+        }
         DomainCounts::of(in_use, view, self.nodes)
+    }
+
+    /// Caches a view of these label sets. It is found again at this revision, and at later ones
+    /// unless a change of the namespace has come first.
+    fn cache(
+        &self,
+        selector: &Selector,
+        in_use: &PartitionInUse,
+        view: &Arc<View>,
+        matched: &[LabelSetId],
+    ) {
+        let counted = (&**view, matched.len());
+        let query = ViewQuery::new(selector, in_use, counted, &self.state.upkeep);
+        self.namespace.views.rcu(|views| {
+            let mut views = Views::clone(views);
+            match &query {
+                Some(query) => views.insert(query, view, matched),
+                // Others make room for the next one.
+                None => views.drop_unused(views.count().div_ceil(4)),
+            }
+            views
+        });
     }
 
     /// Returns empty counts, for a decision that will be discarded.
     fn nothing(&self, in_use: PartitionInUse) -> DomainCounts<'a> {
-        let nothing = View::counting(
-            std::iter::empty(),
-            in_use.id,
-            &in_use.partition,
-            (0, self.id),
-        );
+        let nothing = View::counting(std::iter::empty(), &in_use.partition);
         DomainCounts::of(in_use, Arc::new(nothing), self.nodes)
     }
 
@@ -333,49 +286,5 @@ impl<'a> ReadView<'a> {
         matching
             .filter(move |(set, ..)| sets.matches(*set, selector))
             .map(|(_, slot, pods)| (slot, pods))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Barrier;
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::account::Account;
-    use crate::snapshot::counts::topology::DomainKey;
-
-    #[test]
-    fn who_waits_for_locks_waits_for_views_as_well() {
-        let (views, upkeep) = (RwLock::default(), Upkeep::new(0, &Account::new(0)));
-        let partition = partition::Key {
-            topology: DomainKey::Node,
-            missing_is_empty: false,
-            eligibility: partition::Eligibility::default(),
-        };
-        let query = Query {
-            selector: &Selector::Nothing,
-            partition: &partition,
-        };
-        let id = PartitionInUse::none(&partition).id;
-        let find = |waits| {
-            let views = &views;
-            let found = LockedViews { views, waits }.find(query, id, &upkeep);
-            found.map(|view| view.is_some())
-        };
-        let begun = Barrier::new(2);
-        thread::scope(|scope| {
-            let keeping = views.write();
-            assert_eq!(find(false), Err(Delay::Held));
-            let waiting = scope.spawn(|| {
-                begun.wait();
-                find(true)
-            });
-            begun.wait();
-            thread::sleep(Duration::from_millis(20));
-            drop(keeping);
-            assert_eq!(waiting.join().expect("no panic"), Ok(false));
-        });
     }
 }

@@ -1,4 +1,4 @@
-//! The pods of a namespace by name: a cluster has many more pods than anything else.
+//! A large table by name: the pods of a namespace, or the namespaces.
 //!
 //! The table is divided into shards, which copies share. So a change of a table that has a copy
 //! copies one shard, and the references to the others in two levels.
@@ -8,44 +8,43 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::pod::PodRecord;
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap};
 
-/// The average number of pods in a shard above which the number of shards is doubled.
+/// The average number of entries in a shard above which the number of shards is doubled.
 const FULL: usize = 64;
 
 /// The most shards of a group.
 const GROUP: usize = 64;
 
-type PodShard = HashTable<(Arc<str>, PodRecord)>;
+type TableShard<T> = HashTable<(Arc<str>, T)>;
 
-/// Pods by name.
+/// Entries by name.
 #[derive(Debug, Clone)]
-pub struct PodTable {
+pub struct NameTable<T> {
     /// The shards, in groups of equal length. Their number is a power of two.
-    groups: Vec<Arc<[Arc<PodShard>]>>,
+    groups: Vec<Arc<[Arc<TableShard<T>>]>>,
     hasher: DefaultHashBuilder,
     len: usize,
     /// The bytes of what shards hold on the heap.
     shard_bytes: usize,
 }
 
-impl Default for PodTable {
+impl<T> Default for NameTable<T> {
     fn default() -> Self {
         Self::with_shards(1, DefaultHashBuilder::default())
     }
 }
 
-/// Returns the bytes of a pod on the heap.
-fn pod_bytes(name: &str, pod: &PodRecord) -> usize {
-    heap::shared(name.len()) + pod.life.heap_bytes()
+/// Returns the bytes of an entry on the heap.
+fn entry_bytes(name: &str, entry: &impl OnHeap) -> usize {
+    heap::shared(name.len()) + entry.heap_bytes()
 }
 
-impl PodTable {
+impl<T> NameTable<T> {
     /// The bytes of an empty table on the heap.
-    pub const EMPTY_BYTES: usize = heap::block(size_of::<Arc<[Arc<PodShard>]>>())
-        + heap::shared(size_of::<Arc<PodShard>>())
-        + heap::shared(size_of::<PodShard>());
+    pub const EMPTY_BYTES: usize = heap::block(size_of::<Arc<[Arc<TableShard<T>>]>>())
+        + heap::shared(size_of::<Arc<TableShard<T>>>())
+        + heap::shared(size_of::<TableShard<T>>());
 
     fn with_shards(shards: usize, hasher: DefaultHashBuilder) -> Self {
         let group = |_| (0..shards.min(GROUP)).map(|_| Arc::default()).collect();
@@ -68,89 +67,19 @@ impl PodTable {
         (at / GROUP, at % GROUP)
     }
 
-    /// A pod by name.
-    pub fn get(&self, name: &str) -> Option<&PodRecord> {
+    /// An entry by name.
+    pub fn get(&self, name: &str) -> Option<&T> {
         let hash = self.hasher.hash_one(name);
         let (group, shard) = self.place(hash);
         let found = self.groups[group][shard].find(hash, |(other, _)| **other == *name);
-        found.map(|(_, pod)| pod)
+        found.map(|(_, entry)| entry)
     }
 
-    /// Changes the shard for a hash, which is copied if a copy of the table shares it.
-    fn change<R>(
-        &mut self,
-        hash: u64,
-        change: impl FnOnce(&mut PodShard, &DefaultHashBuilder) -> R,
-    ) -> R {
-        let (group, shard) = self.place(hash);
-        let shard = Arc::make_mut(&mut Arc::make_mut(&mut self.groups[group])[shard]);
-        self.shard_bytes -= heap::block(shard.allocation_size());
-        let done = change(shard, &self.hasher);
-        self.shard_bytes += heap::block(shard.allocation_size());
-        done
-    }
-
-    /// Adds a pod, or replaces the one of its name.
-    pub fn put(&mut self, name: &str, pod: PodRecord) {
-        self.shard_bytes += pod_bytes(name, &pod);
-        let hash = self.hasher.hash_one(name);
-        let old = self.change(hash, |shard, hasher| {
-            match shard.find_mut(hash, |(other, _)| **other == *name) {
-                Some((_, old)) => Some(std::mem::replace(old, pod)),
-                None => {
-                    let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
-                    shard.insert_unique(hash, (name.into(), pod), hash_of);
-                    None
-                }
-            }
-        });
-        match old {
-            Some(old) => self.shard_bytes -= pod_bytes(name, &old),
-            None => {
-                self.len += 1;
-                if self.len > FULL * self.shard_count() {
-                    self.divide(2 * self.shard_count());
-                }
-            }
-        }
-    }
-
-    /// Removes a pod.
-    pub fn remove(&mut self, name: &str) -> Option<PodRecord> {
-        self.get(name)?;
-        let hash = self.hasher.hash_one(name);
-        let (_, pod) = self.change(hash, |shard, _| {
-            let found = shard.find_entry(hash, |(other, _)| **other == *name);
-            found.expect("the table has the pod").remove().0
-        });
-        self.shard_bytes -= pod_bytes(name, &pod);
-        self.len -= 1;
-        if self.shard_count() > 1 && self.len < FULL * self.shard_count() / 8 {
-            self.divide(self.shard_count() / 4);
-        }
-        Some(pod)
-    }
-
-    /// Divides the pods into another number of shards.
-    fn divide(&mut self, shards: usize) {
-        let mut divided = Self::with_shards(shards.max(1), self.hasher.clone());
-        for (name, pod) in self.iter() {
-            let hash = divided.hasher.hash_one(&**name);
-            divided.change(hash, |shard, hasher| {
-                let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
-                shard.insert_unique(hash, (Arc::clone(name), pod.clone()), hash_of);
-            });
-            divided.shard_bytes += pod_bytes(name, pod);
-        }
-        divided.len = self.len;
-        *self = divided;
-    }
-
-    /// All pods with their names, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &PodRecord)> {
+    /// All entries with their names, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &T)> {
         let shards = self.groups.iter().flat_map(|group| group.iter());
-        let pods = shards.flat_map(|shard| shard.iter());
-        pods.map(|(name, pod)| (name, pod))
+        let entries = shards.flat_map(|shard| shard.iter());
+        entries.map(|(name, entry)| (name, entry))
     }
 
     /// The names, ascending.
@@ -160,12 +89,12 @@ impl PodTable {
         all.into_iter()
     }
 
-    /// Returns the number of pods.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns whether there are no pods.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -173,10 +102,91 @@ impl PodTable {
     /// Returns the estimated bytes on the heap.
     pub fn memory_bytes(&self) -> usize {
         let group = heap::shared(size_of_val(&*self.groups[0]));
-        heap::list::<Arc<[Arc<PodShard>]>>(self.groups.capacity())
+        heap::list::<Arc<[Arc<TableShard<T>>]>>(self.groups.capacity())
             + self.groups.len() * group
-            + self.shard_count() * heap::shared(size_of::<PodShard>())
+            + self.shard_count() * heap::shared(size_of::<TableShard<T>>())
             + self.shard_bytes
+    }
+}
+
+impl<T: Clone + OnHeap> NameTable<T> {
+    /// Changes the shard for a hash, which is copied if a copy of the table shares it.
+    fn change<R>(
+        &mut self,
+        hash: u64,
+        change: impl FnOnce(&mut TableShard<T>, &DefaultHashBuilder) -> R,
+    ) -> R {
+        let (group, shard) = self.place(hash);
+        let shard = Arc::make_mut(&mut Arc::make_mut(&mut self.groups[group])[shard]);
+        self.shard_bytes -= heap::block(shard.allocation_size());
+        let done = change(shard, &self.hasher);
+        self.shard_bytes += heap::block(shard.allocation_size());
+        done
+    }
+
+    /// An entry by name, to change it in a way that leaves its own bytes on the heap.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        let hash = self.hasher.hash_one(name);
+        let (group, shard) = self.place(hash);
+        let shard = Arc::make_mut(&mut Arc::make_mut(&mut self.groups[group])[shard]);
+        let found = shard.find_mut(hash, |(other, _)| **other == *name);
+        found.map(|(_, entry)| entry)
+    }
+
+    /// Adds an entry, or replaces the one of its name.
+    pub fn put(&mut self, name: &str, entry: T) {
+        self.shard_bytes += entry_bytes(name, &entry);
+        let hash = self.hasher.hash_one(name);
+        let old = self.change(hash, |shard, hasher| {
+            match shard.find_mut(hash, |(other, _)| **other == *name) {
+                Some((_, old)) => Some(std::mem::replace(old, entry)),
+                None => {
+                    let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
+                    shard.insert_unique(hash, (name.into(), entry), hash_of);
+                    None
+                }
+            }
+        });
+        match old {
+            Some(old) => self.shard_bytes -= entry_bytes(name, &old),
+            None => {
+                self.len += 1;
+                if self.len > FULL * self.shard_count() {
+                    self.divide(2 * self.shard_count());
+                }
+            }
+        }
+    }
+
+    /// Removes an entry.
+    pub fn remove(&mut self, name: &str) -> Option<T> {
+        self.get(name)?;
+        let hash = self.hasher.hash_one(name);
+        let (_, entry) = self.change(hash, |shard, _| {
+            let found = shard.find_entry(hash, |(other, _)| **other == *name);
+            Some(found.ok()?.remove().0)
+        })?;
+        self.shard_bytes -= entry_bytes(name, &entry);
+        self.len -= 1;
+        if self.shard_count() > 1 && self.len < FULL * self.shard_count() / 8 {
+            self.divide(self.shard_count() / 4);
+        }
+        Some(entry)
+    }
+
+    /// Divides the entries into another number of shards.
+    fn divide(&mut self, shards: usize) {
+        let mut divided = Self::with_shards(shards.max(1), self.hasher.clone());
+        for (name, entry) in self.iter() {
+            let hash = divided.hasher.hash_one(&**name);
+            divided.change(hash, |shard, hasher| {
+                let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
+                shard.insert_unique(hash, (Arc::clone(name), entry.clone()), hash_of);
+            });
+            divided.shard_bytes += entry_bytes(name, entry);
+        }
+        divided.len = self.len;
+        *self = divided;
     }
 }
 
@@ -187,7 +197,7 @@ mod tests {
     use super::*;
     use crate::proto::v1;
     use crate::snapshot::objects::label_sets::LabelSetId;
-    use crate::snapshot::objects::pod::CompiledPod;
+    use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 
     fn record(uid: u32) -> PodRecord {
         let uid = format!("00000000-0000-0000-0000-{uid:012x}");
@@ -208,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_table_has_what_was_put_and_a_copy_stays_as_it_was() {
-        let mut table = PodTable::default();
+        let mut table = NameTable::default();
         let mut wanted = BTreeMap::new();
         let mut random = fastrand::Rng::with_seed(7);
         let empty = table.memory_bytes();
