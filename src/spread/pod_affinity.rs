@@ -423,15 +423,14 @@ fn add_from_sets(
 fn kept_away<'a>(question: &'a Question, read_view: &ReadView<'a>) -> Vec<TermCounts> {
     let mut by_key: BTreeMap<&str, TermCounts> = BTreeMap::new();
     for held in read_view.keeping_away(&question.subject.labels, &question.namespace) {
-        let counts = held.counts();
-        if !read_view.affords(counts.len().saturating_mul(UNITS_PER_POD)) {
+        if !read_view.affords(held.node_count().saturating_mul(UNITS_PER_POD)) {
             break;
         }
         let key = &held.term().topology_key;
         let counted = by_key
             .entry(key)
             .or_insert_with(|| TermCounts::none(&read_view.in_use(&everywhere(key))));
-        for (slot, pods) in counts {
+        for (slot, pods) in held.counts() {
             counted.add(slot, pods);
         }
     }

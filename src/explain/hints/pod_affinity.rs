@@ -40,7 +40,7 @@ pub fn pod_affinity(case: &Case<'_>) -> Vec<Diagnosis> {
     }
     let nodes = refused(Reason::ExistingAntiAffinity);
     for held in case.keeping_away() {
-        if !case.affords(nodes.len() + held.counts().len()) {
+        if !case.affords(nodes.len() + held.node_count()) {
             break;
         }
         found.extend(kept_away(case, held, &nodes));

@@ -6,8 +6,8 @@ use fixedbitset::FixedBitSet;
 
 use super::domain::DomainId;
 use super::layout;
-use super::partition_in_use::PartitionId;
 use super::topology::{DomainKey, Topology};
+use super::usage::next_number;
 use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Effect, NodeAffinity, Taint, Tolerations};
 use crate::snapshot::budget::Budget;
@@ -50,6 +50,19 @@ pub struct Key {
 }
 
 on_heap!(Key: eligibility);
+
+/// The number of the members of a partition: a partition whose nodes move gets another one. It is
+/// never given out twice, so counts of former members are not mistaken for those of the present
+/// ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PartitionId(u64);
+
+impl PartitionId {
+    /// A number that no other partition has.
+    fn next() -> Self {
+        Self(next_number())
+    }
+}
 
 /// The eligible nodes by domain of a topology.
 #[derive(Debug, Clone)]

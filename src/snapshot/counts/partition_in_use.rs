@@ -1,23 +1,9 @@
-//! A partition that is in use, and its number.
+//! A partition that is in use.
 
 use std::sync::Arc;
 
-use super::partition::{self, Partition};
+use super::partition::{self, Partition, PartitionId};
 use super::topology::Topology;
-use super::usage::next_number;
-
-/// The number of the members of a partition: a partition whose nodes move gets another one. It is
-/// never given out twice, so counts of former members are not mistaken for those of the present
-/// ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PartitionId(u64);
-
-impl PartitionId {
-    /// A number that no other partition has.
-    pub(super) fn next() -> Self {
-        Self(next_number())
-    }
-}
 
 /// A partition and its topology.
 #[derive(Debug, Clone)]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use hashbrown::DefaultHashBuilder;
 
 use super::domain::DomainId;
-use super::partition::Partition;
-use super::partition_in_use::{PartitionId, PartitionInUse};
+use super::partition::{Partition, PartitionId};
+use super::partition_in_use::PartitionInUse;
 use super::upkeep::Upkeep;
 use super::usage::LastUse;
 use super::view::View;

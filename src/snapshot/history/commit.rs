@@ -8,8 +8,8 @@ use super::error::Error;
 use super::following::ATTEMPTS;
 use super::journal::{OwnedChange, OwnedEntry};
 use super::named::Snapshot;
-use super::offer::{Fence, Job, Offer, Outcomes, Update, check_revision};
-use super::turn::{FeedSign, Step, WriteTurn};
+use super::offer::{FeedSign, Fence, Job, Offer, Outcomes, Update, check_revision};
+use super::turn::{RecordedStep, WriteTurn};
 use crate::account::Charge;
 use crate::limits::Limits;
 use crate::snapshot::clock::Now;
@@ -292,7 +292,7 @@ impl Commit<'_> {
                 arrived: offer.arrived,
                 age: offer.age,
             });
-            Step::own(planned.entry, planned.at, feed)
+            RecordedStep::own(planned.entry, planned.at, feed)
         });
         let updates = self.turn.apply(steps.collect::<Vec<_>>());
         for (job, update) in jobs.into_iter().zip(updates) {

@@ -9,7 +9,7 @@ use crate::proto::v1;
 use crate::snapshot::objects::node::CompiledNode;
 use crate::snapshot::objects::pod::CompiledPod;
 use crate::snapshot::objects::requested::Shifts;
-use crate::snapshot::state::pod_change::Following;
+use crate::snapshot::state::pod_change::FollowedCounts;
 use crate::snapshot::state::revision::State;
 
 /// A fault of the kept counts.
@@ -58,7 +58,7 @@ impl Snapshot {
                 let mut pod = v1::Pod::default();
                 pod.metadata.get_or_insert_default().name = "astray".to_owned();
                 pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
-                let mut counts = Following {
+                let mut counts = FollowedCounts {
                     nodes: &others,
                     views: Arc::clone(&views),
                     shifts: &mut Shifts::default(),

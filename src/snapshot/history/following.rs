@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::error::Error;
 use super::journal::{JournalError, OwnedChange, OwnedEntry};
 use super::named::Snapshot;
-use super::turn::{FeedSign, Step, WriteTurn};
+use super::offer::FeedSign;
+use super::turn::{RecordedStep, WriteTurn};
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 
@@ -115,7 +116,7 @@ pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), 
             arrived: at.steady,
             age: Duration::ZERO,
         });
-        turn.apply([Step {
+        turn.apply([RecordedStep {
             entry,
             at,
             now: now.steady,

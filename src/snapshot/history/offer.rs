@@ -100,6 +100,15 @@ impl fmt::Debug for Fence {
     }
 }
 
+/// A sign that a feed is alive.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FeedSign {
+    /// The moment when the batch arrived.
+    pub arrived: Moment,
+    /// The age of the feed's knowledge then.
+    pub age: Duration,
+}
+
 /// Checks that a batch may be applied at a revision.
 ///
 /// # Errors

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::error::Error;
 use super::journal::{Change, OwnedChange};
 use super::named::Snapshot;
-use super::offer::{Fence, Update, check_revision};
+use super::offer::{FeedSign, Fence, Update, check_revision};
 use super::staged::Staged;
-use super::turn::{FeedSign, Step, WriteTurn};
+use super::turn::{RecordedStep, WriteTurn};
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::defaults::Defaults;
 
@@ -55,7 +55,7 @@ impl Snapshot {
                 arrived,
                 age: Duration::ZERO,
             });
-            let mut updates = turn.apply([Step::own(entry, at, feed)]);
+            let mut updates = turn.apply([RecordedStep::own(entry, at, feed)]);
             Ok(updates.pop().expect("each entry has an update"))
         })
     }

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use parking_lot::MutexGuard;
 use uuid::Uuid;
@@ -15,7 +14,7 @@ use super::journal::{
     Standing, Whole,
 };
 use super::named::{JournalPosition, Origin, Snapshot};
-use super::offer::Update;
+use super::offer::{FeedSign, Update};
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
@@ -32,7 +31,7 @@ pub(super) struct WriteTurn<'s> {
 }
 
 /// A recorded entry that is to be applied.
-pub(super) struct Step {
+pub(super) struct RecordedStep {
     /// The entry.
     pub entry: OwnedEntry,
     /// The time of the entry.
@@ -43,7 +42,7 @@ pub(super) struct Step {
     pub feed: Option<FeedSign>,
 }
 
-impl Step {
+impl RecordedStep {
     /// An entry of this server.
     pub fn own(entry: OwnedEntry, at: Now, feed: Option<FeedSign>) -> Self {
         let now = at.steady;
@@ -54,15 +53,6 @@ impl Step {
             feed,
         }
     }
-}
-
-/// A sign that a feed is alive.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FeedSign {
-    /// The moment when the batch arrived.
-    pub arrived: Moment,
-    /// The age of the feed's knowledge then.
-    pub age: Duration,
 }
 
 /// The consequences of an entry once its state is published.
@@ -217,7 +207,7 @@ impl<'s> WriteTurn<'s> {
     }
 
     /// Applies recorded entries, and publishes the state after all of them.
-    pub fn apply(&mut self, steps: impl IntoIterator<Item = Step>) -> Vec<Update> {
+    pub fn apply(&mut self, steps: impl IntoIterator<Item = RecordedStep>) -> Vec<Update> {
         let mut next = State::clone(&self.live);
         let steps = steps.into_iter();
         let steps: Vec<_> = steps
@@ -230,7 +220,7 @@ impl<'s> WriteTurn<'s> {
 
     /// Applies a recorded entry that is no sign of a feed.
     pub fn apply_own(&mut self, entry: OwnedEntry, at: Now) {
-        self.apply([Step::own(entry, at, None)]);
+        self.apply([RecordedStep::own(entry, at, None)]);
     }
 
     /// Makes a state the one that answers.
@@ -259,8 +249,8 @@ impl<'s> WriteTurn<'s> {
 
 impl Snapshot {
     /// Applies an entry to a state: its objects, and the reservations that begin and end with it.
-    fn apply_to(&self, next: &mut State, step: Step) -> AppliedStep {
-        let Step {
+    fn apply_to(&self, next: &mut State, step: RecordedStep) -> AppliedStep {
+        let RecordedStep {
             entry,
             at,
             now,

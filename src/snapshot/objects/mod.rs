@@ -11,7 +11,8 @@
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
 //!   (`cluster_table`), and `free_volumes` the volumes that claims can be bound to, in order.
 //! - `resource_versions` say how far a feed has read the kinds of its cluster.
-//! - Tables: `interner`, `symbols`, `blocks` (lists whose copies share unchanged parts).
+//! - Tables: `interner`, `symbols`, `sharded_table` and `blocks` (a hash table and lists whose copies
+//!   share unchanged parts).
 
 pub mod asks;
 pub mod asks_by_version;
@@ -43,8 +44,10 @@ pub mod received;
 pub mod requested;
 pub mod reservation;
 pub mod resource_versions;
+pub mod sharded_table;
 pub mod shrink;
 pub mod size;
+pub mod slot_counts;
 pub mod slots;
 pub mod storage_objects;
 pub mod storage_use;

@@ -1,37 +1,29 @@
 //! A large table by name: the pods of a namespace, or the namespaces.
-//!
-//! The table is divided into shards, which copies share. So a change of a table that has a copy
-//! copies one shard, and the references to the others in two levels.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
+use super::sharded_table::ShardedTable;
 use crate::account::heap::{self, OnHeap};
 
-/// The average number of entries in a shard above which the number of shards is doubled.
-const FULL: usize = 64;
-
-/// The most shards of a group.
-const GROUP: usize = 64;
-
-type TableShard<T> = HashTable<(Arc<str>, T)>;
-
-/// Entries by name.
+/// Entries by name. Copies share what does not change.
 #[derive(Debug, Clone)]
 pub struct NameTable<T> {
-    /// The shards, in groups of equal length. Their number is a power of two.
-    groups: Vec<Arc<[Arc<TableShard<T>>]>>,
+    entries: ShardedTable<(Arc<str>, T)>,
     hasher: DefaultHashBuilder,
-    len: usize,
-    /// The bytes of what shards hold on the heap.
-    shard_bytes: usize,
+    /// The bytes of names and entries on the heap.
+    heap_bytes: usize,
 }
 
 impl<T> Default for NameTable<T> {
     fn default() -> Self {
-        Self::with_shards(1, DefaultHashBuilder::default())
+        Self {
+            entries: ShardedTable::default(),
+            hasher: DefaultHashBuilder::default(),
+            heap_bytes: 0,
+        }
     }
 }
 
@@ -40,46 +32,21 @@ fn entry_bytes(name: &str, entry: &impl OnHeap) -> usize {
     heap::shared(name.len()) + entry.heap_bytes()
 }
 
+fn is_named<T>(name: &str) -> impl Fn(&(Arc<str>, T)) -> bool {
+    move |(other, _)| **other == *name
+}
+
 impl<T> NameTable<T> {
-    /// The bytes of an empty table on the heap.
-    pub const EMPTY_BYTES: usize = heap::block(size_of::<Arc<[Arc<TableShard<T>>]>>())
-        + heap::shared(size_of::<Arc<TableShard<T>>>())
-        + heap::shared(size_of::<TableShard<T>>());
-
-    fn with_shards(shards: usize, hasher: DefaultHashBuilder) -> Self {
-        let group = |_| (0..shards.min(GROUP)).map(|_| Arc::default()).collect();
-        Self {
-            groups: (0..shards.div_ceil(GROUP)).map(group).collect(),
-            hasher,
-            len: 0,
-            shard_bytes: 0,
-        }
-    }
-
-    fn shard_count(&self) -> usize {
-        self.groups.len() * self.groups[0].len()
-    }
-
-    /// The group of the shard for a hash, and the number of the shard in the group. The table of a
-    /// shard uses the highest and the lowest bits of the same hash.
-    fn place(&self, hash: u64) -> (usize, usize) {
-        let at = (hash >> 32) as usize & (self.shard_count() - 1);
-        (at / GROUP, at % GROUP)
-    }
-
     /// An entry by name.
     pub fn get(&self, name: &str) -> Option<&T> {
         let hash = self.hasher.hash_one(name);
-        let (group, shard) = self.place(hash);
-        let found = self.groups[group][shard].find(hash, |(other, _)| **other == *name);
+        let found = self.entries.find(hash, is_named(name));
         found.map(|(_, entry)| entry)
     }
 
     /// All entries with their names, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &T)> {
-        let shards = self.groups.iter().flat_map(|group| group.iter());
-        let entries = shards.flat_map(|shard| shard.iter());
-        entries.map(|(name, entry)| (name, entry))
+        self.entries.iter().map(|(name, entry)| (name, entry))
     }
 
     /// The names, ascending.
@@ -91,102 +58,56 @@ impl<T> NameTable<T> {
 
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
-        self.len
+        self.entries.len()
     }
 
     /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Returns the estimated bytes on the heap.
     pub fn memory_bytes(&self) -> usize {
-        let group = heap::shared(size_of_val(&*self.groups[0]));
-        heap::list::<Arc<[Arc<TableShard<T>>]>>(self.groups.capacity())
-            + self.groups.len() * group
-            + self.shard_count() * heap::shared(size_of::<TableShard<T>>())
-            + self.shard_bytes
+        self.entries.memory_bytes() + self.heap_bytes
     }
 }
 
 impl<T: Clone + OnHeap> NameTable<T> {
-    /// Changes the shard for a hash, which is copied if a copy of the table shares it.
-    fn change<R>(
-        &mut self,
-        hash: u64,
-        change: impl FnOnce(&mut TableShard<T>, &DefaultHashBuilder) -> R,
-    ) -> R {
-        let (group, shard) = self.place(hash);
-        let shard = Arc::make_mut(&mut Arc::make_mut(&mut self.groups[group])[shard]);
-        self.shard_bytes -= heap::block(shard.allocation_size());
-        let done = change(shard, &self.hasher);
-        self.shard_bytes += heap::block(shard.allocation_size());
-        done
-    }
-
     /// An entry by name, to change it in a way that leaves its own bytes on the heap.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut T> {
         let hash = self.hasher.hash_one(name);
-        let (group, shard) = self.place(hash);
-        let shard = Arc::make_mut(&mut Arc::make_mut(&mut self.groups[group])[shard]);
-        let found = shard.find_mut(hash, |(other, _)| **other == *name);
+        let found = self.entries.find_mut(hash, is_named(name));
         found.map(|(_, entry)| entry)
     }
 
     /// Adds an entry, or replaces the one of its name.
     pub fn put(&mut self, name: &str, entry: T) {
-        self.shard_bytes += entry_bytes(name, &entry);
+        self.heap_bytes += entry_bytes(name, &entry);
         let hash = self.hasher.hash_one(name);
-        let old = self.change(hash, |shard, hasher| {
-            match shard.find_mut(hash, |(other, _)| **other == *name) {
-                Some((_, old)) => Some(std::mem::replace(old, entry)),
-                None => {
-                    let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
-                    shard.insert_unique(hash, (name.into(), entry), hash_of);
-                    None
-                }
-            }
-        });
-        match old {
-            Some(old) => self.shard_bytes -= entry_bytes(name, &old),
-            None => {
-                self.len += 1;
-                if self.len > FULL * self.shard_count() {
-                    self.divide(2 * self.shard_count());
-                }
-            }
+        if let Some((_, old)) = self.entries.find_mut(hash, is_named(name)) {
+            self.heap_bytes -= entry_bytes(name, old);
+            *old = entry;
+            return;
         }
+        let Self {
+            entries, hasher, ..
+        } = self;
+        entries.insert(hash, (name.into(), entry), |(name, _)| {
+            hasher.hash_one(&**name)
+        });
     }
 
     /// Removes an entry.
     pub fn remove(&mut self, name: &str) -> Option<T> {
         self.get(name)?;
         let hash = self.hasher.hash_one(name);
-        let (_, entry) = self.change(hash, |shard, _| {
-            let found = shard.find_entry(hash, |(other, _)| **other == *name);
-            Some(found.ok()?.remove().0)
-        })?;
-        self.shard_bytes -= entry_bytes(name, &entry);
-        self.len -= 1;
-        if self.shard_count() > 1 && self.len < FULL * self.shard_count() / 8 {
-            self.divide(self.shard_count() / 4);
-        }
+        let Self {
+            entries, hasher, ..
+        } = self;
+        let hash_of = |(name, _): &(Arc<str>, T)| hasher.hash_one(&**name);
+        let (_, entry) = entries.remove(hash, is_named(name), hash_of)?;
+        self.heap_bytes -= entry_bytes(name, &entry);
         Some(entry)
-    }
-
-    /// Divides the entries into another number of shards.
-    fn divide(&mut self, shards: usize) {
-        let mut divided = Self::with_shards(shards.max(1), self.hasher.clone());
-        for (name, entry) in self.iter() {
-            let hash = divided.hasher.hash_one(&**name);
-            divided.change(hash, |shard, hasher| {
-                let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
-                shard.insert_unique(hash, (Arc::clone(name), entry.clone()), hash_of);
-            });
-            divided.shard_bytes += entry_bytes(name, entry);
-        }
-        divided.len = self.len;
-        *self = divided;
     }
 }
 

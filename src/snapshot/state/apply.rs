@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::memory::MemoryUse;
 use super::namespace::{Namespace, namespace_bytes};
-use super::pod_change::Following;
+use super::pod_change::FollowedCounts;
 use super::revision::{Applied, Sizes, State};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::kind::ObjectKind;
@@ -88,7 +88,7 @@ impl State {
         let namespace = self.namespaces.get_mut(name);
         let namespace = Arc::make_mut(namespace.expect("the namespace exists"));
         let before = measured(name, namespace);
-        let mut counts = Following {
+        let mut counts = FollowedCounts {
             nodes: nodes.nodes(),
             views: namespace.views.swap(Arc::default()),
             shifts,
@@ -171,7 +171,7 @@ fn reserve_slots(nodes: &mut Nodes, batch: &Batch) {
 fn apply_to_namespace(
     change: &ValidChange<'_>,
     namespace: &mut Namespace,
-    counts: &mut Following<'_>,
+    counts: &mut FollowedCounts<'_>,
 ) -> bool {
     let name = change.id.name;
     match (change.form, change.id.kind) {

@@ -53,7 +53,6 @@ impl OnHeap for Namespace {
 impl Namespace {
     /// The bytes of the empty parts of a namespace on the heap.
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<NameTable<PodRecord>>())
-        + NameTable::<PodRecord>::EMPTY_BYTES
         + heap::shared(size_of::<LabelSets>())
         + LabelSets::EMPTY_BYTES
         + heap::shared(size_of::<Templates>())

@@ -11,7 +11,7 @@ use crate::snapshot::objects::requested::Shifts;
 use crate::snapshot::objects::templates::TemplateId;
 
 /// The nodes that pods name, and the counts that follow pods.
-pub struct Following<'a> {
+pub struct FollowedCounts<'a> {
     /// The nodes.
     pub nodes: &'a Nodes,
     /// The views of the namespace.
@@ -20,7 +20,7 @@ pub struct Following<'a> {
     pub shifts: &'a mut Shifts,
 }
 
-impl Following<'_> {
+impl FollowedCounts<'_> {
     /// The views that count the pods of a label set, to change them, if there are any.
     fn views_of(&mut self, labels: LabelSetId) -> Option<&mut Views> {
         let counts = self.views.counts(labels);
@@ -31,7 +31,7 @@ impl Following<'_> {
 impl Namespace {
     /// Creates or updates a valid pod. Returns whether that made a difference. The node that the
     /// pod names must have a slot.
-    pub fn put_pod(&mut self, pod: &CompiledPod, counts: &mut Following<'_>) -> bool {
+    pub fn put_pod(&mut self, pod: &CompiledPod, counts: &mut FollowedCounts<'_>) -> bool {
         let (name, node_name) = (pod.name(), pod.node_name());
         let namespace = pod.namespace();
         let node = counts.nodes.slot(node_name);
@@ -71,7 +71,7 @@ impl Namespace {
         &mut self,
         (namespace, name): (&str, &str),
         uid: &str,
-        counts: &mut Following<'_>,
+        counts: &mut FollowedCounts<'_>,
     ) -> bool {
         let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
         let Some(old) = self.pods.get(name).cloned().filter(meant) else {
@@ -103,7 +103,7 @@ impl Namespace {
         &mut self,
         known: Option<LabelSetId>,
         pod: &CompiledPod,
-        counts: &mut Following<'_>,
+        counts: &mut FollowedCounts<'_>,
     ) -> LabelSetId {
         let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(known, pod.labels());
         if is_first && counts.views.count() > 0 {
@@ -112,7 +112,7 @@ impl Namespace {
         labels
     }
 
-    fn release_labels(&mut self, labels: LabelSetId, counts: &mut Following<'_>) {
+    fn release_labels(&mut self, labels: LabelSetId, counts: &mut FollowedCounts<'_>) {
         let was_last = Arc::make_mut(&mut self.label_sets).release(labels);
         if was_last && let Some(views) = counts.views_of(labels) {
             views.remove_set(labels);
@@ -125,7 +125,7 @@ impl Namespace {
         &mut self,
         (namespace, name): (&str, &str),
         (old, new): (Option<&PodRecord>, Option<&PodRecord>),
-        counts: &mut Following<'_>,
+        counts: &mut FollowedCounts<'_>,
     ) {
         let node = |pod: &PodRecord| pod.node;
         let (was_on, is_on) = (old.and_then(node), new.and_then(node));
