@@ -2,9 +2,7 @@
 //! run at once; a longer one runs on a thread beside those that serve.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::timeout;
 use tonic::Response;
 
 use super::dialect::{DecisionTerms, Dialect};
@@ -18,11 +16,7 @@ use super::request;
 use super::request_context::RequestContext;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Attempt, Batch, Limits, Reach, ReadView, Snapshot, Stopped};
-
-/// The times that a decision waits here for a lock, one after the other, in milliseconds. Most
-/// batches hold the lock no longer. A decision that has to wait longer gets a thread of its own.
-const HELD_WAITS_MS: [u64; 5] = [1, 2, 4, 8, 16];
+use crate::snapshot::{Batch, Limits, Reach, ReadView, Snapshot, State, Stopped};
 
 /// The most pairs of an entry of a question and an object that it can reach, with which the
 /// question is decided where it arrives.
@@ -123,18 +117,18 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
         executor: &Executor,
         by: &RequestContext,
     ) -> Result<Response<A>, Error> {
-        match self.at_once(Attempt::First) {
+        match self.at_once(&self.on.state()) {
             Ok(answered) => Ok(answered),
-            Err(stopped) => self.decide_after(stopped, executor, by).await,
+            Err(_) => self.decide_aside(executor, by, |answer| answer).await,
         }
     }
 
-    /// Decides here and now, if the decision has to wait for nothing and is so short that other
-    /// calls can wait for it.
+    /// Decides on a state here and now, if the decision is so short that other calls can wait for
+    /// it.
     ///
     /// # Errors
     /// The reason why that is not possible.
-    pub fn at_once(&self, attempt: Attempt) -> Result<Response<A>, Stopped> {
+    pub fn at_once(&self, state: &State) -> Result<Response<A>, Stopped> {
         // A decision with an overlay, or on several namespaces, takes long.
         if !self.request.overlay.is_empty() || !self.reach().is_within() {
             return Err(Stopped::Large);
@@ -144,56 +138,8 @@ impl<A: MeasuredAnswer + Send + 'static> Deciding<A> {
                 true => self.write(&read_view),
                 false => Err(Stopped::Large),
             };
-            let namespace = self.reach().namespace;
-            self.on.read_at_once(namespace, attempt, small)
+            state.decide_at_once(self.reach().namespace, small)
         })
-    }
-
-    /// Makes a decision that was not possible [at once](Self::at_once).
-    ///
-    /// # Errors
-    /// As for [`Self::decide`].
-    pub async fn decide_after(
-        self,
-        mut stopped: Stopped,
-        executor: &Executor,
-        by: &RequestContext,
-    ) -> Result<Response<A>, Error> {
-        let mut waits = HELD_WAITS_MS.into_iter();
-        while stopped == Stopped::Held {
-            // Listen before looking, so that no move is missed.
-            let moved = self.on.moved();
-            match self.at_once(Attempt::Repeated) {
-                Ok(answered) => return Ok(answered),
-                Err(again) => stopped = again,
-            }
-            let (Stopped::Held, Some(wait)) = (&stopped, waits.next()) else {
-                break;
-            };
-            // The lock may be held by a change that does not move the snapshot.
-            let _ = timeout(Duration::from_millis(wait), moved).await;
-        }
-        match stopped {
-            Stopped::Held => self.decide_soon(executor, by).await,
-            _ => self.decide_aside(executor, by, |answer| answer).await,
-        }
-    }
-
-    /// Decides after the change that holds the lock. The decision is small, so
-    /// it does not queue behind long ones.
-    async fn decide_soon(
-        self,
-        executor: &Executor,
-        by: &RequestContext,
-    ) -> Result<Response<A>, Error> {
-        let run = move || {
-            let answered = self.at_once(Attempt::Waiting);
-            answered.map_err(|_| Box::new(self))
-        };
-        match executor.wait(by, run).await? {
-            Ok(answered) => Ok(answered),
-            Err(left) => left.decide_aside(executor, by, |answer| answer).await,
-        }
     }
 
     /// Decides on a thread for long work, with the overlay applied, and writes the

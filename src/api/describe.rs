@@ -161,7 +161,7 @@ impl ValidDescription {
         look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, Error>,
     ) -> Result<(i64, T), Error> {
         let look = |pod_groups: PodGroups<'_>| self.look_at(namespace, &pod_groups, look);
-        at.snapshot.survey(namespace, at.is_given_up, look)
+        at.snapshot.state().survey(namespace, at.is_given_up, look)
     }
 
     /// Reads the pods of a namespace. Returns the revision, too.
@@ -213,9 +213,10 @@ impl ValidDescription {
             page.response.revision = revision;
             Ok::<_, Error>(())
         };
+        let state = at.snapshot.state();
         match namespace {
-            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods))?,
-            None => at.snapshot.survey_all(at.is_given_up, look)?,
+            Some(name) => state.survey(name, at.is_given_up, |pods| look(name, pods))?,
+            None => state.survey_all(at.is_given_up, look)?,
         }
         Ok(page.finish(&self.tokens))
     }
@@ -313,9 +314,10 @@ impl ValidDescription {
             response.revision = self.look_at(name, &pod_groups, judge)?.0;
             Ok::<_, Error>(())
         };
+        let state = at.snapshot.state();
         match namespace {
-            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods))?,
-            None => at.snapshot.survey_all(at.is_given_up, look)?,
+            Some(name) => state.survey(name, at.is_given_up, |pods| look(name, pods))?,
+            None => state.survey_all(at.is_given_up, look)?,
         }
         response.workload_count = count(response.workloads.len());
         Ok(response)

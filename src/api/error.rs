@@ -132,7 +132,7 @@ impl From<Stopped> for Error {
     fn from(stopped: Stopped) -> Self {
         match stopped {
             Stopped::Full(exceeded) => Self::OverLimit(exceeded),
-            Stopped::Held | Stopped::Large | Stopped::GivenUp => Self::Deadline,
+            Stopped::Large | Stopped::GivenUp => Self::Deadline,
         }
     }
 }

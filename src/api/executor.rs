@@ -23,13 +23,9 @@ pub const LARGE_REQUEST: usize = 32 << 10;
 /// serve.
 pub const LARGE_BATCH: usize = 256;
 
-/// The number of changes and copies of snapshots that run at once. They take turns on their
-/// snapshots and wait for a disk, so most of them wait.
+/// The number of changes of snapshots that run at once. They take turns on their snapshots and wait
+/// for a disk, so most of them wait.
 const WRITES: usize = 64;
-
-/// The number of small reads of snapshots that run at once beside the threads that serve, including
-/// those that wait for a lock.
-const READS: usize = 32;
 
 /// The number of exports that run at once; further ones wait.
 const EXPORTS: usize = 4;
@@ -44,13 +40,12 @@ pub struct Executor {
     /// A slot for each decision that runs or waits.
     decisions: CallSlots,
     writes: FairLimiter,
-    reads: FairLimiter,
     /// Held by each export, because it keeps a copy until its client has read it.
     pub(super) exporting: FairLimiter,
     /// The threads of decisions and exports.
     aside: Arc<Background>,
-    /// Changes and copies that are running. They may hold locks for long, so meanwhile small calls
-    /// run on other threads, too, and do not wait on a thread that serves.
+    /// Changes that are running. They may have the turn of a snapshot for long, so meanwhile small
+    /// changes run on other threads, too, and do not wait on a thread that serves.
     running: TaskTracker,
     /// The runtime of changes, and the id of the runtime whose threads must not run them.
     apart: Option<(Handle, Id)>,
@@ -65,7 +60,6 @@ impl Executor {
             deciding: FairLimiter::new(running),
             decisions: CallSlots::and_more(Limit::WaitingDecisions, limits, running),
             writes: FairLimiter::new(WRITES),
-            reads: FairLimiter::new(READS),
             exporting: FairLimiter::new(EXPORTS),
             aside: Arc::new(Background::for_work("aside", threads, NICENESS)),
             running: TaskTracker::new(),
@@ -74,8 +68,8 @@ impl Executor {
     }
 
     /// The same executor, with changes moved to another runtime if they are called for in
-    /// `background`. The threads of `background` have a lower priority, and a change may hold locks
-    /// that other calls wait for.
+    /// `background`. The threads of `background` have a lower priority, and other changes wait for
+    /// the turn that a change has.
     #[must_use]
     pub fn with_changes_on(self, runtime: Handle, background: Id) -> Self {
         let apart = Some((runtime, background));
@@ -112,8 +106,7 @@ impl Executor {
         until(deadline, done).await?
     }
 
-    /// Runs a change to a snapshot, or the copying of a snapshot, which waits for the batch under
-    /// way. This work is never refused for load, because a refused feed would have to begin again.
+    /// Runs a change to a snapshot, which waits for the one under way. This work is never refused for load, because a refused feed would have to begin again.
     /// Only this work may wait for a disk, so a call that writes nothing never does. It runs at the
     /// priority of the threads that serve.
     ///
@@ -128,36 +121,8 @@ impl Executor {
         self.waiting(&self.writes, by, Box::new(work)).await
     }
 
-    /// Runs a small read of snapshots: in place if no change is running.
-    ///
-    /// # Errors
-    /// Those of [`Self::change`].
-    pub async fn look<T: Send + 'static>(
-        &self,
-        by: &RequestContext,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        match self.running.is_empty() {
-            true => Ok(work()),
-            false => self.wait(by, work).await,
-        }
-    }
-
-    /// Runs a small read, or a small decision, that waits for a lock. It is never
-    /// refused for load.
-    ///
-    /// # Errors
-    /// Those of [`Self::change`].
-    pub async fn wait<T: Send + 'static>(
-        &self,
-        by: &RequestContext,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        self.waiting(&self.reads, by, Box::new(work)).await
-    }
-
-    /// Starts to write an export, which keeps its place until it ends. It reads a copy, so it holds
-    /// no lock and its priority may be low.
+    /// Starts to write an export, which keeps its place until it ends. Nobody waits for it, so its
+    /// priority may be low.
     pub fn export<T: Send + 'static>(
         &self,
         place: WorkPlace,
@@ -183,8 +148,7 @@ impl Executor {
         Ok(work())
     }
 
-    /// Runs work that holds no lock that other calls wait for: checks, or changes of a state that
-    /// is not published. It runs at the priority of the calling thread, and in place if it is
+    /// Runs work that no other call waits for: checks, or changes of a state that is not published. It runs at the priority of the calling thread, and in place if it is
     /// small.
     ///
     /// # Errors
@@ -277,7 +241,7 @@ mod tests {
     const LOWEST: i32 = 19;
 
     #[test]
-    fn what_holds_locks_runs_at_the_priority_of_those_that_serve() {
+    fn what_has_the_turn_runs_at_the_priority_of_those_that_serve() {
         let background = Background::for_tasks("background", 1, LOWEST).expect("it starts");
         let serving = tokio::runtime::Runtime::new().expect("it starts");
         let executor = Executor::new(&Limits::default());

@@ -18,7 +18,7 @@ use super::deadline;
 use super::error::Error;
 use crate::proto::encoded::encode;
 use crate::proto::v1;
-use crate::snapshot::{Frozen, Summary};
+use crate::snapshot::{State, Summary};
 
 /// The approximate bytes of a part of an export: well below the 4 MiB that clients accept by
 /// default.
@@ -65,7 +65,7 @@ pub fn sender(
 pub fn parts(
     name: &str,
     epoch: &str,
-    frozen: &Frozen,
+    state: &State,
     mut send: impl FnMut(v1::ExportSnapshotResponse) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let part = |changes, default_constraints: Option<_>| v1::ExportSnapshotResponse {
@@ -73,13 +73,13 @@ pub fn parts(
             snapshot: name.to_owned(),
             changes,
             kubernetes_version: match default_constraints.is_some() {
-                true => frozen.defaults().version_text(),
+                true => state.defaults().version_text(),
                 false => String::new(),
             },
             default_constraints,
             ..Default::default()
         }),
-        revision: frozen.revision,
+        revision: state.revision,
         epoch: epoch.to_owned(),
         summary: None,
     };
@@ -88,10 +88,10 @@ pub fn parts(
         part.update.iter().for_each(|update| sum.add_update(update));
         send(part)
     };
-    let mut defaults = Some(frozen.defaults().to_wire());
+    let mut defaults = Some(state.defaults().to_wire());
     let mut changes = Vec::new();
     let mut bytes = 0;
-    for change in frozen.changes() {
+    for change in state.changes() {
         bytes = change.encoded_len().saturating_add(bytes);
         changes.push(change);
         if bytes >= PART_BYTES || changes.len() >= PART_CHANGES {

@@ -22,27 +22,24 @@
 //! one looks at more items than a product of the two explains, it ends with `Stopped::Large`.
 //!
 //! **All other decisions** run in one pool of threads of low priority (`executor`), where callers
-//! take turns. There a decision reads a `Fork`: the nodes, the namespace and the counts of one
-//! revision, shared with the state until either changes. It holds no lock. An **overlay** is applied
-//! to a fork, which is dropped after the decision.
+//! take turns. They hold a revision of the state, and no lock. An **overlay** is applied to a clone
+//! of the state, which is dropped after the decision.
 //!
 //! **The end.** Every loop over what a client can make long goes through one iterator
 //! (`Deadline::each`), which looks at the deadline and at the caller every few thousand items. A
 //! decision that has to end returns `Stopped`, and no number of it is used. Messages are decoded
 //! from bytes that end when the caller is gone.
 //!
-//! **Shares.** Long decisions, changes, small reads that wait for locks, exports and decoding each
-//! have a `FairLimiter`. One caller has at most half of its places. Further work waits, and callers
+//! **Shares.** Long decisions, changes, exports and decoding each have a `FairLimiter`. One caller has at most half of its places. Further work waits, and callers
 //! take turns. Exports are written on the threads of long decisions.
 //!
 //! **Requests** of more than 32 KiB are received, decoded and checked on threads of low priority
 //! (`decoders.rs`), where callers take turns.
 //!
 //! **Batches** of 256 changes and more, and with a journal all batches, are applied on a thread for
-//! blocking work. A batch that would hold locks for longer than some 5 ms is applied to copies
-//! (`publish.rs`), which share all unchanged blocks and are then swapped in. A **replace** builds a
-//! state aside and swaps it in. **Exports** and **verification** work on a copy of one moment,
-//! which shares everything with the state.
+//! blocking work: a call waits there for the turn of its snapshot. A **replace** builds a state
+//! aside and publishes it. Every read holds one state: decisions, groups of questions, **exports**
+//! and **verification**.
 
 // Numbers from clients are never added, multiplied or subtracted unchecked.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]

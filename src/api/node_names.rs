@@ -54,7 +54,9 @@ impl ValidNodeList {
 
     /// A page of the nodes of a snapshot.
     pub fn answer(&self, snapshot: &Snapshot) -> v1::ListNodesResponse {
-        let page = snapshot.nodes_after(&self.after, self.most, PAGE_BYTES);
+        let page = snapshot
+            .state()
+            .nodes_after(&self.after, self.most, PAGE_BYTES);
         let last = page.names.last().filter(|_| page.goes_on);
         v1::ListNodesResponse {
             revision: page.revision,

@@ -25,11 +25,7 @@ use crate::decision_log::Pending;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::Encoded;
-use crate::snapshot::{Attempt, Reach, ReadView, Snapshot, Stopped};
-
-/// The number of attempts to answer a group question by question. If a batch comes in between each
-/// time, the group is answered on copies.
-const ATTEMPTS: usize = 3;
+use crate::snapshot::{Reach, ReadView, Snapshot, State, Stopped};
 
 /// The questions of a group, after only their ids and timeouts were checked.
 #[derive(Default)]
@@ -166,8 +162,8 @@ trait GroupDecision: Send {
     /// The namespaces that the question reads.
     fn reach(&self) -> Reach<'_>;
 
-    /// Decides at once. Returns the revision that it read.
-    fn at_once(&mut self) -> Result<i64, Stopped>;
+    /// Decides at once.
+    fn at_once(&mut self, state: &State) -> Result<(), Stopped>;
 
     /// Decides on a read view.
     fn on(&self, read_view: &ReadView<'_>) -> Result<(), Stopped>;
@@ -282,9 +278,15 @@ impl Service {
         };
         let put = put_to.into_iter().map(|put_to| put_to(Arc::clone(&on)));
         let mut asked: Vec<_> = put.collect();
-        if is_large || !decided_at_once(&mut asked) {
+        let state = on.state();
+        let mut at_once = || asked.iter_mut().try_for_each(|a| a.at_once(&state));
+        if is_large || at_once().is_err() {
             let work = move |is_given_up: &dyn Fn() -> bool| {
-                on_copies(&asked, &on, is_given_up).map(|()| asked)
+                let mut each = asked.iter();
+                let decided = each.try_for_each(|asked| {
+                    state.decide(asked.reach(), is_given_up, |read_view| asked.on(&read_view))
+                });
+                decided.map(|()| asked)
             };
             let decided = self.executor.decide(by, work).await?;
             asked = decided?;
@@ -293,41 +295,14 @@ impl Service {
     }
 }
 
-/// Returns whether all questions could be decided at once, on one revision.
-fn decided_at_once(asked: &mut [Box<dyn GroupDecision>]) -> bool {
-    for _ in 0..ATTEMPTS {
-        let revisions: Result<Vec<i64>, Stopped> = asked.iter_mut().map(|a| a.at_once()).collect();
-        match revisions {
-            Ok(revisions) if revisions.windows(2).all(|pair| pair[0] == pair[1]) => return true,
-            Ok(_) => {}
-            Err(_) => return false,
-        }
-    }
-    false
-}
-
-/// Decides on copies of one revision.
-fn on_copies(
-    asked: &[Box<dyn GroupDecision>],
-    on: &Snapshot,
-    is_given_up: &dyn Fn() -> bool,
-) -> Result<(), Stopped> {
-    let reaches: Vec<Reach<'_>> = asked.iter().map(|asked| asked.reach()).collect();
-    on.read_each(&reaches, is_given_up, |at, read_view| {
-        asked[at].on(&read_view)
-    })
-}
-
 impl<A: Writable + 'static> GroupDecision for PodDecision<A> {
     fn reach(&self) -> Reach<'_> {
         self.deciding.reach()
     }
 
-    fn at_once(&mut self) -> Result<i64, Stopped> {
-        let answered = self.deciding.at_once(Attempt::First)?;
-        let revision = answered.get_ref().revision;
-        *self.answered.get_mut() = Some(answered);
-        Ok(revision)
+    fn at_once(&mut self, state: &State) -> Result<(), Stopped> {
+        *self.answered.get_mut() = Some(self.deciding.at_once(state)?);
+        Ok(())
     }
 
     fn on(&self, read_view: &ReadView<'_>) -> Result<(), Stopped> {

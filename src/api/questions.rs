@@ -21,7 +21,6 @@ use crate::decision_log::Pending;
 use crate::matching::Path;
 use crate::proto::encoded::Encoded;
 use crate::proto::v1;
-use crate::snapshot::Attempt;
 
 /// The answer of a question, or the future of it.
 pub enum Answered<T> {
@@ -123,12 +122,14 @@ impl Service {
             on,
             answer,
         };
-        Ok(match deciding.at_once(Attempt::First) {
+        Ok(match deciding.at_once(&deciding.on.state()) {
             Ok(answer) => Answered::Now(logged(pending, answer)),
-            Err(stopped) => {
+            Err(_) => {
                 let (executor, by) = (self.executor.clone(), by.clone());
                 Answered::Later(Box::pin(async move {
-                    let answer = deciding.decide_after(stopped, &executor, &by).await?;
+                    let answer = deciding
+                        .decide_aside(&executor, &by, |answer| answer)
+                        .await?;
                     Ok(logged(pending, answer))
                 }))
             }

@@ -78,7 +78,7 @@ impl AskedSnapshot {
     fn check_feed(&self, snapshot: &Snapshot) -> Result<(), FeedBehind> {
         match self.read.is_empty() {
             true => Ok(()),
-            false => snapshot.resource_versions().check(&self.read),
+            false => snapshot.state().resource_versions().check(&self.read),
         }
     }
 

@@ -71,7 +71,7 @@ impl ValidRemovals {
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<v1::RankRemovalsResponse, Error> {
         let look = |pods: PodGroups<'_>| self.plan(&pods);
-        let planned = snapshot.survey(&self.namespace, is_given_up, look);
+        let planned = snapshot.state().survey(&self.namespace, is_given_up, look);
         planned?.ok_or_else(|| Error::NoWorkload {
             namespace: self.namespace.clone(),
             kind: self.workload.kind.clone(),

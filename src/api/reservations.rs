@@ -77,7 +77,7 @@ pub fn reserve_pods(
     faults.finish(())?;
     let assigned = snapshot.assign(&assignments, limits)?;
     let named = wire.pods.iter().map(|pod| pod.node.as_str());
-    let unknown_nodes = snapshot.with_nodes(|nodes| unknown_nodes(named, nodes));
+    let unknown_nodes = unknown_nodes(named, snapshot.state().nodes());
     Ok(v1::ReservePodsResponse {
         revision: assigned.revision,
         epoch: snapshot.epoch().to_owned(),

@@ -191,27 +191,23 @@ impl SpreadService for Service {
         let (call, snapshot) = self
             .open_on::<v1::ListReservationsRequest>(request, Role::Reader)
             .await?;
-        let list = move || reservations::list(&call.request, &snapshot).map(encode);
-        Ok(Response::new(self.executor.look(&call.by, list).await??))
+        let listed = reservations::list(&call.request, &snapshot)?;
+        Ok(Response::new(encode(listed)))
     }
 
     async fn list_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let call = open(request, Role::Reader)?;
         let valid = ValidNodeList::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
-        let list = move || encode(valid.answer(&snapshot));
-        Ok(Response::new(self.executor.look(&call.by, list).await?))
+        Ok(Response::new(encode(valid.answer(&snapshot))))
     }
 
     async fn get_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let (call, snapshot) = self
+        let (_, snapshot) = self
             .open_on::<v1::GetSnapshotRequest>(request, Role::Reader)
             .await?;
-        let get = move || {
-            let snapshot = Some(export::summary(&snapshot.summary()));
-            encode(v1::GetSnapshotResponse { snapshot })
-        };
-        Ok(Response::new(self.executor.look(&call.by, get).await?))
+        let snapshot = Some(export::summary(&snapshot.summary()));
+        Ok(Response::new(encode(v1::GetSnapshotResponse { snapshot })))
     }
 
     async fn list_snapshots(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -223,15 +219,12 @@ impl SpreadService for Service {
         faults.finish(()).map_err(Error::from)?;
         let mut all = self.registry.list(after.unwrap_or_default());
         all.retain(|snapshot| permission::may_read(call.by.caller.as_ref(), snapshot.name()));
-        let list = move || {
-            let page = &all[..size.min(all.len())];
-            let last = page.last().filter(|_| page.len() < all.len());
-            encode(v1::ListSnapshotsResponse {
-                snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
-                next_page_token: last.map_or(String::new(), |s| tokens.token(s.name())),
-            })
-        };
-        Ok(Response::new(self.executor.look(&call.by, list).await?))
+        let page = &all[..size.min(all.len())];
+        let last = page.last().filter(|_| page.len() < all.len());
+        Ok(Response::new(encode(v1::ListSnapshotsResponse {
+            snapshots: page.iter().map(|s| export::summary(&s.summary())).collect(),
+            next_page_token: last.map_or(String::new(), |s| tokens.token(s.name())),
+        })))
     }
 
     async fn delete_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -256,13 +249,11 @@ impl SpreadService for Service {
             .open_on::<v1::ExportSnapshotRequest>(request, Role::Feeder)
             .await?;
         let turn = self.executor.exporting.take_by(&call.by).await?;
-        snapshot.check_copy().map_err(Error::from)?;
-        let freeze = move || (snapshot.freeze(), snapshot);
-        let (frozen, snapshot) = self.executor.change(&call.by, freeze).await?;
+        let state = snapshot.hold().map_err(Error::from)?;
         let (parts, receiver) = mpsc::channel(export::MAX_WAITING_PARTS);
         let send = export::sender(parts, self.draining.clone(), call.by.deadline);
         let feeder = self.executor.export(turn, move || {
-            export::parts(snapshot.name(), snapshot.epoch(), &frozen, send)
+            export::parts(snapshot.name(), snapshot.epoch(), &state, send)
         });
         Ok(Response::new(streamed(receiver, feeder)))
     }
@@ -272,13 +263,13 @@ impl SpreadService for Service {
             .open_on::<v1::VerifySnapshotRequest>(request, Role::Admin)
             .await?;
         let turn = self.verifying.take_by(&call.by).await?;
+        let state = snapshot.hold().map_err(Error::from)?;
         // The token is cancelled when this future is dropped, because then the caller is gone.
-        snapshot.check_copy().map_err(Error::from)?;
         let abandoned = self.draining.child_token();
         let _abandon = abandoned.clone().drop_guard();
         let run = move || {
             let _turn = turn;
-            verify::response(&snapshot, &|| abandoned.is_cancelled())
+            verify::response(&snapshot, &state, &|| abandoned.is_cancelled())
         };
         let response = self.executor.change(&call.by, run).await?;
         let response = response.ok_or(Error::Draining)?;

@@ -2,16 +2,16 @@
 
 use super::answer::count;
 use crate::proto::v1;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, State};
 use crate::verify::{Mismatch, Verification, verify};
 
-/// Verifies a snapshot and logs the differences. `None` as soon as `is_cancelled` returns true.
+/// Verifies a state of a snapshot and logs the differences. `None` as soon as `is_cancelled` returns true.
 pub fn response(
     snapshot: &Snapshot,
+    state: &State,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<v1::VerifySnapshotResponse> {
-    let (frozen, kept) = snapshot.freeze_kept();
-    let report = verify(&frozen, &kept, is_cancelled)?;
+    let report = verify(state, is_cancelled)?;
     log(snapshot.name(), &report);
     Some(v1::VerifySnapshotResponse {
         revision: report.revision,

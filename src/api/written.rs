@@ -27,8 +27,6 @@ type ConstraintWords = fn(&Active) -> v1::TopologySpreadConstraint;
 #[derive(Debug)]
 pub struct Written<M> {
     bytes: Vec<u8>,
-    /// The revision that the decision read.
-    pub revision: i64,
     size: Size,
     message: PhantomData<fn() -> M>,
 }
@@ -62,7 +60,6 @@ impl<M: Writable> Written<M> {
         bytes.int(1, revision);
         Self {
             bytes,
-            revision,
             size: Size::default(),
             message: PhantomData,
         }

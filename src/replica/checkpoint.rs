@@ -99,7 +99,7 @@ impl Replica {
     /// Writes the objects of a snapshot aside. Returns the entry that makes the snapshot anew.
     pub(super) fn write_whole(&self, whole: &Whole) -> Result<EntryRow, JournalError> {
         let mut writing = Writing::new((self.clock)().steady);
-        for batch in whole.frozen.batches() {
+        for batch in whole.state.batches() {
             self.add_batch(&mut writing, &batch)?;
         }
         let aside = self.finish(&mut writing)?;
@@ -133,7 +133,7 @@ impl Replica {
         if written > 0 {
             saved.pass(self.passed_since(name, written));
         }
-        let restoring = registry.restoring(saved);
+        let mut restoring = registry.restoring(saved);
         let aside = aside.ok_or_else(Decoding::damaged)?;
         self.read_objects(&aside, |batch| restoring.state.add(batch))?;
         Ok(restoring)

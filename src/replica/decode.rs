@@ -124,10 +124,10 @@ impl Replica {
         let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::Unknown)?;
         let mut local = None;
         let change = match happened {
-            Happened::Batch => OwnedChange::Batch(batch(row.changes.clone())?),
+            Happened::Batch => OwnedChange::Batch(Arc::new(batch(row.changes.clone())?)),
             Happened::Replaced | Happened::Rewritten => {
                 let registry = self.registry().ok_or_else(Decoding::damaged)?;
-                let state = registry.new_state();
+                let mut state = registry.new_state();
                 local = self.open_local(name);
                 let aside = row.aside.as_ref().ok_or_else(Decoding::damaged);
                 let read = aside.and_then(|aside| {

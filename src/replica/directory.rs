@@ -35,7 +35,7 @@ impl Local {
     pub fn rewrite(&self, whole: &Whole, place: &CheckpointRow) -> Result<(), JournalError> {
         let aside = self.store.open_aside()?;
         let write = || {
-            for batch in whole.frozen.batches() {
+            for batch in whole.state.batches() {
                 self.store.write_aside(aside, &batch)?;
             }
             let entry = whole.saved.entry(Change::Rewritten(aside));

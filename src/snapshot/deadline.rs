@@ -9,9 +9,6 @@ use crate::limits::Exceeded;
 /// The reason why a decision ended without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
-    /// A batch holds a lock that the decision needs, and will soon be done.
-    #[error("a batch is being applied")]
-    Held,
     /// The decision is too large to be made where it arrived.
     #[error("the decision is too large to be made where it arrived")]
     Large,
@@ -28,24 +25,6 @@ const AT_ONCE: usize = 400_000;
 
 /// The number of items between two looks at the deadline and at the caller.
 const BETWEEN_LOOKS: usize = 2_000;
-
-/// An attempt to decide where other calls wait for the thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
-    /// The first attempt.
-    First,
-    /// A further attempt, after a lock was held.
-    Repeated,
-    /// An attempt that waits for locks.
-    Waiting,
-}
-
-impl Attempt {
-    /// Returns whether the attempt waits for locks.
-    pub fn waits(self) -> bool {
-        self == Self::Waiting
-    }
-}
 
 /// The deadline of a decision, with the presence of its caller and the memory that it gathers.
 pub struct Deadline<'a> {

@@ -1,6 +1,9 @@
 //! The state that decisions are made on: named snapshots of nodes, pods and the objects that select
 //! them, changed by whole batches and read one revision at a time.
 //!
+//! A published state never changes. Readers hold it as long as they like; a change is applied to a
+//! clone, which is then published.
+//!
 //! Everything here is synchronous and does no I/O; the clock is passed in.
 //!
 //! Each folder uses only those before it: `objects` (the objects), `counts` (the counts of them),
@@ -12,7 +15,6 @@ mod counters;
 mod counts;
 mod deadline;
 mod history;
-mod locks;
 mod objects;
 mod state;
 
@@ -23,13 +25,13 @@ pub use counts::domain::DomainId;
 pub use counts::domain_counts::{DomainCount, DomainCounts};
 pub use counts::layout::bits;
 pub use counts::partition;
-pub use counts::partition::{Eligibility, Partition};
-pub use counts::partition_in_use::{PartitionId, PartitionInUse};
+pub use counts::partition::{Eligibility, Partition, PartitionId};
+pub use counts::partition_in_use::PartitionInUse;
 pub use counts::query::Query;
 pub use counts::topology::{DomainKey, Topology};
 pub use counts::view::View;
-pub use counts::watched::SelectorViews;
-pub use deadline::{Attempt, Deadline, Stopped};
+pub use counts::views::ViewCopy;
+pub use deadline::{Deadline, Stopped};
 pub use history::assigning::{Assigned, Assignment};
 pub use history::error::Error;
 #[cfg(test)]
@@ -78,10 +80,10 @@ pub use objects::storage_objects::{ListOf, StorageObjects};
 pub use objects::storage_use::PodUse;
 pub use objects::symbols::Symbol;
 pub use state::beyond::HeldStorage;
-pub use state::frozen::{Frozen, Kept, Rebuilt};
+pub use state::held::HeldState;
 pub use state::memory::MemoryUse;
 pub use state::namespace::Namespace;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
 pub use state::reach::Reach;
 pub use state::read_view::{CountedSet, DeducedFrom, ReadView};
-pub use state::shards::{Applied, Sizes};
+pub use state::revision::{Applied, Sizes, State};

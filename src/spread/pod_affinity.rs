@@ -433,8 +433,7 @@ fn kept_away<'a>(
 ) -> Result<Vec<TermCounts>, Stopped> {
     let mut by_key: BTreeMap<&str, TermCounts> = BTreeMap::new();
     for held in read_view.keeping_away(&question.subject.labels, &question.namespace)? {
-        let counts = held.counts();
-        read_view.deadline.step(counts.len())?;
+        read_view.deadline.step(held.node_count())?;
         let key = &held.term().topology_key;
         let counted = match by_key.entry(key) {
             Entry::Occupied(counted) => counted.into_mut(),
@@ -442,7 +441,7 @@ fn kept_away<'a>(
                 place.insert(TermCounts::none(&read_view.in_use(&everywhere(key))?))
             }
         };
-        for (slot, pods) in counts {
+        for (slot, pods) in held.counts() {
             counted.add(slot, pods);
         }
     }

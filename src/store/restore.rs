@@ -112,7 +112,7 @@ impl Store {
             let wall = row.place.is_none().then_some(now);
             let left = |held: &HeldRow| held.left(uptime.as_ref(), wall);
             let saved = read_saved(file, (&name, &row), left).map_err(damaged)?;
-            let restoring = registry.restoring(saved);
+            let mut restoring = registry.restoring(saved);
             let read = read_ahead(file, &row, |part| {
                 restoring.state.add(&part);
                 progress.objects += part.len() as u64;

@@ -29,12 +29,11 @@ impl BackgroundVerifier {
     /// Verifies the views of the next namespace, and their partitions. A snapshot with drift is
     /// rebuilt from its objects before this returns. `None` if there is no namespace.
     ///
-    /// Batches on the namespace wait while it is copied, and all batches wait while a snapshot is
-    /// rebuilt.
+    /// Batches wait while a snapshot is rebuilt.
     pub fn step(&self, registry: &Registry) -> Option<VerificationStep> {
         let (snapshot, namespace) = self.next(registry)?;
-        let (frozen, kept) = snapshot.freeze_kept_of(&namespace);
-        let report = verify_sample(&frozen, &kept, &|| false).expect("it is not cancelled");
+        let report = verify_sample(&snapshot.state(), &namespace, &|| false);
+        let report = report.expect("it is not cancelled");
         let counters = registry.counters();
         add(&counters.verified_views, report.views);
         add(&counters.mismatches, report.findings.total);
@@ -55,7 +54,7 @@ impl BackgroundVerifier {
         let rest = rest.map(|snapshot| (snapshot, snapshot.name() == last.0));
         let mut around = rest.chain(all.iter().map(|snapshot| (snapshot, false)));
         let found = around.find_map(|(snapshot, is_last)| {
-            let mut names = snapshot.namespace_names().into_iter();
+            let mut names = snapshot.state().namespace_names().into_iter();
             let next = names.find(|name| !is_last || *name > last.1)?;
             Some((Arc::clone(snapshot), next))
         })?;

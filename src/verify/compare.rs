@@ -9,9 +9,8 @@ use super::finding::{Findings, Verification};
 use crate::matching::{PodDisk, Requests};
 use crate::proto::v1;
 use crate::snapshot::{
-    Budget, DomainCounts, DomainId, DomainKey, FreeVolume, Frozen, Kept, LabelSetId, ListOf,
-    Namespace, Nodes, PartitionInUse, Query, ReadView, Rebuilt, SelectorViews, Slot, TermTable,
-    View, partition,
+    Deadline, DomainCounts, DomainId, DomainKey, FreeVolume, LabelSetId, ListOf, Namespace, Nodes,
+    PartitionInUse, Query, ReadView, Slot, State, Stopped, TermTable, ViewCopy, partition,
 };
 
 /// Stands for a node that exists and has no domain, and for a number that there is not.
@@ -23,15 +22,12 @@ type KeptNumbers = BTreeMap<(String, String), String>;
 /// The labels of a label set.
 type LabelTexts = BTreeMap<String, String>;
 
-/// Rebuilds a copy and compares. `None` as soon as `is_cancelled` returns true.
-pub fn verify(
-    frozen: &Frozen,
-    kept: &Kept,
-    is_cancelled: &dyn Fn() -> bool,
-) -> Option<Verification> {
-    let rebuilt = frozen.rebuilt(is_cancelled)?;
-    let mut report = compare_namespaces(frozen, kept, &rebuilt, is_cancelled)?;
-    let (kept, recounted) = (shared_facts(frozen), shared_facts(&rebuilt.frozen));
+/// Rebuilds a state and compares. `None` as soon as `is_cancelled` returns true.
+pub fn verify(state: &State, is_cancelled: &dyn Fn() -> bool) -> Option<Verification> {
+    let namespaces = state.namespaces();
+    let rebuilt = state.rebuilt(&namespaces, is_cancelled)?;
+    let mut report = compare_namespaces(state, &namespaces, &rebuilt, is_cancelled).ok()?;
+    let (kept, recounted) = (shared_facts(state), shared_facts(&rebuilt));
     for key in kept.keys().chain(recounted.keys()).collect::<BTreeSet<_>>() {
         let of = |facts: &KeptNumbers| facts.get(key).map_or(NONE, String::as_str).to_owned();
         let mut subject = report.findings.about("", || key.0.clone());
@@ -40,77 +36,74 @@ pub fn verify(
     Some(report)
 }
 
-/// Rebuilds a copy of some namespaces and compares everything except what all namespaces share.
-/// `None` as soon as `is_cancelled` returns true.
+/// Rebuilds a namespace and compares everything except what all namespaces share. `None` as soon as
+/// `is_cancelled` returns true.
 pub fn verify_sample(
-    frozen: &Frozen,
-    kept: &Kept,
+    state: &State,
+    namespace: &str,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<Verification> {
-    compare_namespaces(frozen, kept, &frozen.rebuilt(is_cancelled)?, is_cancelled)
+    let sample = state.namespace(namespace).map(|it| (namespace, it));
+    let sample: Vec<_> = sample.into_iter().collect();
+    let rebuilt = state.rebuilt(&sample, is_cancelled)?;
+    compare_namespaces(state, &sample, &rebuilt, is_cancelled).ok()
 }
 
 fn compare_namespaces(
-    frozen: &Frozen,
-    kept: &Kept,
-    rebuilt: &Rebuilt,
+    state: &State,
+    namespaces: &[(&str, &Namespace)],
+    recounted: &State,
     is_cancelled: &dyn Fn() -> bool,
-) -> Option<Verification> {
-    let budget = Budget::lasting(is_cancelled);
-    let recounted = &rebuilt.frozen;
+) -> Result<Verification, Stopped> {
+    let deadline = Deadline::lasting(is_cancelled);
+    let partitions = state.partitions();
     let mut report = Verification {
-        revision: frozen.revision,
+        revision: state.revision,
         nodes: recounted.sizes.nodes,
         pods: recounted.sizes.pods,
         label_sets: recounted.sizes.label_sets,
-        partitions: kept.partitions.len(),
+        partitions: partitions.len(),
         ..Verification::default()
     };
-    compare_nodes(frozen.nodes(), recounted.nodes(), &mut report.findings);
-    rebuilt.read("", &budget, |read_view| {
-        for in_use in &kept.partitions {
-            let recounted = read_view.in_use(in_use.partition.key());
-            let kept = Grouped::of(in_use, frozen.nodes());
+    compare_nodes(state.nodes(), recounted.nodes(), &mut report.findings);
+    recounted.read("", &deadline, |read_view| {
+        for in_use in &partitions {
+            let recounted = read_view.in_use(in_use.partition.key())?;
+            let kept = Grouped::of(in_use, state.nodes());
             kept.compare(
                 &Grouped::of(&recounted, read_view.nodes),
                 &mut report.findings,
             );
         }
-    });
-    let partitions = kept.partitions.iter().map(|in_use| (in_use.id, in_use));
+        Ok(())
+    })?;
+    let partitions = partitions.iter().map(|in_use| (in_use.id(), in_use));
     let partitions: HashMap<_, _> = partitions.collect();
     let none = Namespace::default();
-    for ((name, namespace), watches) in frozen.namespaces.iter().zip(&kept.views) {
-        let found = recounted
-            .namespaces
-            .binary_search_by(|(other, _)| other.cmp(name));
-        let other = found.map_or(&none, |at| &recounted.namespaces[at].1);
-        let both = [(namespace, frozen.nodes()), (other, recounted.nodes())];
+    for (name, namespace) in namespaces {
+        let other = recounted.namespace(name).unwrap_or(&none);
+        let both = [(*namespace, state.nodes()), (other, recounted.nodes())];
         compare_label_sets(name, both, &mut report.findings);
-        rebuilt.read(name, &budget, |read_view| {
-            for watch in watches {
-                let selector = WatchedSelector {
+        recounted.read(name, &deadline, |read_view| {
+            for copy in &namespace.view_copies() {
+                let view = NamedView {
                     name,
                     namespace,
-                    watch,
+                    copy,
                 };
-                selector.compare_sets(&read_view, &mut report.findings);
-                for view in &watch.views {
-                    // A view of a partition that is gone is never read again.
-                    let Some(in_use) = partitions.get(&view.partition()) else {
-                        continue;
-                    };
-                    let kept = Grouped::of(in_use, frozen.nodes());
-                    selector.compare_view(view, &kept, &read_view, &mut report.findings);
+                view.compare_sets(&read_view, &mut report.findings)?;
+                // A view of a partition that is gone is never read again.
+                if let Some(in_use) = partitions.get(&copy.partition()) {
+                    let kept = Grouped::of(in_use, state.nodes());
+                    view.compare(&kept, &read_view, &mut report.findings)?;
                     report.views += 1;
                 }
             }
-        });
-        if is_cancelled() || budget.delay().is_some() {
-            return None;
-        }
+            Ok(())
+        })?;
+        deadline.look()?;
     }
-    (!is_cancelled() && budget.delay().is_none()).then_some(report)
+    Ok(report)
 }
 
 /// Compares node order and the look-up by name.
@@ -247,51 +240,55 @@ impl<'a> Grouped<'a> {
     }
 }
 
-/// A selector with views of a namespace.
-struct WatchedSelector<'a> {
+/// A view of a namespace.
+struct NamedView<'a> {
     name: &'a str,
     namespace: &'a Namespace,
-    watch: &'a SelectorViews,
+    copy: &'a ViewCopy,
 }
 
-impl WatchedSelector<'_> {
+impl NamedView<'_> {
     fn describe(&self) -> String {
-        match self.watch.selector.to_wire() {
+        match self.copy.selector().to_wire() {
             Some(selector) => format!("selector {}", json(&selector)),
             None => "no selector".to_owned(),
         }
     }
 
     /// Compares the label sets that the selector is known to match.
-    fn compare_sets(&self, read_view: &ReadView<'_>, findings: &mut Findings) {
+    fn compare_sets(
+        &self,
+        read_view: &ReadView<'_>,
+        findings: &mut Findings,
+    ) -> Result<(), Stopped> {
         let mut compared = findings.about(self.name, || self.describe());
-        let known = self.watch.sets.iter().map(|id| labels(self.namespace, *id));
+        let known = self.copy.sets.iter().map(|id| labels(self.namespace, *id));
         let known: HashSet<LabelTexts> = known.collect();
-        let matched = read_view.matching_sets(&self.watch.selector);
+        let matched = read_view.matching_sets(self.copy.selector());
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        let matched = matched.map(|set| set.labels().map(owned).collect());
-        let matched: HashSet<LabelTexts> = matched.collect();
+        let matched = matched.map(|set| Ok(set?.labels().map(owned).collect()));
+        let matched: HashSet<LabelTexts> = matched.collect::<Result<_, Stopped>>()?;
         let aspect = "number of label sets that it matches";
-        compared.compare(aspect, self.watch.sets.len(), matched.len());
+        compared.compare(aspect, self.copy.sets.len(), matched.len());
         for texts in known.symmetric_difference(&matched) {
             let aspect = format!("whether it is known to match {}", json(texts));
             compared.compare(aspect, known.contains(texts), matched.contains(texts));
         }
+        Ok(())
     }
 
-    /// Compares a view on a partition with a count on the rebuilt state.
-    fn compare_view(
+    /// Compares the view on a partition with a count on the rebuilt state.
+    fn compare(
         &self,
-        view: &View,
         kept: &Grouped<'_>,
         read_view: &ReadView<'_>,
         findings: &mut Findings,
-    ) {
-        let key = kept.in_use.partition.key();
+    ) -> Result<(), Stopped> {
+        let (key, view) = (kept.in_use.partition.key(), &self.copy.view);
         let counts: DomainCounts<'_> = read_view.count(Query {
-            selector: &self.watch.selector,
+            selector: self.copy.selector(),
             partition: key,
-        });
+        })?;
         let recounted = Grouped::of(counts.in_use(), read_view.nodes);
         let recounted = recounted.by_value(|domain| counts.matching_pods(domain));
         let subject = || format!("view of {} on {}", self.describe(), describe(key));
@@ -322,16 +319,17 @@ impl WatchedSelector<'_> {
         let smallest = |count: Option<u32>| count.map_or(NONE.to_owned(), |n| n.to_string());
         let kept = smallest(view.smallest(&kept.in_use.partition));
         compared.compare("smallest count", kept, smallest(counts.smallest()));
+        Ok(())
     }
 }
 
 /// What a state keeps for all namespaces together.
-fn shared_facts(frozen: &Frozen) -> KeptNumbers {
+fn shared_facts(state: &State) -> KeptNumbers {
     let mut facts = KeptNumbers::new();
     let mut add = |subject: &str, aspect: String, value: String| {
         facts.insert((subject.to_owned(), aspect), value);
     };
-    let sizes = frozen.sizes;
+    let sizes = state.sizes;
     for (what, number) in [
         ("nodes", sizes.nodes),
         ("pods", sizes.pods),
@@ -340,7 +338,7 @@ fn shared_facts(frozen: &Frozen) -> KeptNumbers {
     ] {
         add("snapshot", format!("number of {what}"), number.to_string());
     }
-    for (node, requested) in frozen.requested_by_node() {
+    for (node, requested) in state.requested_by_node() {
         let room = format!("room of node {node:?}");
         add(&room, "pods".to_owned(), requested.pods().to_string());
         add(
@@ -354,7 +352,7 @@ fn shared_facts(frozen: &Frozen) -> KeptNumbers {
             add(&room, aspect, amount.to_string());
         }
     }
-    for (node, pod) in frozen.nominations().iter() {
+    for (node, pod) in state.nominations().iter() {
         let subject = format!("nominated pod {}/{}", pod.namespace, pod.name);
         let requests = pod.requests.as_deref().and_then(Requests::to_wire);
         let (labels, requests) = (json(&pod.labels), json(&requests));
@@ -366,14 +364,14 @@ fn shared_facts(frozen: &Frozen) -> KeptNumbers {
         );
     }
     let tables: [(&str, &TermTable); 2] = [
-        ("anti-affinity of pods", frozen.anti_affinity()),
-        ("scored terms of pods", frozen.scored_terms()),
+        ("anti-affinity of pods", state.anti_affinity()),
+        ("scored terms of pods", state.scored_terms()),
     ];
     for (subject, table) in tables {
         for held in table.iter() {
             let term = format!("{} of {:?}", json(&held.term().to_wire()), held.own());
             for (slot, pods) in held.counts() {
-                let node = frozen.nodes().name(slot);
+                let node = state.nodes().name(slot);
                 add(
                     subject,
                     format!("pods with {term} on {node:?}"),
@@ -382,12 +380,12 @@ fn shared_facts(frozen: &Frozen) -> KeptNumbers {
             }
         }
     }
-    let uses = frozen.storage_use();
+    let uses = state.storage_use();
     let named = |key: &str, disk: Option<&PodDisk>, slot| {
         let how = disk.map(|disk| (disk.read_only, &disk.monitors));
         format!(
             "pods with {key} ({how:?}) on {:?}",
-            frozen.nodes().name(slot)
+            state.nodes().name(slot)
         )
     };
     for (key, used) in uses.iter() {
@@ -404,15 +402,15 @@ fn shared_facts(frozen: &Frozen) -> KeptNumbers {
             "1".to_owned(),
         );
     }
-    for entry in free_volumes(frozen) {
+    for entry in free_volumes(state) {
         add("free volumes", entry, "listed".to_owned());
     }
     facts
 }
 
 /// The entries of the lists of volumes that claims can be bound to.
-fn free_volumes(frozen: &Frozen) -> impl Iterator<Item = String> {
-    let storage = &frozen.cluster_objects().storage;
+fn free_volumes(state: &State) -> impl Iterator<Item = String> {
+    let storage = &state.cluster_objects().storage;
     let is_current = |free: &FreeVolume| {
         let volume = storage.volume(&free.rank.name);
         volume.is_some_and(|volume| Arc::ptr_eq(volume, &free.volume))

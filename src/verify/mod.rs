@@ -3,7 +3,7 @@
 //! what pods and reservations take on each node. A number that differs has drifted, which is always
 //! a fault of the program.
 //!
-//! The comparison works on copies and holds no lock, so it may run at any time. It costs the memory
+//! The comparison reads one state and holds no lock, so it may run at any time. It costs the memory
 //! and the time of loading the objects, and a cold count for each partition and each view. Whether
 //! the rules are right is not asked here: tests compare every decision with a recount that shares no
 //! rule with the service.

@@ -43,8 +43,7 @@ fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
 }
 
 fn verified(snapshot: &Snapshot) -> Verification {
-    let (frozen, kept) = snapshot.freeze_kept();
-    verify(&frozen, &kept, &|| false).expect("it is not cancelled")
+    verify(&snapshot.state(), &|| false).expect("it is not cancelled")
 }
 
 fn spread_by_zone() -> Value {
@@ -124,15 +123,13 @@ fn each_fault_is_found() {
 #[test]
 fn a_cancelled_verification_ends() {
     let snapshot = registry().get("default").expect("it exists");
-    let (frozen, kept) = snapshot.freeze_kept();
-    assert_eq!(verify(&frozen, &kept, &|| true), None);
+    assert_eq!(verify(&snapshot.state(), &|| true), None);
 }
 
 #[test]
 fn views_that_missed_a_move_are_not_asked() {
     let registry = registry();
     let snapshot = registry.get("default").expect("it exists");
-    snapshot.look_away("default");
     update(
         &registry,
         json!([{"node": {"metadata": {"name": "n1", "labels": {"zone": "b"}}}}]),
@@ -158,7 +155,7 @@ fn a_patrol_finds_faults_counts_and_repairs_them() {
     for fault in cases {
         let registry = registry();
         let snapshot = registry.get("default").expect("it exists");
-        let objects = |snapshot: &Snapshot| snapshot.freeze().changes().collect::<Vec<_>>();
+        let objects = |snapshot: &Snapshot| snapshot.state().changes().collect::<Vec<_>>();
         let verifier = BackgroundVerifier::default();
         let step = verifier.step(&registry).expect("there is a namespace");
         assert_eq!((step.report.views, step.report.findings.total), (1, 0));

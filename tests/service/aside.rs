@@ -5,7 +5,7 @@
 use std::cell::Cell;
 
 use evenkeel::proto::v1::{Change, NodeSelectorTerm, Pod};
-use evenkeel::snapshot::{Attempt, Batch, Limits, ReadView, Stopped};
+use evenkeel::snapshot::{Batch, Limits, ReadView, Stopped};
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use support::build::{
     HOSTNAME, ZONE, hard, node, node_requirement, on, pod, requiring_terms, spread,
@@ -94,9 +94,7 @@ fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
         fresh.update(changes(with_nodes));
         let after = ask(&fresh, &question, Vec::new());
         let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
-        let next = world
-            .snapshot
-            .read_at_once("default", Attempt::First, at_once);
+        let next = world.snapshot.state().decide_at_once("default", at_once);
         assert_eq!(next, Ok(after), "{with_nodes} {counts_first}");
         assert!(world.verify() >= 2, "views are kept");
     }
@@ -139,7 +137,7 @@ fn overlays_leave_names_of_nodes_in_use() {
         let fresh = filled(3);
         let all = vec![zoned(60, 0), zoned(61, 1), on(app("early"), "n60").change()];
         fresh.update(all);
-        let held = |world: &InProcess| world.snapshot.freeze().changes().collect::<Vec<_>>();
+        let held = |world: &InProcess| world.snapshot.state().changes().collect::<Vec<_>>();
         assert_eq!(held(&world), held(&fresh), "{what}");
     }
 }
@@ -162,9 +160,7 @@ fn what_turns_out_to_be_large_is_not_decided_at_once() {
     for (terms, is_small) in [(1, true), (1_000, false)] {
         let question = world.question(&costly(terms));
         let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
-        let answered = world
-            .snapshot
-            .read_at_once("default", Attempt::First, at_once);
+        let answered = world.snapshot.state().decide_at_once("default", at_once);
         match is_small {
             true => assert_eq!(answered.map(|(feasible, _)| feasible), Ok(0)),
             false => assert_eq!(answered, Err(Stopped::Large)),

@@ -42,8 +42,7 @@ impl InProcess {
     /// Checks that nothing that is kept has drifted. Returns the number of views.
     #[track_caller]
     pub fn verify(&self) -> usize {
-        let (frozen, kept) = self.snapshot.freeze_kept();
-        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        let report = verify(&self.snapshot.state(), &|| false).expect("it is not cancelled");
         assert_eq!(report.findings.described, []);
         report.views
     }

@@ -44,7 +44,7 @@ pub fn pod_affinity(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
     for held in case.keeping_away()? {
         case.read_view
             .deadline
-            .step(nodes.len() + held.counts().len())?;
+            .step(nodes.len() + held.node_count())?;
         found.extend(kept_away(case, held, &nodes));
     }
     let hints = found.into_iter();

@@ -2,10 +2,9 @@
 //!
 //! - `topology`: the numbered values of a topology key. `partition`: the nodes that a constraint
 //!   counts in, by domain; `partitioned_nodes` are the nodes with all partitions.
-//! - `view`: matching pods per domain; `views` are those of a namespace, found by a label set
-//!   through `watched`.
-//! - `query`: a question to the counts, and the decision which questions deserve a view.
-//! - `discarded`, `usage`, `upkeep`: the end of views and partitions.
+//! - `view`: matching pods per domain; `views` are those of a namespace, found by a label set.
+//! - `query`: a question to the counts.
+//! - `usage`, `upkeep`: the end of views and partitions.
 //!
 //! # Counting
 //! Pods of one workload have the same labels, and a constraint counts pods of one namespace only.
@@ -21,21 +20,21 @@
 //!    partition). With more than 64 domains it also keeps the number of domains at each count, so
 //!    the minimum is known at once.
 //! 5. A pod change updates the views whose selector matches its label set. A node change tests that
-//!    node again against the partitions in use, and moves its pods between domains.
-//! 6. A view is dropped when updating it would cost more than counting again, when it was not used
-//!    for ten minutes, or when views take more than `max-view-bytes`. Dropping a view changes no
-//!    answer.
+//!    node again against the partitions in use. If it moves between domains, the partition has
+//!    another number, and its views are counted again when next asked.
+//! 6. Decisions cache the views that they count. The view that was unused for longest is dropped when
+//!    there are too many: 256 in a namespace, 16,384 in all, `max-view-bytes`. So is one that was
+//!    not used for ten minutes. Which views are cached changes no answer.
 //! 7. **Affinity between pods** is counted by the same views, by the topology key of each term. The
-//!    few terminating pods are added. Terms about other namespaces are decided on a fork with all
-//!    these namespaces, of one revision. Their label sets are walked for each decision, because
+//!    few terminating pods are added. Terms about other namespaces are decided on the
+//!    same state. The label sets of these namespaces are walked for each decision, because
 //!    views of many namespaces would take more memory than the pods.
 //! 8. **Volumes** are not counted by domain. Claims, volumes and classes are tables by name
 //!    (`objects/cluster_objects.rs`), in which a decision looks up those that its pod names. One
 //!    table has the users of each claim and disk, beside that of anti-affinity.
-//! 9. `VerifySnapshot`, and a task in the background, build a state again from the objects of a
-//!    copy and compare all counts with it.
+//! 9. `VerifySnapshot`, and a task in the background, build a state again from the objects of
+//!    the present one and compare all counts with it.
 
-pub mod discarded;
 pub mod domain;
 pub mod domain_counts;
 pub mod fewest;
@@ -50,4 +49,3 @@ pub mod upkeep;
 pub mod usage;
 pub mod view;
 pub mod views;
-pub mod watched;

@@ -7,6 +7,7 @@ use fixedbitset::FixedBitSet;
 use super::domain::DomainId;
 use super::layout;
 use super::topology::{DomainKey, Topology};
+use super::usage::next_number;
 use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Effect, NodeAffinity, Taint, Tolerations};
 use crate::snapshot::deadline::{Deadline, Stopped};
@@ -47,9 +48,24 @@ pub struct Key {
 
 on_heap!(Key: eligibility);
 
+/// The number of the members of a partition: a partition whose nodes move gets another one. It is
+/// never given out twice, so counts of former members are not mistaken for those of the present
+/// ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PartitionId(u64);
+
+impl PartitionId {
+    /// A number that no other partition has.
+    fn next() -> Self {
+        Self(next_number())
+    }
+}
+
 /// The eligible nodes by domain of a topology.
 #[derive(Debug, Clone)]
 pub struct Partition {
+    /// The number of its present members.
+    id: PartitionId,
     key: Arc<Key>,
     /// The bytes of the key, with its entry in the table.
     key_bytes: usize,
@@ -62,21 +78,6 @@ pub struct Partition {
     /// The number of eligible nodes, by domain. A value without eligible nodes is no domain.
     eligible_nodes: Vec<u32>,
     domain_count: usize,
-}
-
-/// A change of a node's membership.
-#[derive(Debug, Clone, Copy)]
-pub struct Move {
-    /// The node.
-    pub slot: Slot,
-    /// The domain that it left, if it was a member.
-    pub from: DomainId,
-    /// The domain that it is in now, if it is a member.
-    pub to: DomainId,
-    /// True if `from` has no eligible node any more.
-    pub from_vanishes: bool,
-    /// True if `to` had no eligible node before.
-    pub to_appears: bool,
 }
 
 impl Key {
@@ -207,6 +208,7 @@ impl Partition {
     /// A partition without nodes, with room for the nodes of this many slots.
     pub fn empty(key: Key, topology: &Topology, slots: usize) -> Self {
         Self {
+            id: PartitionId::next(),
             key_bytes: key.memory_bytes(),
             key: Arc::new(key),
             members: vec![DomainId::NONE; slots],
@@ -218,27 +220,29 @@ impl Partition {
         }
     }
 
-    /// Follows a change of a node that `topology` has followed already. Returns
-    /// how its membership changed, if it did.
-    pub fn update(
-        &mut self,
-        slot: Slot,
-        node: Option<NodeRef<'_>>,
-        topology: &Topology,
-    ) -> Option<Move> {
+    /// Follows changes of nodes that `topology` has followed already. If members move, the partition
+    /// gets another number.
+    pub fn update(&mut self, changed: &[(Slot, Option<NodeRef<'_>>)], topology: &Topology) {
         self.eligible_in_order.take();
-        let admits = node.is_some_and(|node| self.key.eligibility.admits(node));
-        if self.members.len() <= slot.index() {
-            self.members.resize(slot.index() + 1, DomainId::NONE);
-            self.eligible.resize(slot.index() + 1, false);
-        }
         if self.eligible_nodes.len() < topology.id_bound() {
             self.eligible_nodes.resize(topology.id_bound(), 0);
         }
-        self.set(slot, admits, topology)
+        let mut moved = false;
+        for (slot, node) in changed {
+            if self.members.len() <= slot.index() {
+                self.members.resize(slot.index() + 1, DomainId::NONE);
+                self.eligible.resize(slot.index() + 1, false);
+            }
+            let admits = node.is_some_and(|node| self.key.eligibility.admits(node));
+            moved |= self.set(*slot, admits, topology);
+        }
+        if moved {
+            self.id = PartitionId::next();
+        }
     }
 
-    fn set(&mut self, slot: Slot, eligible: bool, topology: &Topology) -> Option<Move> {
+    /// Sets whether a node is eligible. Returns whether it moved.
+    fn set(&mut self, slot: Slot, eligible: bool, topology: &Topology) -> bool {
         let to = match topology.domain_of(slot) {
             _ if !eligible => DomainId::NONE,
             DomainId::NONE if self.key.missing_is_empty => DomainId::EMPTY,
@@ -248,28 +252,24 @@ impl Partition {
         self.eligible_total = self.eligible_total + usize::from(eligible) - usize::from(was);
         let from = std::mem::replace(&mut self.members[slot.index()], to);
         if from == to {
-            return None;
+            return false;
         }
-        let mut change = Move {
-            slot,
-            from,
-            to,
-            from_vanishes: false,
-            to_appears: false,
-        };
         if from.is_some() {
             let nodes = &mut self.eligible_nodes[from.index()];
             *nodes -= 1;
-            change.from_vanishes = *nodes == 0;
+            self.domain_count -= usize::from(*nodes == 0);
         }
         if to.is_some() {
             let nodes = &mut self.eligible_nodes[to.index()];
             *nodes += 1;
-            change.to_appears = *nodes == 1;
+            self.domain_count += usize::from(*nodes == 1);
         }
-        self.domain_count =
-            self.domain_count + usize::from(change.to_appears) - usize::from(change.from_vanishes);
-        Some(change)
+        true
+    }
+
+    /// The number of the partition, which it has as long as its members stay.
+    pub fn id(&self) -> PartitionId {
+        self.id
     }
 
     /// The key of the partition: the topology and the rules for eligible nodes.

@@ -1,68 +1,72 @@
-//! The version, the age and the size of the views of a state, and their limits.
+//! The views and partitions of a snapshot: their number, their memory, and when they are dropped.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::discarded::Discarded;
+use parking_lot::Mutex;
+
+use super::usage::next_number;
 use crate::account::{Account, Charge, Part};
 use crate::snapshot::counters::{self, SnapshotCounters};
 
-/// The accounts of the views of a state.
+/// The most views of a snapshot.
+const MAX_VIEWS: usize = 16_384;
+
+/// The views and partitions of a snapshot, of all revisions that are read.
 #[derive(Debug)]
 pub struct Upkeep {
-    /// Grows whenever nodes moved between domains. Views of another version did not follow, and are
-    /// dropped when they are found.
-    version: AtomicU64,
-    /// Grows with each sweep: a clock for the time of last use.
-    tick: AtomicU64,
     view_bytes: Charge,
     partition_bytes: Charge,
     view_count: AtomicUsize,
     /// The most bytes of views; partitions may take as much again.
     max_view_bytes: usize,
-    /// True if a view was dropped for lack of room since the last sweep.
+    /// True if there was no room for a view since the last sweep.
     wanted: AtomicBool,
-    /// Views and partitions that were removed under a lock.
-    pub discarded: Discarded,
-    /// The counters of views that are built, kept and dropped.
+    /// The times of the last sweeps.
+    sweeps: Mutex<VecDeque<u64>>,
+    /// The counters of views that are built, cached and dropped.
     pub counters: Arc<SnapshotCounters>,
 }
 
 impl Upkeep {
-    /// The upkeep of a state whose views may take this many bytes, which are charged to the
+    /// The upkeep of a snapshot whose views may take this many bytes, which are charged to the
     /// account.
-    pub fn new(max_view_bytes: usize, account: &Arc<Account>) -> Self {
+    pub fn new(
+        max_view_bytes: usize,
+        account: &Arc<Account>,
+        counters: Arc<SnapshotCounters>,
+    ) -> Self {
         Self {
-            version: AtomicU64::new(0),
-            tick: AtomicU64::new(0),
             view_bytes: account.open(Part::Views),
             partition_bytes: account.open(Part::Views),
             view_count: AtomicUsize::new(0),
             max_view_bytes,
             wanted: AtomicBool::new(false),
-            discarded: Discarded::on(account),
-            counters: Arc::default(),
+            sweeps: Mutex::default(),
+            counters,
         }
     }
 
-    /// The version of the nodes that views must follow.
-    pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Relaxed)
+    /// The account that is charged.
+    pub fn account(&self) -> &Arc<Account> {
+        self.view_bytes.account()
     }
 
-    /// Moves on to another version, under the lock of the nodes.
-    pub fn next_version(&self) -> u64 {
-        self.version.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// The current tick.
-    pub fn tick(&self) -> u64 {
-        self.tick.load(Ordering::Relaxed)
-    }
-
-    /// Moves on to the next tick.
-    pub fn next_tick(&self) -> u64 {
-        self.tick.fetch_add(1, Ordering::Relaxed) + 1
+    /// Records a sweep. Returns the time of the sweep before which views and partitions that were
+    /// not used since are idle: `idle_ticks` sweeps ago.
+    pub fn idle_since(&self, idle_ticks: u64) -> u64 {
+        let mut sweeps = self.sweeps.lock();
+        sweeps.push_back(next_number() + 1);
+        let wanted =
+            usize::try_from(idle_ticks).map_or(usize::MAX, |ticks| ticks.saturating_add(1));
+        while sweeps.len() > wanted {
+            sweeps.pop_front();
+        }
+        match sweeps.len() == wanted {
+            true => sweeps[0],
+            false => 0,
+        }
     }
 
     /// Returns the bytes of views.
@@ -75,24 +79,20 @@ impl Upkeep {
         self.partition_bytes.bytes()
     }
 
-    /// Records the bytes of topologies and partitions. The caller has locked the partitions.
+    /// Records the bytes of topologies and partitions.
     pub fn note_partitions(&self, bytes: usize) {
         self.partition_bytes.set(bytes);
     }
 
-    /// Returns whether topologies and partitions may take this many more bytes.
+    /// Returns whether topologies and partitions may take this many bytes.
     pub fn has_partition_room(&self, bytes: usize) -> bool {
-        self.partition_bytes() + bytes <= self.max_view_bytes
-            && self.process().has_room(Part::Views, bytes)
+        let more = bytes.saturating_sub(self.partition_bytes());
+        bytes <= self.max_view_bytes && self.account().has_room(Part::Views, more)
     }
 
     /// Returns whether the process has no room for anything.
     pub fn is_process_full(&self) -> bool {
-        !self.process().has_room(Part::Views, 1)
-    }
-
-    fn process(&self) -> &Account {
-        self.view_bytes.account()
+        !self.account().has_room(Part::Views, 1)
     }
 
     /// Returns the number of views.
@@ -100,10 +100,24 @@ impl Upkeep {
         self.view_count.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a view of this many bytes may be kept.
+    /// Returns whether a view of this many bytes may be cached.
     pub fn has_view_room(&self, bytes: usize) -> bool {
-        self.view_bytes() + bytes <= self.max_view_bytes
-            && self.process().has_room(Part::Views, bytes)
+        self.view_count() < MAX_VIEWS
+            && self.view_bytes() + bytes <= self.max_view_bytes
+            && self.account().has_room(Part::Views, bytes)
+    }
+
+    /// Records a view that is cached.
+    pub(super) fn note_view(&self, bytes: usize) {
+        self.view_bytes.change(0, bytes);
+        self.view_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that a cached view is dropped.
+    pub(super) fn forget_view(&self, bytes: usize) {
+        self.view_bytes.change(bytes, 0);
+        self.view_count.fetch_sub(1, Ordering::Relaxed);
+        counters::add(&self.counters.views_dropped, 1);
     }
 
     /// Records that there was no room for a view, or for something that takes precedence over
@@ -118,22 +132,5 @@ impl Upkeep {
         self.wanted.swap(false, Ordering::Relaxed)
             || self.view_bytes() > self.max_view_bytes
             || self.is_process_full()
-    }
-
-    /// Records that a copy replaces views with the bytes and count `gone`. The copy was made at
-    /// `at_copy`, and its changes since then have been recorded already.
-    pub fn replace_views(&self, gone: (usize, usize), at_copy: (usize, usize)) {
-        self.view_bytes.change(gone.0, at_copy.0);
-        let more = at_copy.1.wrapping_sub(gone.1);
-        if more != 0 {
-            self.view_count.fetch_add(more, Ordering::Relaxed);
-        }
-    }
-
-    /// Records the bytes and the count of the views of a namespace, before and after a change.
-    pub fn note_views(&self, before: (usize, usize), now: (usize, usize)) {
-        self.replace_views(before, now);
-        let dropped = before.1.saturating_sub(now.1);
-        counters::add(&self.counters.views_dropped, dropped);
     }
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::domain::DomainId;
-use super::partition::{Move, Partition};
-use super::partition_in_use::{PartitionId, next_serial};
-use super::usage::{DecisionId, Usage};
+use super::partition::Partition;
 use crate::account::heap;
 use crate::snapshot::objects::slots::Slot;
 
@@ -16,23 +14,14 @@ const MANY_DOMAINS: usize = 64;
 /// The matching pods per domain of a partition.
 #[derive(Debug, Clone)]
 pub struct View {
-    partition: PartitionId,
     counts: Vec<u32>,
     /// The number of domains at each count; only for many domains.
     levels: Option<BTreeMap<u32, u32>>,
-    /// The bytes of the view when it was made, or last got more domains.
-    bytes: usize,
-    pub(in crate::snapshot) usage: Usage,
 }
 
 impl View {
-    /// A view of these numbers of pods per node, first used by a decision at this tick.
-    pub fn counting(
-        nodes: impl Iterator<Item = (Slot, u32)>,
-        id: PartitionId,
-        partition: &Partition,
-        used: (u64, DecisionId),
-    ) -> Self {
+    /// A view of these numbers of pods per node.
+    pub fn counting(nodes: impl Iterator<Item = (Slot, u32)>, partition: &Partition) -> Self {
         let mut counts = vec![0; partition.id_bound()];
         for (slot, pods) in nodes {
             let domain = partition.member(slot);
@@ -47,27 +36,7 @@ impl View {
             }
             levels
         });
-        let mut view = Self {
-            partition: id,
-            counts,
-            levels,
-            bytes: 0,
-            usage: Usage::new(used, next_serial()),
-        };
-        view.measure();
-        view
-    }
-
-    fn measure(&mut self) {
-        let levels = self.levels.as_ref().map_or(0, BTreeMap::len);
-        self.bytes = heap::shared(size_of::<Self>())
-            + heap::list::<u32>(self.counts.capacity())
-            + heap::tree::<u32, u32>(levels);
-    }
-
-    /// The partition of the view.
-    pub fn partition(&self) -> PartitionId {
-        self.partition
+        Self { counts, levels }
     }
 
     /// Matching pods in a domain; 0 if the value is no domain.
@@ -117,76 +86,33 @@ impl View {
         self.levels.as_ref()
     }
 
-    /// Follows `pods` more matching pods in a domain.
-    pub fn add(&mut self, domain: DomainId, pods: u32) {
-        self.set(domain, self.count(domain) + pods);
+    /// Follows one more matching pod in a domain.
+    pub fn add(&mut self, domain: DomainId) {
+        self.set(domain, self.count(domain) + 1);
     }
 
-    /// Follows `pods` fewer matching pods in a domain.
-    pub fn remove(&mut self, domain: DomainId, pods: u32) {
-        self.set(domain, self.count(domain) - pods);
+    /// Follows one matching pod fewer in a domain.
+    pub fn remove(&mut self, domain: DomainId) {
+        self.set(domain, self.count(domain) - 1);
     }
 
     fn set(&mut self, domain: DomainId, to: u32) {
-        self.leave_level(self.count(domain));
-        self.write(domain, to);
-        self.enter_level(to);
-    }
-
-    /// Follows the move of a node with `pods` matching pods on it.
-    pub fn follow(&mut self, change: &Move, pods: u32) {
-        if change.from.is_some() {
-            let count = self.count(change.from);
-            self.leave_level(count);
-            self.write(change.from, count - pods);
-            if !change.from_vanishes {
-                self.enter_level(count - pods);
-            }
-        }
-        if change.to.is_some() {
-            let count = self.count(change.to);
-            if !change.to_appears {
-                self.leave_level(count);
-            }
-            self.write(change.to, count + pods);
-            self.enter_level(count + pods);
-        }
-    }
-
-    fn write(&mut self, domain: DomainId, count: u32) {
-        if self.counts.len() <= domain.index() {
-            self.counts.resize(domain.index() + 1, 0);
-            self.measure();
-        }
-        self.counts[domain.index()] = count;
-    }
-
-    fn enter_level(&mut self, count: u32) {
+        let from = std::mem::replace(&mut self.counts[domain.index()], to);
         if let Some(levels) = &mut self.levels {
-            *levels.entry(count).or_default() += 1;
-        }
-    }
-
-    fn leave_level(&mut self, count: u32) {
-        if let Some(levels) = &mut self.levels {
-            let domains = levels
-                .get_mut(&count)
-                .expect("a domain stands at its count");
+            let domains = levels.get_mut(&from).expect("a domain stands at its count");
             *domains -= 1;
             if *domains == 0 {
-                levels.remove(&count);
+                levels.remove(&from);
             }
+            *levels.entry(to).or_default() += 1;
         }
-    }
-
-    /// Returns whether there are now so many more domains that a new view would keep its counts in
-    /// order.
-    pub fn is_outgrown(&self, domain_count: usize) -> bool {
-        self.levels.is_none() && domain_count > 4 * MANY_DOMAINS
     }
 
     /// Returns the view's bytes in memory.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes
+        let levels = self.levels.as_ref().map_or(0, BTreeMap::len);
+        heap::shared(size_of::<Self>())
+            + heap::list::<u32>(self.counts.capacity())
+            + heap::tree::<u32, u32>(levels)
     }
 }

@@ -1,233 +1,301 @@
-//! The views of a namespace: which of them are kept, and how they follow changes of pods and nodes.
+//! The cached views of a namespace. A change of a pod reaches just the views that count it.
+//!
+//! A view belongs to the members that a partition had: once nodes move, the partition has another
+//! number, and its views are counted again when next asked. Which views are cached changes no answer.
 
-use std::any::Any;
 use std::sync::Arc;
 
+use hashbrown::DefaultHashBuilder;
+
 use super::domain::DomainId;
-use super::partitioned_nodes::PartitionedNodes;
-use super::partitions::Moves;
-use super::query::{Query, RecentQueries};
+use super::partition::{Partition, PartitionId};
+use super::partition_in_use::PartitionInUse;
 use super::upkeep::Upkeep;
+use super::usage::LastUse;
 use super::view::View;
-use super::watched::WatchedSelectors;
+use crate::account::heap::{self, OnHeap};
+use crate::matching::Selector;
+use crate::snapshot::objects::blocks::Blocks;
+use crate::snapshot::objects::interner::Interner;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
+use crate::snapshot::objects::pair_index::PairIndex;
 use crate::snapshot::objects::slots::Slot;
 
-/// The number of look-ups of a pod count that a view may cost to follow moved nodes. Beyond that,
-/// counting again when next asked is cheaper.
-const MAX_LOOKUPS: usize = 20_000;
+/// The most views of a namespace.
+const MAX_VIEWS: usize = 256;
 
-/// The number of views that a namespace keeps without checking their use.
-const FREE_VIEWS: usize = 64;
+/// The number of views that are copied to change one of them.
+const VIEW_BLOCK: usize = 16;
 
-/// The views of a namespace.
-#[derive(Debug, Default)]
+/// The number of label sets whose watchers are copied to change one of them.
+const WATCHER_BLOCK: usize = 64;
+
+/// The views of a namespace. Copies share them until they change.
+#[derive(Debug, Clone, Default)]
 pub struct Views {
-    /// The version of the nodes that the views follow.
-    pub(in crate::snapshot) version: u64,
-    /// The kept views. Only [`Self::change`] adds and drops views.
-    pub(in crate::snapshot) watched: WatchedSelectors,
-    /// The bytes of the views, as [`Upkeep`] has recorded them.
-    noted: usize,
-    /// The parts that a running [`Self::change`] has removed.
-    gone: Vec<Box<dyn Any + Send + Sync>>,
-    /// The recent queries, to decide whether a view is worth keeping.
-    recent: RecentQueries,
+    views: Interner<Option<CachedView>, VIEW_BLOCK>,
+    /// Finds the views that can count a label set.
+    by_pair: Arc<PairIndex>,
+    /// The numbers of the views that count each label set, by its number.
+    watchers: Blocks<Vec<u32>, WATCHER_BLOCK>,
+}
+
+/// A view, as its namespace has it at one revision.
+#[derive(Debug, Clone)]
+struct CachedView {
+    query: Arc<ViewQuery>,
+    view: Arc<View>,
+}
+
+/// The query that a view answers, shared by all revisions of the view.
+#[derive(Debug)]
+pub struct ViewQuery {
+    selector: Selector,
+    partition: Arc<Partition>,
+    last_use: LastUse,
+    /// The bytes of the view, on the account of the snapshot.
+    bytes: usize,
+    upkeep: Arc<Upkeep>,
+}
+
+/// A copy of a view, for verification.
+#[derive(Debug)]
+pub struct ViewCopy {
+    query: Arc<ViewQuery>,
+    /// The label sets that it counts, ascending.
+    pub sets: Vec<LabelSetId>,
+    /// The view.
+    pub view: Arc<View>,
+}
+
+impl ViewQuery {
+    /// The query of a view that counts these label sets; `None` if there is no room for it.
+    pub fn new(
+        selector: &Selector,
+        in_use: &PartitionInUse,
+        (view, sets): (&View, usize),
+        upkeep: &Arc<Upkeep>,
+    ) -> Option<Arc<Self>> {
+        let bytes = view.memory_bytes()
+            + heap::shared(size_of::<Self>() + selector.heap_bytes())
+            + 2 * size_of::<Option<CachedView>>()
+            + PairIndex::bytes_of(selector)
+            + sets * heap::list::<u32>(4);
+        if !upkeep.has_view_room(bytes) {
+            upkeep.note_want();
+            return None;
+        }
+        upkeep.note_view(bytes);
+        Some(Arc::new(Self {
+            selector: selector.clone(),
+            partition: Arc::clone(&in_use.partition),
+            last_use: LastUse::now(),
+            bytes,
+            upkeep: Arc::clone(upkeep),
+        }))
+    }
+
+    fn is_of(&self, selector: &Selector, id: PartitionId) -> bool {
+        self.partition.id() == id && self.selector == *selector
+    }
+}
+
+impl Drop for ViewQuery {
+    fn drop(&mut self) {
+        self.upkeep.forget_view(self.bytes);
+    }
+}
+
+impl ViewCopy {
+    /// Selects the pods that the view counts.
+    pub fn selector(&self) -> &Selector {
+        &self.query.selector
+    }
+
+    /// The number of the partition.
+    pub fn partition(&self) -> PartitionId {
+        self.query.partition.id()
+    }
+}
+
+fn hash(hasher: &DefaultHashBuilder, selector: &Selector, id: PartitionId) -> u64 {
+    use std::hash::BuildHasher;
+    hasher.hash_one((selector, id))
+}
+
+fn hash_of(hasher: &DefaultHashBuilder, cached: &Option<CachedView>) -> u64 {
+    let query = cached.as_ref().map(|cached| &cached.query);
+    query.map_or(0, |query| {
+        hash(hasher, &query.selector, query.partition.id())
+    })
 }
 
 impl Views {
-    /// Changes the set of views, and records their new size. Views are kept and dropped only here,
-    /// so the total is always the sum of the sizes that namespaces recorded last, however views
-    /// grew since.
-    pub fn change<T>(&mut self, upkeep: &Upkeep, change: impl FnOnce(&mut Self) -> T) -> T {
-        let before = (self.noted, self.count());
-        let changed = change(self);
-        let bytes = self.memory_bytes();
-        upkeep.note_views(before, (bytes, self.count()));
-        self.noted = bytes;
-        let gone = std::mem::take(&mut self.gone);
-        if !gone.is_empty() {
-            upkeep.discarded.add(gone, before.0.saturating_sub(bytes));
-        }
-        changed
+    /// The view of a query, used once more.
+    pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
+        let cached = self.views.get(self.number(selector, id)?).as_ref()?;
+        cached.query.last_use.touch();
+        Some(&cached.view)
     }
 
-    /// Keeps a view, if its query is likely to come again and there is room. Returns the view to
-    /// answer from.
-    pub fn keep(
-        &mut self,
-        upkeep: &Upkeep,
-        query: Query<'_>,
-        view: View,
-        matched: Vec<LabelSetId>,
-    ) -> Arc<View> {
-        if !view.partition().is_kept() {
-            return Arc::new(view);
-        }
-        let version = upkeep.version();
-        self.change(upkeep, |views| views.sync(version));
-        // A namespace keeps its first views for any query. Beyond these a query must come twice: a
-        // view whose query never comes again would cost every change, and displace a useful one.
-        let admits = |views: &mut Self| views.count() < FREE_VIEWS || views.recent.note(query);
-        if !self.change(upkeep, admits) {
-            return Arc::new(view);
-        }
-        let bytes = self.watched.cost(query.selector, &view, &matched);
-        if !upkeep.has_view_room(bytes) {
-            self.change(upkeep, Self::evict_some);
-        }
-        if !upkeep.has_view_room(bytes) {
-            // Other namespaces have taken the room. This view answers without being kept, and all
-            // namespaces give up some views.
-            upkeep.note_want();
-            return Arc::new(view);
-        }
-        self.change(upkeep, |views| {
-            views.watched.insert(query.selector, view, matched)
-        })
+    fn number(&self, selector: &Selector, id: PartitionId) -> Option<u32> {
+        let same = |number| {
+            let cached: &Option<CachedView> = self.views.get(number);
+            cached
+                .as_ref()
+                .is_some_and(|it| it.query.is_of(selector, id))
+        };
+        self.views
+            .find(hash(self.views.hasher(), selector, id), same)
     }
 
-    /// Drops all views if they are of another version of the nodes.
-    pub fn sync(&mut self, version: u64) {
-        if self.version != version {
-            self.version = version;
-            self.clear();
+    /// Adds a view of these label sets. Former views of the same query go, and those unused for
+    /// longest if there are too many.
+    pub fn insert(&mut self, query: &Arc<ViewQuery>, view: &Arc<View>, sets: &[LabelSetId]) {
+        if self.number(&query.selector, query.partition.id()).is_some() {
+            return;
+        }
+        let key = query.partition.key();
+        self.retain(|other| other.selector != query.selector || other.partition.key() != key);
+        while self.views.count() >= MAX_VIEWS {
+            self.drop_unused(1);
+        }
+        let cached = CachedView {
+            query: Arc::clone(query),
+            view: Arc::clone(view),
+        };
+        let number = self.views.insert(Some(cached), hash_of);
+        Arc::make_mut(&mut self.by_pair).add(&query.selector, number as usize);
+        for set in sets {
+            self.watch(*set, number);
         }
     }
 
-    /// Drops all views.
-    pub fn clear(&mut self) {
-        if !self.watched.is_empty() {
-            self.gone.push(Box::new(std::mem::take(&mut self.watched)));
+    fn watch(&mut self, set: LabelSetId, number: u32) {
+        while self.watchers.len() <= set.index() {
+            self.watchers.push(Vec::new());
+        }
+        self.watchers.get_mut(set.index()).push(number);
+    }
+
+    /// Follows a label set that got its first pod.
+    pub fn add_set(&mut self, set: LabelSetId, sets: &LabelSets) {
+        for number in self.by_pair.candidates(sets.texts(set)) {
+            let number = number as u32;
+            let cached = self.views.get(number).as_ref();
+            if cached.is_some_and(|cached| sets.matches(set, &cached.query.selector)) {
+                self.watch(set, number);
+            }
         }
     }
 
-    /// Drops all views, and the memory of queries, because the namespace is removed.
-    pub fn retire(&mut self) {
-        self.clear();
-        self.recent = RecentQueries::default();
-    }
-
-    /// A copy that follows changes on its own.
-    pub fn fork(&self) -> Self {
-        Self {
-            version: self.version,
-            watched: self.watched.clone(),
-            noted: self.noted,
-            gone: Vec::new(),
-            recent: self.recent.clone(),
+    /// Follows a label set that lost its last pod.
+    pub fn remove_set(&mut self, set: LabelSetId) {
+        if self.counts(set) {
+            self.watchers.get_mut(set.index()).clear();
+        }
+        while self.watchers.last().is_some_and(Vec::is_empty) {
+            self.watchers.pop();
         }
     }
 
-    /// Returns the recorded bytes and the count of the views.
-    pub fn noted(&self) -> (usize, usize) {
-        (self.noted, self.count())
-    }
-
-    /// Returns the most look-ups of a pod count that following this many nodes takes.
-    pub fn lookups(&self, nodes: usize) -> usize {
-        let lookups = |sets: usize| nodes.saturating_mul(sets).min(MAX_LOOKUPS);
-        let watched = self.watched.sizes();
-        watched
-            .map(|(sets, views)| views * (1 + lookups(sets)))
-            .sum()
+    /// Returns whether a view counts the pods of a label set.
+    pub fn counts(&self, set: LabelSetId) -> bool {
+        set.index() < self.watchers.len() && !self.watchers[set.index()].is_empty()
     }
 
     /// Follows a pod that counts on a node.
-    pub fn add_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &PartitionedNodes) {
-        self.for_each_of(set, slot, nodes, View::add);
+    pub fn add_pod(&mut self, set: LabelSetId, slot: Slot) {
+        self.for_each_of(set, slot, View::add);
     }
 
     /// Removes a pod that no longer counts on a node.
-    pub fn remove_pod(&mut self, set: LabelSetId, slot: Slot, nodes: &PartitionedNodes) {
-        self.for_each_of(set, slot, nodes, View::remove);
+    pub fn remove_pod(&mut self, set: LabelSetId, slot: Slot) {
+        self.for_each_of(set, slot, View::remove);
     }
 
-    fn for_each_of(
-        &mut self,
-        set: LabelSetId,
-        slot: Slot,
-        nodes: &PartitionedNodes,
-        change: impl Fn(&mut View, DomainId, u32),
-    ) {
-        if !self.watched.counts(set) {
+    fn for_each_of(&mut self, set: LabelSetId, slot: Slot, change: impl Fn(&mut View, DomainId)) {
+        for number in &self.watchers[set.index()] {
+            let Some(cached) = self.views.get(*number) else {
+                continue;
+            };
+            let domain = cached.query.partition.member(slot);
+            if domain.is_some()
+                && let Some(cached) = self.views.get_mut(*number)
+            {
+                change(Arc::make_mut(&mut cached.view), domain);
+            }
+        }
+    }
+
+    /// Drops the views that were last used before a time, and those whose partition is not in use.
+    pub fn drop_idle(&mut self, since: u64, is_in_use: impl Fn(PartitionId) -> bool) {
+        self.retain(|query| query.last_use.time() >= since && is_in_use(query.partition.id()));
+    }
+
+    /// Drops this many views: those unused for longest.
+    pub fn drop_unused(&mut self, count: usize) {
+        let mut times: Vec<u64> = self.queries().map(|it| it.last_use.time()).collect();
+        if times.is_empty() || count == 0 {
             return;
         }
-        let partitions = nodes.partitions();
-        self.watched.for_each_of(set, |view| {
-            // A view whose partition was dropped is not asked again.
-            let Some(partition) = partitions.get(view.partition()) else {
-                return;
-            };
-            let domain = partition.member(slot);
-            if domain.is_some() {
-                change(Arc::make_mut(view), domain, 1);
-            }
-        });
-    }
-
-    /// Follows nodes that moved. Views that are cheaper to count again are dropped.
-    pub fn follow(&mut self, all: &[Moves], sets: &LabelSets) {
-        self.retain(|matched, view| {
-            let Some(moves) = all.iter().find(|moves| moves.id == view.partition()) else {
-                return true;
-            };
-            let lookups = moves.moves.len().saturating_mul(matched.len());
-            if lookups > MAX_LOOKUPS || view.is_outgrown(moves.domain_count) {
-                return false;
-            }
-            for change in &moves.moves {
-                let pods = matched
-                    .iter()
-                    .map(|set| sets.counted(*set, change.slot))
-                    .sum::<u32>();
-                Arc::make_mut(view).follow(change, pods);
-            }
-            true
-        });
-    }
-
-    /// Drops the views that were last used before tick `since`.
-    pub fn drop_idle(&mut self, since: u64) {
-        self.retain(|_, view| view.usage.last_used() >= since);
-    }
-
-    /// Drops the least useful quarter: first those used by one decision, then those unused for
-    /// longest.
-    pub fn evict_some(&mut self) {
-        let views = self.watched.iter();
-        let mut worth: Vec<_> = views.map(|(_, view)| view.usage.worth()).collect();
-        if worth.is_empty() {
-            return;
-        }
-        let mut surplus = worth.len().div_ceil(4);
-        let (_, limit, _) = worth.select_nth_unstable(surplus - 1);
-        let limit = *limit;
-        self.retain(|_, view| {
-            let goes = surplus > 0 && view.usage.worth() <= limit;
-            surplus -= usize::from(goes);
+        let at = count.min(times.len()) - 1;
+        let (_, limit, _) = times.select_nth_unstable(at);
+        let (limit, mut left) = (*limit, count);
+        self.retain(|query| {
+            let goes = left > 0 && query.last_use.time() <= limit;
+            left -= usize::from(goes);
             !goes
         });
     }
 
-    fn retain(&mut self, stays: impl FnMut(&[LabelSetId], &mut Arc<View>) -> bool) {
-        let gone = self.watched.retain(stays);
-        if !gone.0.is_empty() {
-            self.gone.push(Box::new(gone));
+    fn queries(&self) -> impl Iterator<Item = &Arc<ViewQuery>> {
+        let cached = self.views.iter().filter_map(|(_, cached)| cached.as_ref());
+        cached.map(|cached| &cached.query)
+    }
+
+    fn retain(&mut self, mut stays: impl FnMut(&ViewQuery) -> bool) {
+        let goes = |(number, cached): (u32, &Option<CachedView>)| {
+            let query = &cached.as_ref()?.query;
+            (!stays(query)).then(|| (number, Arc::clone(query)))
+        };
+        let gone: Vec<(u32, Arc<ViewQuery>)> = self.views.iter().filter_map(goes).collect();
+        if gone.is_empty() {
+            return;
         }
-        if self.watched.is_empty() {
-            self.recent = RecentQueries::default();
+        for (number, query) in &gone {
+            Arc::make_mut(&mut self.by_pair).remove(&query.selector, *number as usize);
+            self.views.remove(*number, Option::is_some, hash_of);
+        }
+        let is_gone = |number: &u32| gone.binary_search_by_key(number, |(it, _)| *it).is_ok();
+        for set in 0..self.watchers.len() {
+            if self.watchers[set].iter().any(is_gone) {
+                self.watchers.get_mut(set).retain(|number| !is_gone(number));
+            }
         }
     }
 
     /// Returns the number of views.
     pub fn count(&self) -> usize {
-        self.watched.view_count()
+        self.views.count()
     }
 
-    /// Returns the bytes of the views in memory. The counts of a view are measured when a view was
-    /// last added or dropped, or nodes moved.
-    pub fn memory_bytes(&self) -> usize {
-        self.watched.memory_bytes() + self.recent.memory_bytes()
+    /// Copies of all views, with the label sets that each counts.
+    pub fn copies(&self) -> Vec<ViewCopy> {
+        let mut sets = vec![Vec::new(); self.views.bound()];
+        for (index, numbers) in self.watchers.iter().enumerate() {
+            for number in numbers {
+                sets[*number as usize].push(LabelSetId::at(index));
+            }
+        }
+        let copy = |(cached, sets): ((u32, &Option<CachedView>), Vec<LabelSetId>)| {
+            let cached = cached.1.as_ref()?;
+            Some(ViewCopy {
+                query: Arc::clone(&cached.query),
+                sets,
+                view: Arc::clone(&cached.view),
+            })
+        };
+        self.views.iter().zip(sets).filter_map(copy).collect()
     }
 }

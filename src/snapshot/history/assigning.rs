@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use super::capacity::check_room;
 use super::error::Error;
-use super::journal::Entry;
 use super::named::Snapshot;
 use super::turn::WriteTurn;
 use crate::limits::{Limit, Limits};
@@ -74,6 +73,8 @@ impl Snapshot {
             let changes = held.iter().map(|(serial, held)| held.pod(*serial));
             let batch = Batch::trusted(changes.chain(reservations.deletions(&ended)));
             drop(reservations);
+            let _room = check_room(&turn.live, &batch, limits)?;
+            let _growth = self.check_growth(&held, &[])?;
             let mut ids = held.iter().map(|(serial, _)| self.id(*serial));
             let id = |i| match arrived.binary_search(&i) {
                 Ok(_) => String::new(),
@@ -82,7 +83,7 @@ impl Snapshot {
             let ids = (0..pods.len() as Serial).map(id).collect();
             let until = held.iter().map(|(_, held)| held.expires).min();
             if !(held.is_empty() && ended.is_empty()) {
-                self.exchange(turn, held, &ended, &batch, limits)?;
+                self.exchange(turn, held, ended)?;
             }
             Ok(Assigned {
                 revision: self.revision(),
@@ -92,32 +93,25 @@ impl Snapshot {
         })
     }
 
-    /// Replaces reservations by others; `batch` does this to the state.
+    /// Replaces reservations by others.
     fn exchange(
         &self,
         turn: &mut WriteTurn<'_>,
         held: Vec<(Serial, Reservation)>,
-        ended: &[Serial],
-        batch: &Batch,
-        limits: &Limits,
+        ended: Vec<Serial>,
     ) -> Result<(), Error> {
         let now = self.now();
-        let _room = check_room(&turn.live, batch, limits)?;
-        let _room = self.check_growth(&held, &[])?;
-        let before = turn.entry();
-        let entry = Entry {
-            revision: before.revision + 1,
-            updated: now.wall,
-            last_serial: held.last().map_or(before.last_serial, |(last, _)| *last),
-            held: &held,
-            ended,
-            ..before
-        };
-        self.record_held(turn, entry)?;
-        counters::add(&self.around.counters.reserved, held.len());
-        self.put(held, Vec::new(), now.steady);
-        turn.apply_own(batch, before.revision + 1, now);
-        self.forget(ended);
+        let (mut entry, made) = (turn.entry(), held.len());
+        entry.after.revision += 1;
+        entry.after.updated = now.wall;
+        if let Some((last, _)) = held.last() {
+            entry.after.last_serial = *last;
+        }
+        entry.after.held = held;
+        entry.ended = ended;
+        self.record_held(turn, &mut entry)?;
+        counters::add(&self.around.counters.reserved, made);
+        turn.apply_own(entry, now);
         Ok(())
     }
 }

@@ -4,16 +4,16 @@ use super::error::Error;
 use crate::account::{Charge, Part};
 use crate::limits::{Limit, Limits};
 use crate::snapshot::objects::change::Batch;
-use crate::snapshot::state::shards::State;
+use crate::snapshot::state::revision::State;
 
 /// Returns whether a state has room for this many changes of this many bytes, whatever they are.
 pub fn is_roomy(state: &State, most: usize, bytes: usize, limits: &Limits) -> bool {
-    let now = state.sizes();
+    let now = state.sizes;
     now.nodes + most <= limits.max_nodes
         && now.pods + most <= limits.max_pods
         && now.label_sets + most <= limits.max_label_sets
         && now.owners + most <= limits.max_owners
-        && state.footprint.account().has_room(Part::Objects, bytes)
+        && state.upkeep.account().has_room(Part::Objects, bytes)
 }
 
 /// Checks that a state may grow by a batch. Returns room in memory for it, to be held until it is
@@ -28,7 +28,7 @@ pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<Charg
 
 /// Checks that a state may have this many more objects.
 fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
-    let now = state.sizes();
+    let now = state.sizes;
     let new = state.additions(batch);
     let each = [
         (Limit::Nodes, now.nodes, new.nodes),

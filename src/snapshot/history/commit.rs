@@ -1,15 +1,15 @@
 //! Commits batches to a snapshot: one after another, checked, recorded in the journal, applied.
-//! Batches of waiting callers are recorded together.
+//! Batches of waiting callers are recorded and published together.
 
 use std::sync::Arc;
 
 use super::capacity::{check_room, is_roomy};
 use super::error::Error;
 use super::following::ATTEMPTS;
-use super::journal::{Change, Entry};
+use super::journal::{OwnedChange, OwnedEntry};
 use super::named::Snapshot;
-use super::offer::{Fence, Job, Offer, Outcomes, Update, check_revision};
-use super::turn::WriteTurn;
+use super::offer::{FeedSign, Fence, Job, Offer, Outcomes, Update, check_revision};
+use super::turn::{RecordedStep, WriteTurn};
 use crate::account::Charge;
 use crate::limits::Limits;
 use crate::snapshot::clock::Now;
@@ -18,7 +18,6 @@ use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::shards::Applied;
 
 /// Batches are recorded together until they have this many changes.
 const MAX_GROUP_CHANGES: usize = 100_000;
@@ -29,18 +28,10 @@ struct Planned {
     job: usize,
     /// The batch; `None` where only reservations end.
     offer: Option<Offer>,
-    /// The batch, with the requests of pods by the rules of the snapshot's version.
-    batch: Option<Arc<Batch>>,
-    /// Defaults to set: those of the batch, or those that a snapshot begins with.
-    defaults: Option<Arc<Defaults>>,
-    /// The versions up to which the feed has read all kinds, if the batch sets any.
-    resource_versions: Option<Arc<ResourceVersions>>,
-    revision: i64,
+    /// The entry of the batch, with the requests of pods by the rules of the snapshot's version.
+    entry: OwnedEntry,
     /// The number of reservations that end because their time is over.
     expired: usize,
-    /// The reservations that end, because their pods take over or their time is over, and the
-    /// answers that are forgotten.
-    ended: Vec<Serial>,
     /// Holds the memory that a batch will take.
     _room: Option<Charge>,
     at: Now,
@@ -65,9 +56,6 @@ struct Commit<'s> {
 impl Snapshot {
     /// Does a job, together with those of waiting callers.
     pub(super) fn commit(&self, job: Job, limits: &Limits) -> Outcomes {
-        if self.around.journal.is_none() {
-            return commit_all(self, &[job], limits).pop().flatten();
-        }
         let lead = |jobs: Vec<Job>| commit_all(self, &jobs, limits);
         self.group_commit.join(job, lead)
     }
@@ -150,8 +138,10 @@ impl Commit<'_> {
         let snapshot = self.turn.snapshot;
         let live = &self.turn.live;
         let at = snapshot.now();
-        let before = self.group.last().map_or(live.revision(), |p| p.revision);
-        let (mut room, mut batch, mut defaults, mut read) = (None, None, None, None);
+        let last = self.group.last();
+        let before = last.map_or(live.revision, |planned| planned.entry.after.revision);
+        let mut entry = self.turn.entry();
+        let mut room = None;
         let mut ended = match offer {
             Some(offer) => {
                 Fence::check(offer.fence.as_ref(), snapshot.name())?;
@@ -162,13 +152,17 @@ impl Commit<'_> {
                 if !news.is_empty() {
                     after = Arc::new(after.after(news));
                 }
-                defaults = known.after(constraints.as_ref(), offer.version, &after);
+                let defaults = known.after(constraints.as_ref(), offer.version, &after);
                 // Stored defaults are read together with them.
-                read = (defaults.is_some() || !news.is_empty()).then_some(after);
+                let read = (defaults.is_some() || !news.is_empty()).then_some(after);
                 let rules = defaults.as_ref().unwrap_or(&known).rules();
-                let chosen = batch.insert(Batch::of_version(&offer.batch, rules));
-                room = Some(check_room(live, chosen, self.limits)?);
-                snapshot.reservation_table().taken_over(chosen)
+                let batch = Batch::of_version(&offer.batch, rules);
+                room = Some(check_room(live, &batch, self.limits)?);
+                let taken = snapshot.reservation_table().taken_over(&batch);
+                entry.change = OwnedChange::Batch(batch);
+                entry.after.defaults = defaults;
+                entry.after.resource_versions = read;
+                taken
             }
             None => {
                 self.turn.trust_clock()?;
@@ -177,7 +171,7 @@ impl Commit<'_> {
         };
         let is_planned = |serial: &Serial| {
             let mut planned = self.group.iter();
-            planned.any(|p| p.ended.binary_search(serial).is_ok())
+            planned.any(|p| p.entry.ended.binary_search(serial).is_ok())
         };
         ended.retain(|serial| !is_planned(serial));
         let expired = match offer {
@@ -188,51 +182,54 @@ impl Commit<'_> {
                 ended.iter().filter(|it| reservations.holds(**it)).count()
             }
         };
-        let mut planned = Planned {
+        // The revision stays if only answers are forgotten, which no reader can see.
+        let moves = offer.is_some() || expired > 0;
+        entry.after.revision = before + i64::from(moves);
+        if moves {
+            entry.after.updated = at.wall;
+        } else if let Some(last) = last {
+            entry.after.updated = last.entry.after.updated;
+        }
+        // The end of reservations is no sign of a feed.
+        entry.after.synced |= last.is_some_and(|last| last.entry.after.synced)
+            || offer.is_some() && !snapshot.is_expected();
+        entry.ended = ended;
+        Ok(Some(Planned {
             job,
             offer: offer.cloned(),
-            batch,
-            defaults,
-            resource_versions: read,
-            revision: before,
+            entry,
             expired,
-            ended,
             _room: room,
             at,
-        };
-        planned.revision += i64::from(planned.moves());
-        Ok(Some(planned))
+        }))
     }
 
     /// The defaults after the group.
     fn defaults(&self) -> Arc<Defaults> {
         let mut planned = self.group.iter().rev();
-        let set = planned.find_map(|planned| planned.defaults.clone());
-        set.unwrap_or_else(|| self.turn.live.defaults())
+        let set = planned.find_map(|planned| planned.entry.after.defaults.clone());
+        set.unwrap_or_else(|| Arc::clone(self.turn.live.defaults()))
     }
 
     /// The versions up to which the feed has read after the group.
     fn resource_versions(&self) -> Arc<ResourceVersions> {
         let mut planned = self.group.iter().rev();
-        let set = planned.find_map(|planned| planned.resource_versions.clone());
-        set.unwrap_or_else(|| self.turn.snapshot.resource_versions())
+        let set = planned.find_map(|planned| planned.entry.after.resource_versions.clone());
+        set.unwrap_or_else(|| Arc::clone(self.turn.live.resource_versions()))
     }
 
     /// Records the group and applies it. Where others came first, their entries
     /// are applied, and the group is planned again.
     fn carry_out(&mut self) {
         loop {
-            let group = std::mem::take(&mut self.group);
+            let mut group = std::mem::take(&mut self.group);
             self.changes = 0;
-            match self.record(&group) {
+            let entries = group.iter_mut().map(|planned| &mut planned.entry);
+            let mut entries: Vec<&mut OwnedEntry> = entries.collect();
+            match self.turn.record(&mut entries) {
                 Ok(()) => {
                     self.attempts = 0;
-                    for planned in group {
-                        let job = planned.job;
-                        let update = self.apply(planned);
-                        self.outcomes[job].push(Ok(update));
-                    }
-                    return;
+                    return self.apply(group);
                 }
                 Err(error) if error.is_behind() => self.plan_again(group),
                 Err(error) => return self.refuse(group, &error),
@@ -281,81 +278,25 @@ impl Commit<'_> {
         jobs.iter().zip(self.outcomes).map(outcome).collect()
     }
 
-    fn record(&mut self, group: &[Planned]) -> Result<(), Error> {
-        let snapshot = self.turn.snapshot;
-        if snapshot.around.journal.is_none() {
-            return Ok(());
+    /// Applies a recorded group.
+    fn apply(&mut self, group: Vec<Planned>) {
+        if group.is_empty() {
+            return;
         }
-        let before = self.turn.entry();
-        let mut synced = before.synced;
-        let mut entries = Vec::with_capacity(group.len());
-        for planned in group {
-            // The end of reservations is no sign of a feed.
-            synced |= planned.offer.is_some() && !snapshot.is_expected();
-            entries.push(planned.entry(synced, before));
-        }
-        self.turn.record(entries)
-    }
-
-    fn apply(&self, planned: Planned) -> Update {
-        let snapshot = self.turn.snapshot;
-        let Planned {
-            offer,
-            batch,
-            defaults,
-            resource_versions,
-            revision,
-            expired,
-            ended,
-            at,
-            ..
-        } = planned;
-        let (Some(offer), Some(batch)) = (offer, batch) else {
-            counters::add(&snapshot.around.counters.expired, expired);
-            if expired > 0 {
-                return self.turn.apply_ends(&ended, revision, at);
-            }
-            snapshot.forget(&ended);
-            return Update {
-                revision,
-                epoch: snapshot.epoch().to_owned(),
-                applied: Applied::default(),
-            };
-        };
-        let batch = snapshot.with_deletions(&batch, &ended);
-        let live = &self.turn.live;
-        let mut applied = live.apply(&batch, defaults, revision);
-        // The ends of reservations are no changes of the caller.
-        applied.changed = applied.changed.saturating_sub(ended.len());
-        snapshot.forget(&ended);
-        if let Some(versions) = resource_versions {
-            snapshot.read_up_to(versions);
-        }
-        snapshot.fed(at, offer.arrived, offer.age);
-        snapshot.moved_on(revision, applied, !snapshot.is_expected())
-    }
-}
-
-impl Planned {
-    /// Returns whether the revision grows. It does not if only answers are forgotten, which no
-    /// reader can see.
-    fn moves(&self) -> bool {
-        self.offer.is_some() || self.expired > 0
-    }
-
-    fn entry<'e>(&'e self, synced: bool, before: Entry<'e>) -> Entry<'e> {
-        Entry {
-            revision: self.revision,
-            updated: match self.moves() {
-                true => self.at.wall,
-                false => before.updated,
-            },
-            synced,
-            change: Change::Batch(self.batch.as_deref()),
-            defaults: self.defaults.as_deref(),
-            resource_versions: self.resource_versions.as_deref(),
-            ended: &self.ended,
-            ..before
+        let counters = &self.turn.snapshot.around.counters;
+        let mut jobs = Vec::with_capacity(group.len());
+        let steps = group.into_iter().map(|planned| {
+            counters::add(&counters.expired, planned.expired);
+            jobs.push(planned.job);
+            let feed = planned.offer.map(|offer| FeedSign {
+                arrived: offer.arrived,
+                age: offer.age,
+            });
+            RecordedStep::own(planned.entry, planned.at, feed)
+        });
+        let updates = self.turn.apply(steps.collect::<Vec<_>>());
+        for (job, update) in jobs.into_iter().zip(updates) {
+            self.outcomes[job].push(Ok(update));
         }
     }
 }

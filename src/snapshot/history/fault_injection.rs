@@ -2,14 +2,15 @@
 //! tests.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::named::Snapshot;
+use super::turn::WriteTurn;
 use crate::proto::v1;
-use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::objects::node::CompiledNode;
 use crate::snapshot::objects::pod::CompiledPod;
 use crate::snapshot::objects::requested::Shifts;
+use crate::snapshot::state::pod_change::FollowedCounts;
+use crate::snapshot::state::revision::State;
 
 /// A fault of the kept counts.
 #[derive(Debug, Clone, Copy)]
@@ -29,51 +30,44 @@ pub(crate) enum InjectedFault {
 }
 
 impl Snapshot {
-    /// Makes a namespace look as if it was never asked about. A batch that begins just before the
-    /// first question sees that.
-    pub(crate) fn look_away(&self, namespace: &str) {
-        let state = self.live();
-        let shard = state.shard(namespace).expect("the namespace exists");
-        shard.viewed.store(false, Ordering::Relaxed);
-    }
-
     /// Makes a fault in a namespace that has pods, about a node that exists.
     pub(crate) fn inject_fault(&self, namespace: &str, node: &str, fault: InjectedFault) {
-        let state = self.live();
-        let shard = state.shard(namespace).expect("the namespace exists");
-        let mut namespace = shard.namespace.write();
-        let mut shared = state.shared.write();
+        let mut turn = WriteTurn::take(self);
+        let mut state = State::clone(&turn.live);
+        let nodes = Arc::make_mut(&mut state.shared.nodes);
+        let slot = nodes.nodes().find(node).expect("the node exists");
+        let namespace = state.namespaces.get_mut(namespace);
+        let namespace = Arc::make_mut(namespace.expect("the namespace exists"));
         let (set, _) = namespace.label_sets().in_use().next().expect("a label set");
-        let slot = shared.nodes.nodes().find(node).expect("the node exists");
+        let mut views = namespace.views.load_full();
         match fault {
-            InjectedFault::ViewCount => namespace.views_mut().add_pod(set, slot, &shared.nodes),
-            InjectedFault::ForgottenLabelSet => {
-                namespace.views_mut().watched.remove_set(set, usize::MAX)
-            }
+            InjectedFault::ViewCount => Arc::make_mut(&mut views).add_pod(set, slot),
+            InjectedFault::ForgottenLabelSet => Arc::make_mut(&mut views).remove_set(set),
             InjectedFault::LabelSetCount => {
                 Arc::make_mut(&mut namespace.label_sets).count(set, slot)
             }
             InjectedFault::UnfollowedNode => {
                 let mut node = v1::Node::default();
-                node.metadata.get_or_insert_default().name =
-                    shared.nodes.nodes().name(slot).to_owned();
-                PartitionedNodes::to_change(&mut shared.nodes)
-                    .nodes_mut()
-                    .put(&node, &CompiledNode::default());
+                node.metadata.get_or_insert_default().name = nodes.nodes().name(slot).to_owned();
+                nodes.nodes_mut().put(&node, &CompiledNode::default());
             }
-            InjectedFault::PodTotal => {
-                state.pods.fetch_add(1, Ordering::Relaxed);
-            }
+            InjectedFault::PodTotal => state.sizes.pods += 1,
             InjectedFault::UnknownSlot => {
-                let others = PartitionedNodes::imagined(&shared.nodes, |nodes| {
-                    nodes.reserve("elsewhere");
-                });
+                let mut others = nodes.nodes().clone();
+                others.reserve("elsewhere");
                 let mut pod = v1::Pod::default();
                 pod.metadata.get_or_insert_default().name = "astray".to_owned();
                 pod.spec.get_or_insert_default().node_name = "elsewhere".to_owned();
-                let pod = CompiledPod::trusted(&pod);
-                namespace.put_pod(&pod, &others, &mut Shifts::default());
+                let mut counts = FollowedCounts {
+                    nodes: &others,
+                    views: Arc::clone(&views),
+                    shifts: &mut Shifts::default(),
+                };
+                namespace.put_pod(&CompiledPod::trusted(&pod), &mut counts);
+                views = counts.views;
             }
         }
+        namespace.views.store(views);
+        turn.publish(state);
     }
 }

@@ -6,13 +6,10 @@ use std::time::Duration;
 use super::error::Error;
 use super::journal::{JournalError, OwnedChange, OwnedEntry};
 use super::named::Snapshot;
-use super::replacing::swap_in;
-use super::turn::WriteTurn;
+use super::offer::FeedSign;
+use super::turn::{RecordedStep, WriteTurn};
 use crate::snapshot::clock::Moment;
-use crate::snapshot::counters;
-use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
-use crate::snapshot::state::shards::Applied;
 
 /// The number of attempts at a change while others come first.
 pub(super) const ATTEMPTS: usize = 8;
@@ -104,84 +101,32 @@ impl WriteTurn<'_> {
 /// # Errors
 /// The reason why the entry does not fit; then nothing was changed.
 pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
-    let (sequence, mark) = (entry.after.sequence, entry.mark);
-    apply(turn, entry)?;
+    check(turn, &entry)?;
     let snapshot = turn.snapshot;
+    let (after, mark) = (&entry.after, entry.mark);
+    let sequence = after.sequence;
+    snapshot.begin(&after.epoch, after.created);
+    turn.position.sequence = sequence;
+    if matches!(entry.change, OwnedChange::Deleted) {
+        turn.note_deleted();
+    } else {
+        let now = snapshot.now();
+        let at = now.back_to(after.updated);
+        let feed = entry.is_fed(turn.live.revision).then_some(FeedSign {
+            arrived: at.steady,
+            age: Duration::ZERO,
+        });
+        turn.apply([RecordedStep {
+            entry,
+            at,
+            now: now.steady,
+            feed,
+        }]);
+    }
     if snapshot.unclaimed.lock().settle(sequence, mark) {
         snapshot.around.ends_changed.notify(usize::MAX);
     }
     Ok(())
-}
-
-fn apply(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
-    check(turn, &entry)?;
-    let snapshot = turn.snapshot;
-    let after = &entry.after;
-    snapshot.begin(&after.epoch, after.created);
-    turn.position.sequence = after.sequence;
-    let now = snapshot.now();
-    let at = now.back_to(after.updated);
-    let before = turn.live.revision();
-    let is_fed = entry.is_fed(before);
-    let (revision, synced, last_serial) = (after.revision, after.synced, after.last_serial);
-    let Some(applied) = change_state(turn, entry, now.steady) else {
-        return Ok(());
-    };
-    if snapshot.reservation_table().last < last_serial {
-        snapshot.change_reservations(1, |reservations| reservations.last = last_serial);
-    }
-    if revision == before {
-        return Ok(());
-    }
-    match is_fed {
-        true => snapshot.fed(at, at.steady, Duration::ZERO),
-        false => *snapshot.updated.lock() = at,
-    }
-    snapshot.moved_on(revision, applied, synced);
-    Ok(())
-}
-
-/// Applies the change of an entry; `None` when it deletes the snapshot.
-fn change_state(turn: &mut WriteTurn<'_>, entry: OwnedEntry, now: Moment) -> Option<Applied> {
-    let snapshot = turn.snapshot;
-    let OwnedEntry {
-        after,
-        change,
-        ended,
-        ..
-    } = entry;
-    let revision = after.revision;
-    let read = match change {
-        OwnedChange::Replaced(_) => Some(after.resource_versions.unwrap_or_default()),
-        _ => after.resource_versions,
-    };
-    let applied = match change {
-        OwnedChange::Deleted => {
-            turn.position.deleted = true;
-            snapshot.note_deleted();
-            return None;
-        }
-        OwnedChange::Batch(batch) => {
-            let batch = with_reservations(snapshot, batch, &after.held, &ended);
-            snapshot.put(after.held, after.answers, now);
-            match revision == turn.live.revision() {
-                true => Applied::default(),
-                false => turn.live.apply(&batch, after.defaults, revision),
-            }
-        }
-        OwnedChange::Replaced(state) => {
-            snapshot.put(after.held, after.answers, now);
-            let defaults = after.defaults.unwrap_or_else(|| turn.live.defaults());
-            swap_in(turn, state.0, (revision, defaults), &ended);
-            counters::add(&snapshot.around.counters.replaces, 1);
-            Applied::default()
-        }
-    };
-    snapshot.forget(&ended);
-    if let Some(read) = read {
-        snapshot.read_up_to(read);
-    }
-    Some(applied)
 }
 
 fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
@@ -204,26 +149,6 @@ fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
         return Err(format!("an entry moves the revision by {steps}"));
     }
     Ok(())
-}
-
-/// A batch with the effect of reservations on the state: new ones begin to count, and ended ones
-/// cease to.
-fn with_reservations(
-    snapshot: &Snapshot,
-    batch: Batch,
-    held: &[(Serial, Reservation)],
-    ended: &[Serial],
-) -> Batch {
-    let reservations = snapshot.reservation_table();
-    let mut more = reservations.deletions(ended);
-    let new = held
-        .iter()
-        .filter(|(serial, _)| !reservations.holds(*serial));
-    more.extend(new.map(|(serial, held)| held.pod(*serial)));
-    match more.is_empty() {
-        true => batch,
-        false => batch.and(more),
-    }
 }
 
 impl OwnedEntry {

@@ -1,19 +1,19 @@
 //! A snapshot as it would be after imagined changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::named::Snapshot;
+use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::deadline::{Deadline, Stopped};
-use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::change::{Batch, Form, ObjectId};
 use crate::snapshot::objects::reservation::{Hold, Serial};
-use crate::snapshot::state::fork::Fork;
 use crate::snapshot::state::read_view::ReadView;
+use crate::snapshot::state::revision::State;
 
-/// All namespaces of one revision, and their imagined changes. It is dropped with the question for
-/// which it was made.
+/// A state and its imagined changes. It is dropped with the question for which it was made.
 pub struct Imagined<'s> {
-    fork: Fork<'s>,
+    state: State,
     deadline: &'s Deadline<'s>,
     names: Vec<Box<str>>,
     is_changed: bool,
@@ -21,13 +21,56 @@ pub struct Imagined<'s> {
     held: Serial,
 }
 
+/// A state with an overlay.
+pub(super) struct Overlaid {
+    /// The state.
+    pub state: State,
+    /// The deletes of the overlay that hit nothing, in its order.
+    pub unknown_deletes: Vec<v1::ObjectReference>,
+}
+
 /// The number of the first pick in a plan: higher than that of any reservation that is made.
 const FIRST_SERIAL: Serial = 1 << 63;
 
 impl Snapshot {
-    /// Runs a plan on a copy of one revision, which the plan may change, until
-    /// `is_given_up`. It has the namespaces that hold something, those that are named, and those
-    /// of an overlay, which is applied first. Its memory is on the account.
+    /// A clone of a state to which an overlay was applied.
+    ///
+    /// # Errors
+    /// [`Stopped::Full`].
+    pub(super) fn overlaid(
+        &self,
+        state: &State,
+        overlay: &Batch,
+        deadline: &Deadline<'_>,
+    ) -> Result<Overlaid, Stopped> {
+        deadline.holds(state.copied_bytes(overlay))?;
+        let reservations = self.reservation_table();
+        let ended = reservations.deletions(&reservations.taken_over(overlay));
+        let with_ended = (!ended.is_empty()).then(|| overlay.clone().and(ended));
+        let overlay = with_ended.as_ref().unwrap_or(overlay);
+        let overlay = &*overlay.under(state.defaults().rules());
+        let mut overlaid = state.clone();
+        let mut missed: HashSet<ObjectId<'_>> = HashSet::new();
+        overlaid.apply_noting(overlay, 0, |change, changed| {
+            if !changed && matches!(change.form, Form::Delete(_)) {
+                missed.insert(change.id);
+            }
+        });
+        overlaid.revision = state.revision;
+        let unknown = overlay.changes().filter_map(|change| match change.form {
+            Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
+            _ => None,
+        });
+        let unknown_deletes = unknown.collect();
+        Ok(Overlaid {
+            state: overlaid,
+            unknown_deletes,
+        })
+    }
+
+    /// Runs a plan on a clone of one revision, which the plan may change, until `is_given_up`. It
+    /// has the namespaces that hold something, those that are named, and those of an overlay, which
+    /// is applied first. Its memory is on the account.
     ///
     /// # Errors
     /// Those of [`Self::read_until`], or of the plan.
@@ -38,37 +81,27 @@ impl Snapshot {
         is_given_up: &dyn Fn() -> bool,
         plan: impl FnOnce(&mut Imagined<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let live = self.live();
-        let (names, fork, deadline) = self.at_one_revision(&live, |live| {
-            let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
-            names.extend(namespaces.iter().map(|name| Box::from(*name)));
-            let changed = overlay.changes().map(|change| change.id);
-            let changed = changed.filter(|id| id.kind.is_in_shard());
-            names.extend(changed.map(|id| Box::from(id.namespace)));
-            if names.is_empty() {
-                names.insert("default".into());
-            }
-            let names: Vec<Box<str>> = names.into_iter().collect();
-            let deadline = live.deadline(is_given_up);
-            let fork = live.fork(&names[0], false);
-            let fork = fork.with_others(names[1..].iter().cloned(), &deadline);
-            (names, fork, deadline)
-        });
-        let mut imagined = Imagined {
-            fork: fork?,
-            deadline: &deadline,
-            names,
-            is_changed: false,
-            held: 0,
-        };
-        if !overlay.is_empty() {
-            let taken = self.reservation_table().taken_over(overlay);
-            let overlay = self.with_deletions(overlay, &taken);
-            imagined.step(&overlay.under(live.defaults().rules()))?;
+        let live = self.state();
+        let deadline = live.deadline(is_given_up);
+        let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
+        names.extend(namespaces.iter().map(|name| Box::from(*name)));
+        let changed = overlay.changes().map(|change| change.id);
+        let changed = changed.filter(|id| id.kind.is_in_shard());
+        names.extend(changed.map(|id| Box::from(id.namespace)));
+        if names.is_empty() {
+            names.insert("default".into());
         }
-        let planned = plan(&mut imagined);
-        live.upkeep.discarded.drop_all();
-        planned
+        let state = match overlay.is_empty() {
+            true => State::clone(&live),
+            false => self.overlaid(&live, overlay, &deadline)?.state,
+        };
+        plan(&mut Imagined {
+            state,
+            deadline: &deadline,
+            names: names.into_iter().collect(),
+            is_changed: !overlay.is_empty(),
+            held: 0,
+        })
     }
 }
 
@@ -79,14 +112,26 @@ impl Imagined<'_> {
     }
 
     /// Reads a namespace with the imagined changes; `None` if no namespace has this name.
-    pub fn read<T>(&mut self, namespace: &str, read: impl FnOnce(ReadView<'_>) -> T) -> Option<T> {
-        let is_there = self.fork.turn_to(namespace);
-        is_there.then(|| read(self.fork.read_view(self.deadline)))
+    pub fn read<T>(&self, namespace: &str, read: impl FnOnce(ReadView<'_>) -> T) -> Option<T> {
+        let at = self.names.binary_search_by(|name| (**name).cmp(namespace));
+        let name = &self.names[at.ok()?];
+        let others = Some(&*self.names);
+        Some(read(self.state.read_view(name, others, self.deadline)))
     }
 
     /// Changes objects, which must be valid and in existing namespaces.
+    ///
+    /// # Errors
+    /// [`Stopped::Full`].
     pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) -> Result<(), Stopped> {
-        self.step(&Batch::trusted(objects))
+        let changes = Batch::trusted(objects);
+        let bytes = match std::mem::replace(&mut self.is_changed, true) {
+            true => changes.bytes,
+            false => self.state.copied_bytes(&changes),
+        };
+        self.deadline.holds(bytes)?;
+        self.state.apply(&changes, self.state.revision);
+        Ok(())
     }
 
     /// Makes picks on nodes count as they do while they are held. Their namespace must exist.
@@ -102,10 +147,5 @@ impl Imagined<'_> {
             .collect();
         self.held += pods.len() as Serial;
         self.change(pods)
-    }
-
-    fn step(&mut self, changes: &Batch) -> Result<(), Stopped> {
-        let is_first = !std::mem::replace(&mut self.is_changed, true);
-        self.fork.step(changes, is_first, self.deadline)
     }
 }

@@ -20,14 +20,15 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
+use crate::account::{Charge, Part};
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
 use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::frozen::Frozen;
-use crate::snapshot::state::shards::State;
+use crate::snapshot::state::held::HeldState;
+use crate::snapshot::state::revision::{Applied, State};
 
 /// Keeps the steps of snapshots. Its methods may wait for a disk, so threads that serve connections
 /// never call them.
@@ -130,7 +131,7 @@ pub struct Missed {
     pub is_over: bool,
 }
 
-/// A step of a snapshot that another server took: the content of an [`Entry`].
+/// A step of a snapshot: the content of an [`Entry`].
 pub struct OwnedEntry {
     /// The snapshot afterwards, with only those defaults, resource versions, reservations and
     /// answers that are new.
@@ -144,24 +145,60 @@ pub struct OwnedEntry {
     pub mark: Uuid,
 }
 
-/// The effect of another server's step on the objects of a snapshot.
+/// The effect of a step on the objects of a snapshot.
 pub enum OwnedChange {
     /// These changes, in order.
-    Batch(Batch),
+    Batch(Arc<Batch>),
     /// The state becomes this one.
     Replaced(Box<NewState>),
     /// The snapshot ends.
     Deleted,
 }
 
+impl OwnedEntry {
+    /// The entry to be recorded, with this change.
+    pub fn entry<'a>(&'a self, change: Change<'a>) -> Entry<'a> {
+        Entry {
+            ended: &self.ended,
+            ..self.after.entry(change)
+        }
+    }
+
+    /// The changes of objects, if there are any.
+    pub(super) fn batch(&self) -> Option<&Batch> {
+        match &self.change {
+            OwnedChange::Batch(batch) => Some(&**batch).filter(|batch| !batch.is_empty()),
+            OwnedChange::Replaced(_) | OwnedChange::Deleted => None,
+        }
+    }
+}
+
 /// An unpublished state of objects that were accepted elsewhere, or that are read back.
 #[derive(Debug)]
-pub struct NewState(pub(super) State);
+pub struct NewState {
+    pub(super) state: State,
+    /// What building it changed in the state that it replaces.
+    pub(super) applied: Applied,
+    /// The charge for the objects, until they are those of a snapshot.
+    pub(super) charge: Charge,
+}
 
 impl NewState {
+    /// An empty state whose objects belong to a part of the account.
+    pub(super) fn new(state: State, part: Part) -> Self {
+        let charge = state.upkeep.account().open(part);
+        charge.set(state.memory.total());
+        Self {
+            state,
+            applied: Applied::default(),
+            charge,
+        }
+    }
+
     /// Adds objects. Limits do not apply: they were checked when and where the objects came.
-    pub fn add(&self, batch: &Batch) {
-        self.0.apply_unread(batch, 0);
+    pub fn add(&mut self, batch: &Batch) {
+        self.state.apply(batch, 0);
+        self.charge.set(self.state.memory.total());
     }
 }
 
@@ -217,7 +254,7 @@ impl Entry<'_> {
 /// The whole content of a snapshot, at one moment.
 pub struct Whole {
     /// The snapshot's objects.
-    pub frozen: Frozen,
+    pub state: HeldState,
     /// Everything else of the snapshot.
     pub saved: SavedSnapshot,
 }

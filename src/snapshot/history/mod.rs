@@ -2,10 +2,11 @@
 //!
 //! - `registry` has the named snapshots (`named`); `reads` answers the questions of readers;
 //!   `imagined` is a snapshot as a plan would change it.
-//! - A change is an `offer`; `commit` checks it with the `turn`, records it in the `journal`, and
-//!   applies it, several at once in `group_commit`.
-//! - `following` applies steps that other servers took. `replacing` replaces the live state,
-//!   `successor` the whole snapshot.
+//! - A change is an `offer`, of which `commit` plans an entry. With the `turn` an entry is recorded
+//!   in the `journal` and then applied to a clone of the state, which is published; several at once
+//!   in `group_commit`.
+//! - `following` applies entries of other servers. `replacing` replaces the state, `successor` the
+//!   whole snapshot.
 //! - Reservations: `reservation_table`, `reservation_ids`, `reserving`, `assigning`, `ending`,
 //!   `unclaimed`.
 
@@ -30,7 +31,6 @@ pub mod replacing;
 mod reservation_ids;
 pub mod reservation_table;
 pub mod reserving;
-pub mod retired;
 pub mod staged;
 pub mod successor;
 pub mod turn;

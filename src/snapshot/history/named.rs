@@ -1,31 +1,27 @@
 //! A named snapshot: the state that answers, and its changes.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use arc_swap::ArcSwap;
 use event_listener::{Event, EventListener};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::error::Error;
 use super::freshness::{Freshness, MaxAges};
 use super::group_commit::GroupCommit;
-use super::journal::{Journal, Restoring};
+use super::journal::{Journal, OwnedChange, OwnedEntry, Restoring};
 use super::observer::Observer;
-use super::offer::{Job, Outcomes, Update};
+use super::offer::{FeedSign, Job, Outcomes, Update};
 use super::reservation_table::ReservationTable;
-use super::retired::Retired;
 use super::unclaimed::Unclaimed;
 use crate::account::{Account, Charge, Part};
 use crate::snapshot::clock::{Clock, Moment, Now};
 use crate::snapshot::counters::{self, SnapshotCounters};
-use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::Serial;
-use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::frozen::NoBatch;
-use crate::snapshot::state::shards::{Applied, SNAPSHOT_BYTES, State};
+use crate::snapshot::state::revision::{Applied, SNAPSHOT_BYTES, State};
 
 /// The number of reservations that are changed while look-ups wait: that takes about 1 ms.
 const FEW: usize = 1_000;
@@ -40,14 +36,14 @@ pub struct Snapshot {
     /// True if the snapshot is synced only from its first replace on.
     expected: bool,
     pub(super) synced: AtomicBool,
-    live: RwLock<Arc<State>>,
-    /// The former states.
-    retired: Retired<State>,
-    /// Locked to apply a batch.
+    /// The state that answers. Readers load it and keep it as long as they like; whoever has the
+    /// turn publishes the next one.
+    state: ArcSwap<State>,
+    /// The charge for its objects.
+    objects: Charge,
+    /// The turn to change the snapshot.
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
-    /// The versions up to which the feed has read. The live state has all changes up to there.
-    resource_versions: Mutex<Arc<ResourceVersions>>,
     /// Changed only with the turn.
     reservations: Mutex<Arc<ReservationTable>>,
     pub(super) unclaimed: Mutex<Unclaimed>,
@@ -57,7 +53,7 @@ pub struct Snapshot {
     pub(super) next_expiry: AtomicI64,
     moved: Event,
     pub(super) freshness: Freshness,
-    /// Callers that wait for the journal.
+    /// Callers that wait for the turn.
     pub(super) group_commit: GroupCommit<Job, Outcomes>,
     pub(super) around: Arc<Surroundings>,
 }
@@ -94,9 +90,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// An empty state.
     pub fn empty_state(&self) -> State {
-        let mut state = State::on(&self.account, Part::Objects, self.max_view_bytes);
-        state.upkeep.counters = Arc::clone(&self.counters);
-        state
+        State::empty(&self.account, self.max_view_bytes, &self.counters)
     }
 
     /// Returns whether others append to the journal, too.
@@ -119,9 +113,6 @@ pub(super) struct JournalPosition {
     pub(super) sequence: u64,
 }
 
-/// A batch is applied only with the position locked, so this guard keeps batches away.
-impl NoBatch for MutexGuard<'_, JournalPosition> {}
-
 impl Snapshot {
     /// An empty snapshot, created now. An `expected` one is synced only from its first replace on.
     pub(super) fn new(name: &str, expected: bool, around: Arc<Surroundings>) -> Self {
@@ -130,6 +121,9 @@ impl Snapshot {
             epoch: Uuid::new_v4().to_string(),
             created: at.wall,
         };
+        let state = around.empty_state();
+        let objects = around.account.open(Part::Objects);
+        objects.set(state.memory.total());
         Self {
             freshness: Freshness::new(name, &around.max_ages, at.steady),
             name: name.to_owned(),
@@ -140,11 +134,10 @@ impl Snapshot {
             draft,
             expected,
             synced: AtomicBool::new(false),
-            live: RwLock::new(Arc::new(around.empty_state())),
-            retired: Retired::default(),
+            state: ArcSwap::from_pointee(state),
+            objects,
             position: Mutex::default(),
             updated: Mutex::new(at),
-            resource_versions: Mutex::default(),
             reservations: Mutex::default(),
             unclaimed: Mutex::default(),
             held_bytes: around.account.open(Part::Objects),
@@ -158,35 +151,33 @@ impl Snapshot {
     /// A snapshot that is read back from a journal, as it was recorded: reservations whose time is
     /// over end by later entries.
     pub(super) fn restored(from: Restoring, expected: bool, around: Arc<Surroundings>) -> Self {
-        let (saved, mut state) = (from.saved, from.state.0);
+        let saved = from.saved;
         let now = (around.clock)();
-        let mut reservations = ReservationTable::default();
-        reservations.put_all(saved.held, saved.answers, now.steady);
-        reservations.last = reservations.last.max(saved.last_serial);
-        let held = Batch::trusted(reservations.pods(&reservations.serials()));
-        state.apply_unread(&held, 0);
-        state.adopt(saved.revision, saved.defaults.unwrap_or_default(), None);
-        let position = JournalPosition {
-            deleted: false,
-            sequence: saved.sequence,
-        };
         let updated = now.back_to(saved.updated);
         let snapshot = Self {
             freshness: Freshness::new(&saved.name, &around.max_ages, updated.steady),
             origin: Origin {
-                epoch: saved.epoch,
+                epoch: saved.epoch.clone(),
                 created: saved.created,
             }
             .into(),
             synced: AtomicBool::new(saved.synced || !expected),
-            live: RwLock::new(Arc::new(state)),
-            position: Mutex::new(position),
+            position: Mutex::new(JournalPosition {
+                deleted: false,
+                sequence: saved.sequence,
+            }),
             updated: Mutex::new(updated),
-            resource_versions: Mutex::new(saved.resource_versions.unwrap_or_default()),
-            reservations: Mutex::new(Arc::new(reservations)),
             ..Self::new(&saved.name, expected, around)
         };
-        snapshot.note_expiry();
+        let mut state = State::clone(&snapshot.state());
+        let entry = OwnedEntry {
+            after: saved,
+            change: OwnedChange::Replaced(Box::new(from.state)),
+            ended: Vec::new(),
+            mark: Uuid::nil(),
+        };
+        snapshot.apply_entry(&mut state, entry, now.steady);
+        snapshot.publish(&Arc::new(state));
         snapshot
     }
 
@@ -230,18 +221,7 @@ impl Snapshot {
 
     /// The revision of the state that answers.
     pub fn revision(&self) -> i64 {
-        self.live().revision()
-    }
-
-    /// The versions up to which the snapshot's feed has read its cluster. A state that is read
-    /// afterwards has all changes up to there.
-    pub fn resource_versions(&self) -> Arc<ResourceVersions> {
-        Arc::clone(&self.resource_versions.lock())
-    }
-
-    /// Sets how far the feed has read, after the live state has these changes.
-    pub(super) fn read_up_to(&self, versions: Arc<ResourceVersions>) {
-        *self.resource_versions.lock() = versions;
+        self.state.load().revision
     }
 
     /// Notified whenever the revision grows, and when the snapshot is deleted.
@@ -249,8 +229,15 @@ impl Snapshot {
         self.moved.listen()
     }
 
-    pub(super) fn live(&self) -> Arc<State> {
-        Arc::clone(&self.live.read())
+    /// The state that answers now. It stays as it is while it is held.
+    pub fn state(&self) -> Arc<State> {
+        self.state.load_full()
+    }
+
+    /// Makes a state the one that answers. The caller has the turn.
+    pub(super) fn publish(&self, state: &Arc<State>) {
+        self.objects.set(state.memory.total());
+        self.state.store(Arc::clone(state));
     }
 
     /// Reports if the snapshot became stale or stopped being so, and starts a new tick for the
@@ -262,18 +249,7 @@ impl Snapshot {
             let tell = |stale| self.tell_stale(stale);
             self.freshness.look(self.now().steady, tell);
         }
-        self.retired.drop_unread();
-        self.live().sweep(idle_ticks);
-    }
-
-    /// Makes a new state the one that answers, and returns it.
-    pub(super) fn put_live(&self, state: State) -> Arc<State> {
-        let state = Arc::new(state);
-        // The old state is not dropped in the statement that replaces it, because decisions wait
-        // for the lock that this statement holds.
-        let old = std::mem::replace(&mut *self.live.write(), Arc::clone(&state));
-        self.retired.add(old);
-        state
+        self.state().sweep(idle_ticks);
     }
 
     pub(super) fn moved_on(&self, revision: i64, applied: Applied, syncs: bool) -> Update {
@@ -314,13 +290,12 @@ impl Snapshot {
         unused
     }
 
-    /// Records that a batch was applied, which arrived at that moment from a feed with knowledge of
-    /// this age.
-    pub(super) fn fed(&self, at: Now, arrived: Moment, age: Duration) {
+    /// Records that a batch of a feed was applied.
+    pub(super) fn fed(&self, at: Now, sign: FeedSign) {
         *self.updated.lock() = at;
-        let lag = self.now().steady.since(arrived);
+        let lag = self.now().steady.since(sign.arrived);
         let tell = |stale| self.tell_stale(stale);
-        self.freshness.feed(at.steady, (lag, age), tell);
+        self.freshness.feed(at.steady, (lag, sign.age), tell);
     }
 
     fn tell_stale(&self, stale: bool) {
@@ -346,14 +321,6 @@ impl Snapshot {
             return Err(Error::NotSynced(self.name().to_owned()));
         }
         self.freshness.check(self.name(), || self.now())
-    }
-
-    /// A batch with the deletions of reservations.
-    pub(super) fn with_deletions<'b>(&self, batch: &'b Batch, taken: &[Serial]) -> Cow<'b, Batch> {
-        if taken.is_empty() {
-            return Cow::Borrowed(batch);
-        }
-        Cow::Owned(batch.clone().and(self.reservation_table().deletions(taken)))
     }
 
     /// Removes reservations from the table that the state does not have any more, and answers that

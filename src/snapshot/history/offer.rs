@@ -10,7 +10,7 @@ use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::shards::Applied;
+use crate::snapshot::state::revision::Applied;
 
 /// A batch that a client wants applied.
 #[derive(Debug, Clone)]
@@ -98,6 +98,15 @@ impl fmt::Debug for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Fence").field(&self.is_held()).finish()
     }
+}
+
+/// A sign that a feed is alive.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FeedSign {
+    /// The moment when the batch arrived.
+    pub arrived: Moment,
+    /// The age of the feed's knowledge then.
+    pub age: Duration,
 }
 
 /// Checks that a batch may be applied at a revision.

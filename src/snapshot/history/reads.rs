@@ -1,29 +1,24 @@
-//! The questions of readers to a named snapshot: decisions, a summary, copies.
+//! The questions of readers to a named snapshot: decisions, a summary, copies. Each holds one state.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::error::Error;
+use super::imagined::Overlaid;
 use super::named::Snapshot;
 use crate::account::Part;
 use crate::matching::names;
-use crate::snapshot::counts::usage::DecisionId;
-use crate::snapshot::deadline::{Attempt, Deadline, Stopped};
+use crate::proto::v1;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::fork::Fork;
-use crate::snapshot::state::frozen::{COPY_SHARE, Frozen, Kept};
+use crate::snapshot::state::held::HeldState;
 use crate::snapshot::state::memory::MemoryUse;
 use crate::snapshot::state::pod_groups::PodGroups;
 use crate::snapshot::state::reach::Reach;
-use crate::snapshot::state::read_view::{LockedViews, ReadView, ViewStore};
-use crate::snapshot::state::shards::{Sizes, State};
-
-/// The number of attempts to copy several parts before batches have to wait for the copying.
-const FREE_ATTEMPTS: usize = 16;
+use crate::snapshot::state::read_view::ReadView;
+use crate::snapshot::state::revision::{Sizes, State};
 
 /// A summary of a snapshot, at one moment.
 #[derive(Debug, Clone)]
@@ -79,17 +74,94 @@ pub struct NodePage {
     pub goes_on: bool,
 }
 
-impl Snapshot {
-    /// Reads the nodes of the newest revision.
-    pub fn with_nodes<T>(&self, read: impl FnOnce(&Nodes) -> T) -> T {
-        read(self.live().shared.read().nodes.nodes())
+impl State {
+    /// The deadline of a decision in the background, which has passed once `is_given_up` returns true.
+    pub(in crate::snapshot) fn deadline<'a>(
+        &self,
+        is_given_up: &'a dyn Fn() -> bool,
+    ) -> Deadline<'a> {
+        let account = self.upkeep.account();
+        Deadline::until(is_given_up, account.open(Part::Requests))
+    }
+
+    /// Runs a decision where other calls wait for the thread. It reads no namespace but this one, and
+    /// ends with [`Stopped::Large`] if it turns out to be large.
+    ///
+    /// # Errors
+    /// The reason why it was not possible.
+    pub fn decide_at_once<T>(
+        &self,
+        namespace: &str,
+        decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        decide(self.read_view(namespace, None, &Deadline::at_once()))
+    }
+
+    /// Runs a decision until `is_given_up` returns true.
+    ///
+    /// # Errors
+    /// Those of the decision, or [`Stopped::Full`].
+    pub fn decide<T, E: From<Stopped>>(
+        &self,
+        reach: Reach<'_>,
+        is_given_up: &dyn Fn() -> bool,
+        decide: impl FnOnce(ReadView<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.decide_within(reach, &[], &self.deadline(is_given_up), decide)
+    }
+
+    /// Runs a decision until a deadline.
+    fn decide_within<T, E: From<Stopped>>(
+        &self,
+        reach: Reach<'_>,
+        unknown_deletes: &[v1::ObjectReference],
+        deadline: &Deadline<'_>,
+        decide: impl FnOnce(ReadView<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let others = reach.others(self, deadline)?;
+        decide(ReadView {
+            unknown_deletes,
+            ..self.read_view(reach.namespace, Some(&others), deadline)
+        })
+    }
+
+    /// Reads all pods of a namespace, until `is_given_up` returns true.
+    ///
+    /// # Errors
+    /// Those of [`Self::decide`], or of `look`.
+    pub fn survey<T, E: From<Stopped>>(
+        &self,
+        namespace: &str,
+        is_given_up: &dyn Fn() -> bool,
+        look: impl FnOnce(PodGroups<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let look = |read_view: ReadView<'_>| look(read_view.pod_groups()?);
+        self.decide(Reach::from(namespace), is_given_up, look)
+    }
+
+    /// Reads all pods of all namespaces, ascending by name: until `look` fails or `is_given_up`
+    /// returns true. Without any namespace it reads the default one.
+    ///
+    /// # Errors
+    /// Those of [`Self::decide`], or of `look`.
+    pub fn survey_all<E: From<Stopped>>(
+        &self,
+        is_given_up: &dyn Fn() -> bool,
+        mut look: impl FnMut(&str, PodGroups<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut names = self.namespace_names();
+        if names.is_empty() {
+            names.push(names::namespace_or_default("").into());
+        }
+        for name in names {
+            self.survey(&name, is_given_up, |pods| look(&name, pods))?;
+        }
+        Ok(())
     }
 
     /// The nodes after a name: at most `most` nodes with at most this many bytes, but at least one.
     pub fn nodes_after(&self, name: &str, most: usize, bytes: usize) -> NodePage {
-        let live = self.live();
-        let shared = live.shared.read();
-        let nodes = shared.nodes.nodes();
+        let nodes = self.nodes();
         let order = nodes.order();
         let start = order.partition_point(|slot| nodes.name(*slot) <= name);
         let mut names: Vec<String> = Vec::new();
@@ -103,16 +175,18 @@ impl Snapshot {
             names.push(name.to_owned());
         }
         NodePage {
-            revision: live.revision(),
+            revision: self.revision,
             ordered_at: nodes.ordered_at,
             goes_on: start + names.len() < order.len(),
             node_count: order.len(),
             names,
         }
     }
+}
 
+impl Snapshot {
     /// Runs a decision on one revision of all that it reads. An overlay is applied for this
-    /// decision alone. Holds no lock while it decides.
+    /// decision alone.
     ///
     /// # Errors
     /// Those of the decision, or [`Stopped::Full`].
@@ -136,182 +210,35 @@ impl Snapshot {
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
-        let live = self.live();
-        let (fork, deadline) = if overlay.is_empty() && reach.is_within() {
-            (live.fork(reach.namespace, true), live.deadline(is_given_up))
-        } else {
-            let taken = self.reservation_table().taken_over(&overlay);
-            let overlay = self.with_deletions(&overlay, &taken);
-            let overlay = overlay.under(live.defaults().rules());
-            let (fork, deadline) = self.at_one_revision(&live, |live| {
-                let deadline = live.deadline(is_given_up);
-                (live.fork_all(reach, &overlay, &deadline), deadline)
-            });
-            let mut fork = fork?;
-            fork.overlay(&overlay, &deadline)?;
-            (fork, deadline)
-        };
-        live.decide_on(&fork, &deadline, decide)
-    }
-
-    /// Runs a decision on each of several reaches, on one revision of all of them, until
-    /// `is_given_up` returns true.
-    ///
-    /// # Errors
-    /// Those of [`Self::read_until`].
-    pub fn read_each(
-        &self,
-        reaches: &[Reach<'_>],
-        is_given_up: &dyn Fn() -> bool,
-        mut decide: impl FnMut(usize, ReadView<'_>) -> Result<(), Stopped>,
-    ) -> Result<(), Stopped> {
-        let live = self.live();
-        let none = Batch::default();
-        let (forks, _held) = self.at_one_revision(&live, |live| {
-            let held = live.deadline(is_given_up);
-            let forks = reaches.iter();
-            let forks = forks.map(|reach| live.fork_all(*reach, &none, &held));
-            (forks.collect::<Result<Vec<Fork<'_>>, _>>(), held)
-        });
-        for (at, fork) in forks?.iter().enumerate() {
-            let deadline = live.deadline(is_given_up);
-            live.decide_on(fork, &deadline, |read_view| decide(at, read_view))?;
+        let state = self.state();
+        let deadline = state.deadline(is_given_up);
+        if overlay.is_empty() {
+            return state.decide_within(reach, &[], &deadline, decide);
         }
-        Ok(())
-    }
-
-    /// Copies several parts of a state that is or was live, all of one revision. Copying is first
-    /// tried without the turn, because its holder may wait for a disk. If batches come between two
-    /// parts each time, this takes the turn at last, and batches wait.
-    pub(super) fn at_one_revision<'l, T>(
-        &self,
-        live: &'l State,
-        copy: impl Fn(&'l State) -> T,
-    ) -> T {
-        for _ in 0..FREE_ATTEMPTS {
-            let before = live.revision();
-            let copies = copy(live);
-            if live.revision() == before {
-                return copies;
-            }
-        }
-        let _position = self.position.lock();
-        copy(live)
-    }
-
-    /// The namespaces with objects, ascending by name.
-    pub fn namespace_names(&self) -> Vec<Box<str>> {
-        self.live().namespace_names()
-    }
-
-    /// Reads all pods of one revision of a namespace, until `is_given_up` returns true.
-    ///
-    /// # Errors
-    /// Those of [`Self::read_until`], or of `look`.
-    pub fn survey<T, E: From<Stopped>>(
-        &self,
-        namespace: &str,
-        is_given_up: &dyn Fn() -> bool,
-        look: impl FnOnce(PodGroups<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let live = self.live();
-        let fork = live.fork(namespace, false);
-        live.decide_on(&fork, &live.deadline(is_given_up), |read_view| {
-            look(read_view.pod_groups()?)
-        })
-    }
-
-    /// Reads all pods of all namespaces, ascending by name, of one revision: until `look` fails or
-    /// `is_given_up` returns true. Without any namespace it reads the default one. It makes a fork
-    /// of each namespace, whose memory is on the account. Batches may wait meanwhile.
-    ///
-    /// # Errors
-    /// Those of [`Self::read_until`], or of `look`.
-    pub fn survey_all<E: From<Stopped>>(
-        &self,
-        is_given_up: &dyn Fn() -> bool,
-        mut look: impl FnMut(&str, PodGroups<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let live = self.live();
-        let (names, forks) = self.at_one_revision(&live, |live| {
-            let held = live.deadline(is_given_up);
-            let mut names = live.namespace_names();
-            if names.is_empty() {
-                names.push(names::namespace_or_default("").into());
-            }
-            let fork = |name| held.holds(Fork::BYTES).map(|()| live.fork(name, false));
-            let forks = names.iter().map(|name| fork(name));
-            let forks: Result<Vec<Fork<'_>>, Stopped> = forks.collect();
-            (names, forks.map(|forks| (forks, held)))
-        });
-        let (forks, _held) = forks?;
-        for (name, fork) in names.iter().zip(forks) {
-            let deadline = live.deadline(is_given_up);
-            live.decide_on(&fork, &deadline, |read_view| {
-                look(name, read_view.pod_groups()?)
-            })?;
-        }
-        Ok(())
-    }
-
-    /// As [`Self::read`], where other calls wait for the thread: it ends with [`Stopped::Large`] if
-    /// the decision turns out to be large. An attempt that does not wait also ends when a lock that
-    /// it needs is held.
-    ///
-    /// # Errors
-    /// The reason why it was not possible.
-    pub fn read_at_once<T>(
-        &self,
-        namespace: &str,
-        attempt: Attempt,
-        decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
-    ) -> Result<T, Stopped> {
-        let live = self.live();
-        let (deadline, waits) = (Deadline::at_once(), attempt.waits());
-        live.try_locked(namespace, waits, |locked| {
-            if let Some(shard) = locked.shard
-                && !shard.viewed.load(Ordering::Relaxed)
-            {
-                shard.viewed.store(true, Ordering::Relaxed);
-            }
-            let views = LockedViews {
-                views: locked.namespace.views(),
-                waits,
-            };
-            decide(ReadView {
-                revision: locked.revision,
-                nodes: locked.shared.nodes.nodes(),
-                shared: locked.shared,
-                requested: locked.requested.as_deref(),
-                defaults: &locked.shared.defaults,
-                namespace: locked.namespace,
-                upkeep: &live.upkeep,
-                id: DecisionId::next(),
-                deadline: &deadline,
-                views: locked.shard.map(|_| &views as &dyn ViewStore),
-                others: None,
-                unknown_deletes: &[],
-            })
-        })?
+        let Overlaid {
+            state,
+            unknown_deletes,
+        } = self.overlaid(&state, &overlay, &deadline)?;
+        state.decide_within(reach, &unknown_deletes, &deadline, decide)
     }
 
     /// Returns a summary of the snapshot.
     pub fn summary(&self) -> Summary {
         let updated = *self.updated.lock();
-        let live = self.live();
+        let live = self.state();
         let reservations = self.reservation_table().len();
-        let mut sizes = live.sizes();
+        let mut sizes = live.sizes;
         // Reservations count as pods in the state, but are none.
         sizes.pods = sizes.pods.saturating_sub(reservations);
         Summary {
             name: self.name().to_owned(),
             epoch: self.epoch().to_owned(),
-            revision: live.revision(),
+            revision: live.revision,
             synced: self.is_synced(),
             sizes,
             reservations,
-            defaults: live.defaults(),
-            resource_versions: self.resource_versions(),
+            defaults: Arc::clone(live.defaults()),
+            resource_versions: Arc::clone(live.resource_versions()),
             namespaces: live.namespaces.len(),
             views: live.upkeep.view_count(),
             memory: MemoryUse {
@@ -327,32 +254,11 @@ impl Snapshot {
         }
     }
 
-    /// Checks that there is memory for a copy of the snapshot.
+    /// Holds the present state for long, if there is memory for what changes meanwhile.
     ///
     /// # Errors
     /// [`Error::OverLimit`].
-    pub fn check_copy(&self) -> Result<(), Error> {
-        let bytes = self.live().footprint.bytes() / COPY_SHARE;
-        let room = self.live().footprint.account().charge(Part::Staged, bytes);
-        Ok(room.map(drop)?)
-    }
-
-    /// A copy of everything, of one moment. Batches wait while it
-    /// is made.
-    pub fn freeze(&self) -> Frozen {
-        let position = self.position.lock();
-        self.live().freeze(&position)
-    }
-
-    /// A copy of everything with the kept counts, of one moment. Batches wait while it is made.
-    pub fn freeze_kept(&self) -> (Frozen, Kept) {
-        let position = self.position.lock();
-        self.live().freeze_kept(&position)
-    }
-
-    /// As [`Self::freeze_kept`], of one namespace; the sizes in the copy are those of the whole.
-    /// Batches on the namespace wait while it is made, others do not.
-    pub fn freeze_kept_of(&self, namespace: &str) -> (Frozen, Kept) {
-        self.live().freeze_kept_of(namespace)
+    pub fn hold(&self) -> Result<HeldState, Error> {
+        Ok(HeldState::try_new(self.state())?)
     }
 }

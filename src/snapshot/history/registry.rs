@@ -13,22 +13,19 @@ use super::journal::{Journal, NewState, Restoring, SavedSnapshot};
 use super::named::{Snapshot, Surroundings};
 use super::observer::Observer;
 use super::offer::{Fence, Job, Offer, Update};
-use super::retired::Retired;
 use super::staged::Staged;
 use super::turn::WriteTurn;
 use crate::account::{Account, Part};
 use crate::limits::{Limit, Limits};
 use crate::snapshot::clock::{self, Moment, Now};
 use crate::snapshot::counters::SnapshotCounters;
-use crate::snapshot::state::shards::state_bytes;
+use crate::snapshot::state::revision::state_bytes;
 
 /// The named snapshots.
 pub struct Registry {
     limits: Limits,
     pub(super) around: Arc<Surroundings>,
     pub(super) snapshots: DashMap<String, Arc<Snapshot>>,
-    /// The snapshots that were deleted.
-    pub(super) retired: Retired<Snapshot>,
     /// Names of snapshots that are synced only from their first replace on.
     pub(super) expected: RwLock<HashSet<String>>,
 }
@@ -59,7 +56,6 @@ impl Registry {
             limits,
             around,
             snapshots: DashMap::new(),
-            retired: Retired::default(),
             expected: RwLock::default(),
         }
     }
@@ -118,7 +114,7 @@ impl Registry {
 
     /// An empty state for objects that were accepted elsewhere, or that are read back.
     pub fn new_state(&self) -> NewState {
-        NewState(self.around.empty_state())
+        NewState::new(self.around.empty_state(), Part::Objects)
     }
 
     /// Returns whether others append to the journal, too.
@@ -162,12 +158,7 @@ impl Registry {
     /// [`Error::OverLimit`] and [`Error::NotStored`].
     pub fn stage(&self, name: &str) -> Result<Staged, Error> {
         let (journal, replaced) = (self.around.journal.as_ref(), self.get(name).ok());
-        Staged::new(
-            &self.limits,
-            &self.around.account,
-            journal,
-            replaced.as_ref(),
-        )
+        Staged::new(self.around.empty_state(), journal, replaced.as_ref())
     }
 
     /// The limits on what clients can make grow.
@@ -225,7 +216,6 @@ impl Registry {
     /// `idle_ticks` ticks, and more while views take too much room. It is meant to be called at a
     /// steady pace.
     pub fn sweep(&self, idle_ticks: u64) {
-        self.retired.drop_unread();
         for snapshot in self.list("") {
             snapshot.sweep(idle_ticks);
         }
@@ -359,15 +349,13 @@ impl Registry {
         if deleted.is_none() {
             return Err(Error::NotFound(name.to_owned()));
         }
-        drop(snapshot);
-        self.retired.drop_unread();
         Ok(())
     }
 
     pub(super) fn remove(&self, snapshot: &Arc<Snapshot>) {
         let same = |_: &String, other: &Arc<Snapshot>| Arc::ptr_eq(snapshot, other);
         let gone = self.snapshots.remove_if(snapshot.name(), same);
-        gone.into_iter()
-            .for_each(|(_, gone)| self.retired.add(gone));
+        // A large snapshot is dropped when the map is not locked any more.
+        drop(gone);
     }
 }

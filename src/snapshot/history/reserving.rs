@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::capacity::check_room;
 use super::error::Error;
-use super::journal::{Entry, JournalError};
+use super::journal::{JournalError, OwnedEntry};
 use super::named::Snapshot;
 use super::turn::WriteTurn;
 use crate::account::heap::OnHeap;
@@ -167,7 +167,7 @@ impl Snapshot {
         let _room = check_room(&live, &pods, limits)?;
         let moves = !held.is_empty();
         let reserved = Reserved {
-            revision: live.revision() + i64::from(moves),
+            revision: live.revision + i64::from(moves),
             ids: held.iter().map(|(serial, _)| self.id(*serial)).collect(),
             until: now.wall + ttl,
         };
@@ -185,21 +185,17 @@ impl Snapshot {
         if !moves && answers.is_empty() {
             return Ok(());
         }
-        let before = turn.entry();
-        let entry = Entry {
-            revision,
-            updated: if moves { now.wall } else { before.updated },
-            last_serial: last + answers.len() as Serial,
-            held: &held,
-            answers: &answers,
-            ..before
-        };
-        self.record_held(turn, entry)?;
-        counters::add(&self.around.counters.reserved, held.len());
-        self.put(held, answers, now.steady);
+        let (mut entry, made) = (turn.entry(), held.len());
         if moves {
-            turn.apply_own(&pods, revision, now);
+            entry.after.revision = revision;
+            entry.after.updated = now.wall;
         }
+        entry.after.last_serial = last + answers.len() as Serial;
+        entry.after.held = held;
+        entry.after.answers = answers;
+        self.record_held(turn, &mut entry)?;
+        counters::add(&self.around.counters.reserved, made);
+        turn.apply_own(entry, now);
         Ok(())
     }
 
@@ -209,14 +205,14 @@ impl Snapshot {
     pub(super) fn record_held(
         &self,
         turn: &mut WriteTurn<'_>,
-        entry: Entry<'_>,
+        entry: &mut OwnedEntry,
     ) -> Result<(), Error> {
-        let recorded = turn.record(vec![entry]);
+        let recorded = turn.record(&mut [entry]);
         // A request with an id is repeated, and then learns the outcome.
         if let Err(Error::NotStored(JournalError::UnknownFate(doubt))) = &recorded
-            && entry.answers.is_empty()
+            && entry.after.answers.is_empty()
         {
-            let serials = entry.held.iter().map(|(serial, _)| *serial).collect();
+            let serials = entry.after.held.iter().map(|(serial, _)| *serial).collect();
             let number = turn.position.sequence + 1;
             self.unclaimed.lock().doubt(number, doubt.mark, serials);
         }
@@ -250,7 +246,7 @@ impl Snapshot {
             let kept = |(serial, _): &(Serial, Reservation)| arrived.binary_search(serial).is_err();
             confirmed.retain(kept);
             let _room = self.check_growth(&confirmed, &[])?;
-            self.end_in_turn(turn, confirmed, &arrived, now)?;
+            self.end_in_turn(turn, confirmed, arrived, now)?;
             Ok(Ended {
                 revision: self.revision(),
                 unknown,
@@ -281,7 +277,7 @@ impl Snapshot {
             }
             drop(reservations);
             let _room = self.check_growth(&longer, &[])?;
-            self.end_in_turn(turn, longer, &[], now)?;
+            self.end_in_turn(turn, longer, Vec::new(), now)?;
             Ok(Renewed {
                 revision: self.revision(),
                 unknown,
@@ -306,7 +302,7 @@ impl Snapshot {
                     None => unknown.push(id.clone()),
                 }
             }
-            self.end_in_turn(turn, Vec::new(), &serials, now)?;
+            self.end_in_turn(turn, Vec::new(), serials, now)?;
             Ok(Ended {
                 revision: self.revision(),
                 unknown,
@@ -333,26 +329,21 @@ impl Snapshot {
         &self,
         turn: &mut WriteTurn<'_>,
         held: Vec<(Serial, Reservation)>,
-        ended: &[Serial],
+        ended: Vec<Serial>,
         now: Now,
     ) -> Result<(), Error> {
         if held.is_empty() && ended.is_empty() {
             return Ok(());
         }
-        let before = turn.entry();
-        let moves = !ended.is_empty();
-        let revision = before.revision + i64::from(moves);
-        turn.record(vec![Entry {
-            revision,
-            updated: if moves { now.wall } else { before.updated },
-            held: &held,
-            ended,
-            ..before
-        }])?;
-        self.put(held, Vec::new(), now.steady);
-        if moves {
-            turn.apply_ends(ended, revision, now);
+        let mut entry = turn.entry();
+        if !ended.is_empty() {
+            entry.after.revision += 1;
+            entry.after.updated = now.wall;
         }
+        entry.after.held = held;
+        entry.ended = ended;
+        turn.record(&mut [&mut entry])?;
+        turn.apply_own(entry, now);
         Ok(())
     }
 

@@ -4,26 +4,24 @@ use std::sync::{Arc, Weak};
 
 use super::capacity::check_room;
 use super::error::Error;
-use super::journal::{Aside, Journal};
+use super::journal::{Aside, Journal, NewState};
 use super::named::Snapshot;
-use crate::account::{Account, Part};
+use crate::account::Part;
 use crate::limits::Limits;
 use crate::matching::{KubernetesVersion, VersionRules};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::shards::{Applied, State, state_bytes};
+use crate::snapshot::state::revision::{Applied, State, state_bytes};
 
 /// A new state that is built aside, to be swapped in whole.
 pub struct Staged {
-    pub(super) state: State,
-    pub(super) applied: Applied,
+    pub(super) new: NewState,
     pub(super) defaults: Option<Arc<Defaults>>,
     /// The version of Kubernetes to set.
     pub(super) version: Option<KubernetesVersion>,
     /// The versions up to which the feed has read its cluster.
     pub(super) resource_versions: Arc<ResourceVersions>,
-    batches: i64,
     /// The snapshot that the state will replace, if it exists: changes are counted against it.
     replaced: Weak<Snapshot>,
     /// The same state in the journal, if there is one.
@@ -44,12 +42,12 @@ impl Staged {
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
     pub(super) fn new(
-        limits: &Limits,
-        account: &Arc<Account>,
+        empty: State,
         journal: Option<&Arc<dyn Journal>>,
         replaced: Option<&Arc<Snapshot>>,
     ) -> Result<Self, Error> {
         // An empty state is small, but there may be many.
+        let account = empty.upkeep.account();
         account.charge(Part::Staged, state_bytes())?;
         let written = journal.map(|journal| {
             journal.open_aside().map(|aside| WrittenAside {
@@ -59,12 +57,10 @@ impl Staged {
             })
         });
         Ok(Self {
-            state: State::on(account, Part::Staged, limits.max_view_bytes),
-            applied: Applied::default(),
+            new: NewState::new(empty, Part::Staged),
             defaults: None,
             version: None,
             resource_versions: Arc::default(),
-            batches: 0,
             replaced: replaced.map(Arc::downgrade).unwrap_or_default(),
             written: written.transpose().map_err(Error::NotStored)?,
         })
@@ -75,13 +71,12 @@ impl Staged {
         self.written.as_ref().map(|written| written.aside)
     }
 
-    /// Takes the state and its counts of changes. The journal keeps its own copy of the state.
-    pub(super) fn into_state(mut self) -> (State, Applied) {
+    /// Takes the state. The journal keeps its own copy of it.
+    pub(super) fn into_new(mut self) -> NewState {
         if let Some(written) = &mut self.written {
             written.is_kept = true;
         }
-        self.state.footprint.move_to(Part::Objects);
-        (self.state, self.applied)
+        self.new
     }
 
     /// Sets the version of Kubernetes for later batches, if one is given.
@@ -98,7 +93,7 @@ impl Staged {
     /// the state will replace.
     fn rules(&self) -> &'static VersionRules {
         let replaced = self.replaced.upgrade();
-        let kept = || replaced.and_then(|snapshot| snapshot.live().defaults().version);
+        let kept = || replaced.and_then(|snapshot| snapshot.state().defaults().version);
         VersionRules::of(self.version.or_else(kept))
     }
 
@@ -114,17 +109,18 @@ impl Staged {
         limits: &Limits,
     ) -> Result<Applied, Error> {
         let batch = &*batch.under(self.rules());
-        let _room = check_room(&self.state, batch, limits)?;
+        let _room = check_room(&self.new.state, batch, limits)?;
         if let Some(WrittenAside { journal, aside, .. }) = &self.written {
             let written = journal.write_aside(*aside, batch);
             written.map_err(Error::NotStored)?;
         }
-        self.batches += 1;
-        let mut applied = self.state.apply_unread(batch, self.batches);
+        let revision = self.new.state.revision + 1;
+        let mut applied = self.new.state.apply(batch, revision);
+        self.new.charge.set(self.new.state.memory.total());
         if let Some(snapshot) = self.replaced.upgrade() {
-            applied.spare(snapshot.live().held_alike(batch));
+            applied.spare(snapshot.state().held_alike(batch));
         }
-        self.applied.add(applied);
+        self.new.applied.add(applied);
         self.defaults = defaults.or(self.defaults.take());
         Ok(applied)
     }

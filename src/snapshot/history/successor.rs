@@ -82,8 +82,7 @@ impl Registry {
         let turn = old.as_deref().map(WriteTurn::take);
         let own = WriteTurn::take(&snapshot);
         if has_begun {
-            let former = self.snapshots.insert(name.clone(), Arc::clone(&snapshot));
-            former.into_iter().for_each(|it| self.retired.add(it));
+            self.snapshots.insert(name.clone(), Arc::clone(&snapshot));
             self.around.observer.snapshot_changed(&name, synced);
         }
         then();
@@ -98,6 +97,5 @@ impl Registry {
         if let Some(old) = old.filter(|old| !has_begun && !old.epoch().is_empty()) {
             self.remove(&old);
         }
-        self.retired.drop_unread();
     }
 }

@@ -1,5 +1,6 @@
-//! The turn of a snapshot. A caller that changes a snapshot takes the turn first, records each
-//! change in the journal and then applies it.
+//! The turn of a snapshot. A caller that changes a snapshot takes the turn first, plans an entry,
+//! records it in the journal and then applies it. Entries of other servers and those that are read
+//! back are applied in the same way.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,13 +9,18 @@ use parking_lot::MutexGuard;
 use uuid::Uuid;
 
 use super::error::Error;
-use super::journal::{Change, Entry, Journal, JournalError, SavedSnapshot, Standing, Whole};
+use super::journal::{
+    Change, Entry, Journal, JournalError, NewState, OwnedChange, OwnedEntry, SavedSnapshot,
+    Standing, Whole,
+};
 use super::named::{JournalPosition, Origin, Snapshot};
-use super::offer::Update;
-use crate::snapshot::clock::Now;
+use super::offer::{FeedSign, Update};
+use crate::snapshot::clock::{Moment, Now};
+use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
-use crate::snapshot::objects::reservation::Serial;
-use crate::snapshot::state::shards::State;
+use crate::snapshot::objects::reservation::{Reservation, Serial};
+use crate::snapshot::state::held::HeldState;
+use crate::snapshot::state::revision::{Applied, State};
 
 /// The right to change a snapshot. While one caller has it, no other changes the snapshot.
 pub(super) struct WriteTurn<'s> {
@@ -24,6 +30,42 @@ pub(super) struct WriteTurn<'s> {
     pub live: Arc<State>,
 }
 
+/// A recorded entry that is to be applied.
+pub(super) struct RecordedStep {
+    /// The entry.
+    pub entry: OwnedEntry,
+    /// The time of the entry.
+    pub at: Now,
+    /// The moment from which the times of its reservations are measured.
+    pub now: Moment,
+    /// The sign of a feed, if the entry is one.
+    pub feed: Option<FeedSign>,
+}
+
+impl RecordedStep {
+    /// An entry of this server.
+    pub fn own(entry: OwnedEntry, at: Now, feed: Option<FeedSign>) -> Self {
+        let now = at.steady;
+        Self {
+            entry,
+            at,
+            now,
+            feed,
+        }
+    }
+}
+
+/// The consequences of an entry once its state is published.
+struct AppliedStep {
+    revision: i64,
+    moves: bool,
+    synced: bool,
+    applied: Applied,
+    ended: Vec<Serial>,
+    at: Now,
+    feed: Option<FeedSign>,
+}
+
 impl<'s> WriteTurn<'s> {
     /// Waits for the turn.
     pub fn take(snapshot: &'s Snapshot) -> Self {
@@ -31,7 +73,7 @@ impl<'s> WriteTurn<'s> {
         Self {
             snapshot,
             position,
-            live: snapshot.live(),
+            live: snapshot.state(),
         }
     }
 
@@ -49,54 +91,65 @@ impl<'s> WriteTurn<'s> {
         }
     }
 
-    /// A copy of everything.
+    /// The whole content of the snapshot.
     pub fn whole(&self) -> Whole {
         let now = self.trust_clock().ok().map(|()| self.snapshot.now().steady);
-        let (entry, reservations) = (self.entry(), self.snapshot.reservation_table());
-        let frozen = self.live.freeze(&self.position);
+        let reservations = self.snapshot.reservation_table();
         let saved = SavedSnapshot {
-            name: entry.snapshot.to_owned(),
-            epoch: entry.epoch.to_owned(),
-            revision: entry.revision,
             sequence: self.position.sequence,
-            created: entry.created,
-            updated: entry.updated,
-            synced: entry.synced,
-            defaults: Some(Arc::clone(frozen.defaults())),
-            resource_versions: Some(self.snapshot.resource_versions()),
-            last_serial: entry.last_serial,
+            defaults: Some(Arc::clone(self.live.defaults())),
+            resource_versions: Some(Arc::clone(self.live.resource_versions())),
             held: reservations.entries(now),
             answers: reservations.answers(now),
+            ..self.entry().after
         };
-        Whole { frozen, saved }
-    }
-
-    /// An entry that changes nothing. It gets its number when it is recorded.
-    pub fn entry(&self) -> Entry<'s> {
-        Entry {
-            snapshot: self.snapshot.name(),
-            epoch: &self.snapshot.origin().epoch,
-            revision: self.live.revision(),
-            sequence: 0,
-            created: self.snapshot.origin().created,
-            updated: self.snapshot.updated.lock().wall,
-            synced: self.snapshot.is_synced(),
-            change: Change::Batch(None),
-            defaults: None,
-            resource_versions: None,
-            last_serial: self.snapshot.reservation_table().last,
-            held: &[],
-            answers: &[],
-            ended: &[],
+        Whole {
+            state: HeldState::new(Arc::clone(&self.live)),
+            saved,
         }
     }
 
-    /// Numbers entries and records them in the journal, if there is one, before
-    /// they are applied.
+    /// An entry that changes nothing. It gets its number when it is recorded.
+    pub fn entry(&self) -> OwnedEntry {
+        let Origin { epoch, created } = self.snapshot.origin();
+        OwnedEntry {
+            after: SavedSnapshot {
+                name: self.snapshot.name().to_owned(),
+                epoch: epoch.clone(),
+                revision: self.live.revision,
+                sequence: 0,
+                created: *created,
+                updated: self.snapshot.updated.lock().wall,
+                synced: self.snapshot.is_synced(),
+                defaults: None,
+                resource_versions: None,
+                last_serial: self.snapshot.reservation_table().last,
+                held: Vec::new(),
+                answers: Vec::new(),
+            },
+            change: OwnedChange::Batch(Arc::default()),
+            ended: Vec::new(),
+            mark: Uuid::nil(),
+        }
+    }
+
+    /// Numbers batches and records them in the journal, if there is one, before they are applied.
     ///
     /// # Errors
     /// [`Error::NotStored`]; the entries must not be applied then.
-    pub fn record(&mut self, mut entries: Vec<Entry<'_>>) -> Result<(), Error> {
+    pub fn record(&mut self, entries: &mut [&mut OwnedEntry]) -> Result<(), Error> {
+        self.record_as(entries, |entry| Change::Batch(entry.batch()))
+    }
+
+    /// As [`Self::record`], of entries with other changes.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]; the entries must not be applied then.
+    pub fn record_as(
+        &mut self,
+        entries: &mut [&mut OwnedEntry],
+        change: impl Fn(&OwnedEntry) -> Change<'_>,
+    ) -> Result<(), Error> {
         let journal = self.snapshot.around.journal.as_deref();
         // A deleted snapshot is not in the journal any more.
         let is_recorded = !entries.is_empty() && !self.position.deleted;
@@ -104,16 +157,18 @@ impl<'s> WriteTurn<'s> {
             return Ok(());
         };
         for (entry, sequence) in entries.iter_mut().zip(self.position.sequence + 1..) {
-            entry.sequence = sequence;
+            entry.after.sequence = sequence;
         }
-        let mut appended = journal.append(&entries);
+        let recorded = entries.iter().map(|entry| entry.entry(change(entry)));
+        let recorded: Vec<Entry<'_>> = recorded.collect();
+        let mut appended = journal.append(&recorded);
         if appended == Err(JournalError::OutOfStep) {
             appended = self
                 .rewrite(journal)
-                .and_then(|()| journal.append(&entries));
+                .and_then(|()| journal.append(&recorded));
         }
         if appended.is_ok() {
-            self.position.sequence += entries.len() as u64;
+            self.position.sequence += recorded.len() as u64;
             // A doubtful entry with one of these numbers was never recorded.
             let unclaimed = &self.snapshot.unclaimed;
             unclaimed.lock().settle(self.position.sequence, Uuid::nil());
@@ -143,7 +198,7 @@ impl<'s> WriteTurn<'s> {
         let aside = journal.open_aside()?;
         let whole = self.whole();
         let write = || {
-            for batch in whole.frozen.batches() {
+            for batch in whole.state.batches() {
                 journal.write_aside(aside, &batch)?;
             }
             journal.append(&[whole.saved.entry(Change::Rewritten(aside))])
@@ -151,19 +206,27 @@ impl<'s> WriteTurn<'s> {
         write().inspect_err(|_| journal.drop_aside(aside))
     }
 
-    /// Applies a recorded batch of the snapshot's own making.
-    pub fn apply_own(&self, batch: &Batch, revision: i64, now: Now) -> Update {
-        let applied = self.live.apply(batch, None, revision);
-        *self.snapshot.updated.lock() = now;
-        self.snapshot.moved_on(revision, applied, false)
+    /// Applies recorded entries, and publishes the state after all of them.
+    pub fn apply(&mut self, steps: impl IntoIterator<Item = RecordedStep>) -> Vec<Update> {
+        let mut next = State::clone(&self.live);
+        let steps = steps.into_iter();
+        let steps: Vec<_> = steps
+            .map(|step| self.snapshot.apply_to(&mut next, step))
+            .collect();
+        self.publish(next);
+        let done = |step| self.snapshot.note_applied(step);
+        steps.into_iter().map(done).collect()
     }
 
-    /// Ends reservations, after that was recorded.
-    pub fn apply_ends(&self, ended: &[Serial], revision: i64, now: Now) -> Update {
-        let deletions = Batch::trusted(self.snapshot.reservation_table().deletions(ended));
-        let update = self.apply_own(&deletions, revision, now);
-        self.snapshot.forget(ended);
-        update
+    /// Applies a recorded entry that is no sign of a feed.
+    pub fn apply_own(&mut self, entry: OwnedEntry, at: Now) {
+        self.apply([RecordedStep::own(entry, at, None)]);
+    }
+
+    /// Makes a state the one that answers.
+    pub fn publish(&mut self, state: State) {
+        self.live = Arc::new(state);
+        self.snapshot.publish(&self.live);
     }
 
     /// Deletes the snapshot.
@@ -171,26 +234,156 @@ impl<'s> WriteTurn<'s> {
     /// # Errors
     /// [`Error::NotStored`]; then it is not deleted.
     pub fn delete(&mut self) -> Result<(), Error> {
-        self.record(vec![Entry {
-            change: Change::Deleted,
-            ..self.entry()
-        }])?;
+        let mut entry = self.entry();
+        self.record_as(&mut [&mut entry], |_| Change::Deleted)?;
+        self.note_deleted();
+        Ok(())
+    }
+
+    /// Notes that the snapshot is deleted.
+    pub fn note_deleted(&mut self) {
         self.position.deleted = true;
         self.snapshot.note_deleted();
-        Ok(())
     }
 }
 
 impl Snapshot {
-    /// Copies the whole snapshot. `mark` gets the journal position of the copy, and may refuse it.
-    /// `None` if it does, or if the snapshot is deleted.
+    /// Applies an entry to a state: its objects, and the reservations that begin and end with it.
+    fn apply_to(&self, next: &mut State, step: RecordedStep) -> AppliedStep {
+        let RecordedStep {
+            entry,
+            at,
+            now,
+            feed,
+        } = step;
+        let before = next.revision;
+        let (synced, revision) = (entry.after.synced, entry.after.revision);
+        if matches!(entry.change, OwnedChange::Replaced(_)) {
+            counters::add(&self.around.counters.replaces, 1);
+        }
+        let (mut applied, ended) = self.apply_entry(next, entry, now);
+        if feed.is_some() {
+            // The ends of reservations are no changes of the caller.
+            applied.changed = applied.changed.saturating_sub(ended.len());
+        }
+        AppliedStep {
+            revision,
+            moves: revision != before,
+            synced,
+            applied,
+            ended,
+            at,
+            feed,
+        }
+    }
+
+    /// The one way in which an entry changes a state, whoever made it. Returns the reservations
+    /// that have ended: they stay in the table until the state is published.
+    pub(super) fn apply_entry(
+        &self,
+        next: &mut State,
+        entry: OwnedEntry,
+        now: Moment,
+    ) -> (Applied, Vec<Serial>) {
+        let OwnedEntry {
+            after,
+            change,
+            ended,
+            ..
+        } = entry;
+        let defaults = after.defaults;
+        let read = after.resource_versions;
+        let applied = match change {
+            OwnedChange::Batch(batch) => {
+                let batch = self.with_reservations(batch, &after.held, &ended);
+                self.put(after.held, after.answers, now);
+                if let Some(defaults) = defaults {
+                    next.shared.defaults = defaults;
+                }
+                if let Some(read) = read {
+                    next.resource_versions = read;
+                }
+                match after.revision == next.revision {
+                    true => Applied::default(),
+                    false => next.apply(&batch, after.revision),
+                }
+            }
+            OwnedChange::Replaced(new) => {
+                self.put(after.held, after.answers, now);
+                let NewState { state, applied, .. } = *new;
+                let former = std::mem::replace(next, state);
+                let defaults = defaults.unwrap_or_else(|| Arc::clone(former.defaults()));
+                self.add_reservations(next, &ended);
+                next.adopt(after.revision, defaults, &former);
+                next.resource_versions = read.unwrap_or_default();
+                applied
+            }
+            OwnedChange::Deleted => Applied::default(),
+        };
+        if self.reservation_table().last < after.last_serial {
+            self.change_reservations(1, |reservations| reservations.last = after.last_serial);
+        }
+        (applied, ended)
+    }
+
+    /// Adds the pods of all reservations to a state that was built without them, but for those that
+    /// its pods take over.
+    pub(super) fn add_reservations(&self, state: &mut State, taken: &[Serial]) {
+        let reservations = self.reservation_table();
+        let mut held = reservations.serials();
+        held.retain(|serial| taken.binary_search(serial).is_err());
+        state.apply(&Batch::trusted(reservations.pods(&held)), 0);
+    }
+
+    /// A batch with the effect of reservations on the state: new ones begin to count, and ended ones
+    /// cease to.
+    fn with_reservations(
+        &self,
+        batch: Arc<Batch>,
+        held: &[(Serial, Reservation)],
+        ended: &[Serial],
+    ) -> Arc<Batch> {
+        if held.is_empty() && ended.is_empty() {
+            return batch;
+        }
+        let reservations = self.reservation_table();
+        let mut more = reservations.deletions(ended);
+        let new = held
+            .iter()
+            .filter(|(serial, _)| !reservations.holds(*serial));
+        more.extend(new.map(|(serial, held)| held.pod(*serial)));
+        match more.is_empty() {
+            true => batch,
+            false => Arc::new(Arc::unwrap_or_clone(batch).and(more)),
+        }
+    }
+
+    /// Tells everyone about an entry whose state is published.
+    fn note_applied(&self, step: AppliedStep) -> Update {
+        self.forget(&step.ended);
+        if !step.moves {
+            return Update {
+                revision: step.revision,
+                epoch: self.epoch().to_owned(),
+                applied: step.applied,
+            };
+        }
+        match step.feed {
+            Some(feed) => self.fed(step.at, feed),
+            None => *self.updated.lock() = step.at,
+        }
+        self.moved_on(step.revision, step.applied, step.synced)
+    }
+
+    /// The whole content of the snapshot. `mark` gets its position in the journal, and may refuse
+    /// it. `None` if it does, or if the snapshot is deleted.
     pub fn whole<M>(&self, mark: impl FnOnce(Standing<'_>) -> Option<M>) -> Option<(Whole, M)> {
         let turn = WriteTurn::take_unless_deleted(self)?;
         let mark = mark(turn.standing())?;
         Some((turn.whole(), mark))
     }
 
-    /// Calls a function with a copy of the whole snapshot and its position in the journal. The
+    /// Calls a function with the whole content of the snapshot and its position in the journal. The
     /// snapshot does not change meanwhile. `None` when it is deleted.
     pub fn with_whole<T>(&self, act: impl FnOnce(Standing<'_>, Whole) -> T) -> Option<T> {
         let turn = WriteTurn::take_unless_deleted(self)?;

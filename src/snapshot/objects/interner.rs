@@ -1,10 +1,13 @@
 //! A table that keeps each distinct entry once and names it by a number.
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
 use super::blocks::Blocks;
-use super::shrink;
+use super::sharded_table::ShardedTable;
 use crate::account::heap;
+
+/// The number of free numbers that is never too many.
+const MIN_FREE: usize = 256;
 
 /// Entries by number, found by a hash of their content. A change of an entry copies `BLOCK`
 /// entries.
@@ -12,7 +15,7 @@ use crate::account::heap;
 /// Numbers are reused. The last entry is always in use.
 #[derive(Debug, Clone, Default)]
 pub struct Interner<E, const BLOCK: usize> {
-    by_hash: HashTable<u32>,
+    by_hash: ShardedTable<u32>,
     entries: Blocks<E, BLOCK>,
     /// Numbers to give out again. Some may be past the end of `entries`.
     free: Vec<u32>,
@@ -50,18 +53,11 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
         self.entries.len()
     }
 
-    /// The numbers whose entries may be new or changed, including removed ones.
-    pub fn changed_since(&self, before: &Self) -> impl Iterator<Item = usize> {
-        let now = self.entries.changed(&before.entries);
-        let gone = self.entries.len()..before.entries.len().max(self.entries.len());
-        now.chain([gone]).flatten()
-    }
-
     /// Returns the estimated bytes in memory, without those that entries own.
     pub fn memory_bytes(&self) -> usize {
         self.entries.memory_bytes()
             + heap::list::<u32>(self.free.capacity())
-            + heap::block(self.by_hash.allocation_size())
+            + self.by_hash.memory_bytes()
     }
 }
 
@@ -85,8 +81,14 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
                 u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 entries")
             }
         };
-        let rehash = |number: &u32| hash_of(&self.hasher, &self.entries[*number as usize]);
-        self.by_hash.insert_unique(hash, number, rehash);
+        let Self {
+            by_hash,
+            entries,
+            hasher,
+            ..
+        } = self;
+        let hash_of = |number: &u32| hash_of(hasher, &entries[*number as usize]);
+        by_hash.insert(hash, number, hash_of);
         number
     }
 
@@ -97,14 +99,19 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
         is_used: impl Fn(&E) -> bool,
         hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64,
     ) -> E {
+        let hash = hash_of(&self.hasher, self.get(number));
+        let Self {
+            by_hash,
+            entries,
+            hasher,
+            ..
+        } = self;
+        let hash_of = |number: &u32| hash_of(hasher, &entries[*number as usize]);
+        let removed = by_hash.remove(hash, |other| *other == number, hash_of);
+        debug_assert!(removed.is_some(), "an entry in use is in the table");
         let entry = std::mem::take(self.get_mut(number));
-        let hash = hash_of(&self.hasher, &entry);
-        self.by_hash
-            .find_entry(hash, |other| *other == number)
-            .expect("an entry in use is in the table")
-            .remove();
         self.free.push(number);
-        self.trim(is_used, hash_of);
+        self.trim(is_used);
         entry
     }
 
@@ -115,20 +122,14 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
         std::iter::from_fn(|| self.free.pop()).find(|number| (*number as usize) < len)
     }
 
-    /// Drops unused entries at the end, and memory that is not needed.
-    fn trim(
-        &mut self,
-        is_used: impl Fn(&E) -> bool,
-        hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64,
-    ) {
+    /// Drops unused entries at the end, and their numbers once most of the free ones are of these.
+    fn trim(&mut self, is_used: impl Fn(&E) -> bool) {
         while self.entries.last().is_some_and(|entry| !is_used(entry)) {
             self.entries.pop();
         }
         let len = self.entries.len();
-        if let Some(capacity) = shrink::shrunk(len, self.by_hash.capacity()) {
+        if self.free.len() > MIN_FREE && self.free.len() > 8 * len {
             self.entries.shrink();
-            let rehash = |number: &u32| hash_of(&self.hasher, &self.entries[*number as usize]);
-            self.by_hash.shrink_to(capacity, rehash);
             self.free.retain(|number| (*number as usize) < len);
             self.free.shrink_to_fit();
         }

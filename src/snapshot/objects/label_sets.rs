@@ -11,6 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use super::interner::Interner;
 use super::pod_texts::Labels;
 use super::shrink;
+use super::slot_counts::SlotCounts;
 use super::slots::Slot;
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
 use crate::account::heap;
@@ -52,7 +53,7 @@ struct LabelSet {
     /// The number of pods that have it, counted or not.
     pods: u32,
     /// The number of pods with it that count, by the node that they count on.
-    counted: HashMap<Slot, u32>,
+    counted: SlotCounts,
 }
 
 impl LabelSets {
@@ -108,7 +109,7 @@ impl LabelSets {
         let set = LabelSet {
             labels: self.symbols.acquire_labels(labels.texts()),
             pods: 1,
-            counted: HashMap::default(),
+            counted: SlotCounts::default(),
         };
         self.label_bytes += heap::block(size_of_val(&*set.labels));
         let id = self.sets.insert(set, hash_of(&self.symbols));
@@ -129,22 +130,15 @@ impl LabelSets {
         true
     }
 
-    /// One more than the largest number in use.
-    pub fn slot_count(&self) -> usize {
-        self.sets.bound()
-    }
-
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
-        let counted = &mut self.sets.get_mut(id.0).counted;
-        let pods = counted.entry(slot).or_default();
-        self.places += usize::from(*pods == 0);
-        *pods += 1;
+        let is_first = self.sets.get_mut(id.0).counted.add(slot);
+        self.places += usize::from(is_first);
     }
 
     /// Removes a counted pod.
     pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
-        let is_last = shrink::uncount(&mut self.sets.get_mut(id.0).counted, &slot);
+        let is_last = self.sets.get_mut(id.0).counted.remove(slot);
         self.places -= usize::from(is_last);
     }
 
@@ -232,13 +226,6 @@ impl LabelSets {
         id.index() < self.sets.bound() && self.sets.get(id.0).pods > 0
     }
 
-    /// The numbers of label sets that may have changed, or count other pods,
-    /// including removed ones.
-    pub fn changed_since(&self, before: &Self) -> Vec<LabelSetId> {
-        let changed = self.sets.changed_since(&before.sets);
-        changed.map(LabelSetId::at).collect()
-    }
-
     /// The label sets in use, each with the number of its pods.
     pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
         let all = self.sets.iter().filter(|(_, set)| set.pods > 0);
@@ -247,7 +234,7 @@ impl LabelSets {
 
     /// Returns the number of pods of a label set that count on a node.
     pub fn counted(&self, id: LabelSetId, slot: Slot) -> u32 {
-        self.sets.get(id.0).counted.get(&slot).copied().unwrap_or(0)
+        self.sets.get(id.0).counted.get(slot)
     }
 
     /// Returns the number of nodes on which pods of a label set count.
@@ -257,11 +244,7 @@ impl LabelSets {
 
     /// Returns the number of pods of a label set on each node where one counts.
     pub fn counts(&self, id: LabelSetId) -> impl Iterator<Item = (Slot, u32)> {
-        self.sets
-            .get(id.0)
-            .counted
-            .iter()
-            .map(|(slot, n)| (*slot, *n))
+        self.sets.get(id.0).counted.iter()
     }
 
     /// The labels of a set, ascending by key.
@@ -296,7 +279,7 @@ impl LabelSetId {
         self.0 as usize
     }
 
-    pub(super) fn at(index: usize) -> Self {
+    pub(in crate::snapshot) fn at(index: usize) -> Self {
         Self(u32::try_from(index).expect("fewer than 2^32 label sets"))
     }
 }

@@ -5,13 +5,14 @@
 //!   `pod_check` and `pod_parts` do so for pods in their bytes.
 //! - Objects that select pods: `owners`, and `budget`, the disruptions that a budget allows.
 //! - Nodes: `nodes` by slot (`slots`) and in order of their names.
-//! - Pods: `pod_table` by name, in shards that copies share. `label_sets` counts the pods of
+//! - Pods: by name in a `name_table`, in shards that copies share. `label_sets` counts the pods of
 //!   each distinct label set on each node; `templates` keeps requirements of pods once.
 //! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
 //!   (`cluster_table`), and `free_volumes` the volumes that claims can be bound to, in order.
 //! - `resource_versions` say how far a feed has read the kinds of its cluster.
-//! - Tables: `interner`, `symbols`, `blocks` (lists whose copies share unchanged parts).
+//! - Tables: `interner`, `symbols`, `sharded_table` and `blocks` (a hash table and lists whose copies
+//!   share unchanged parts).
 
 pub mod asks;
 pub mod asks_by_version;
@@ -27,6 +28,7 @@ pub mod held_row;
 pub mod interner;
 pub mod kind;
 pub mod label_sets;
+pub mod name_table;
 pub mod node;
 pub mod nodes;
 pub mod nominated;
@@ -36,15 +38,16 @@ pub mod pod;
 pub mod pod_check;
 pub mod pod_message;
 pub mod pod_parts;
-pub mod pod_table;
 pub mod pod_terms;
 pub mod pod_texts;
 pub mod received;
 pub mod requested;
 pub mod reservation;
 pub mod resource_versions;
+pub mod sharded_table;
 pub mod shrink;
 pub mod size;
+pub mod slot_counts;
 pub mod slots;
 pub mod storage_objects;
 pub mod storage_use;

@@ -13,7 +13,7 @@ use super::pod_parts::PodParts;
 use super::pod_texts::{Labels, PodTexts};
 use super::slots::Slot;
 use super::templates::TemplateId;
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap};
 use crate::matching::{Requests, RequestsByVersion, Resizing};
 use crate::proto::v1;
 
@@ -26,6 +26,12 @@ pub struct PodRecord {
     pub node: Option<Slot>,
     /// The pod's identity and phase.
     pub life: Life,
+}
+
+impl OnHeap for PodRecord {
+    fn heap_bytes(&self) -> usize {
+        self.life.heap_bytes()
+    }
 }
 
 /// A pod of a change: its texts and compiled parts.

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::DefaultHashBuilder;
 
 use super::interner::Interner;
 use super::label_sets::SMALL_TABLE;
 use super::pair_index::PairIndex;
-use super::shrink;
+use super::slot_counts::SlotCounts;
 use super::slots::Slot;
 use crate::account::heap::{self, OnHeap};
 use crate::matching::PodTerm;
@@ -48,7 +48,7 @@ pub struct HeldTerm {
     /// The key of the term; `None` where the number is free.
     key: Option<Arc<TermKey>>,
     /// The number of pods with the term, by node.
-    counted: HashMap<Slot, u32>,
+    counted: SlotCounts,
 }
 
 /// The key by which equal terms of several pods are one.
@@ -71,8 +71,13 @@ impl HeldTerm {
     }
 
     /// The nodes with pods that have the term, and their numbers.
-    pub fn counts(&self) -> impl ExactSizeIterator<Item = (Slot, u32)> {
-        self.counted.iter().map(|(slot, pods)| (*slot, *pods))
+    pub fn counts(&self) -> impl Iterator<Item = (Slot, u32)> {
+        self.counted.iter()
+    }
+
+    /// Returns the number of nodes with pods that have the term.
+    pub fn node_count(&self) -> usize {
+        self.counted.len()
     }
 
     fn key(&self) -> &TermKey {
@@ -163,7 +168,7 @@ impl TermTable {
         self.term_bytes += key.bytes();
         let held = HeldTerm {
             key: Some(Arc::new(key)),
-            counted: HashMap::default(),
+            counted: SlotCounts::default(),
         };
         let number = self.terms.insert(held, hash_of);
         Arc::make_mut(&mut self.index).add(&term.selector, number as usize);
@@ -171,16 +176,14 @@ impl TermTable {
     }
 
     fn count(&mut self, number: u32, slot: Slot) {
-        let counted = &mut self.terms.get_mut(number).counted;
-        let pods = counted.entry(slot).or_default();
-        self.places += usize::from(*pods == 0);
-        *pods += 1;
+        let is_first = self.terms.get_mut(number).counted.add(slot);
+        self.places += usize::from(is_first);
     }
 
     fn uncount(&mut self, number: u32, slot: Slot) {
         let counted = &mut self.terms.get_mut(number).counted;
-        self.places -= usize::from(shrink::uncount(counted, &slot));
-        if counted.is_empty() {
+        self.places -= usize::from(counted.remove(slot));
+        if counted.len() == 0 {
             let key = self.terms.get(number).key.clone();
             let key = key.expect("a counted term is in use");
             Arc::make_mut(&mut self.index).remove(&key.term.selector, number as usize);

@@ -14,7 +14,7 @@ use crate::snapshot::objects::pod_terms::{HeldTerm, TermTable};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::storage_objects::StorageObjects;
-use crate::snapshot::objects::storage_use::{PodUse, StorageUse};
+use crate::snapshot::objects::storage_use::PodUse;
 
 /// The nodes and the storage of one revision. They stay as they are while this is held.
 #[derive(Debug, Clone)]
@@ -36,10 +36,21 @@ impl HeldStorage {
 }
 
 impl<'a> ReadView<'a> {
-    /// The same revision of another namespace that the decision reads, with its name.
+    /// The other namespaces that the decision reads, with their names, ascending.
     pub fn others(&self) -> impl Iterator<Item = (&'a str, Self)> {
-        let others = self.others.map(|others| others.each(*self));
-        others.into_iter().flatten()
+        let own = *self;
+        let others = self.others.unwrap_or_default().iter();
+        others.filter_map(move |name| {
+            let namespace = own.state.namespace(name).filter(|_| **name != *own.name)?;
+            let read_view = Self {
+                name,
+                namespace,
+                caches_views: false,
+                others: None,
+                ..own
+            };
+            Some((&**name, read_view))
+        })
     }
 
     /// Ends the decision, which has to read other namespaces, if it cannot do so here.
@@ -52,26 +63,29 @@ impl<'a> ReadView<'a> {
 
     /// Returns whether there are Namespace objects.
     pub fn has_namespaces(&self) -> bool {
-        self.shared.cluster.has_namespaces()
+        self.state.shared.cluster.has_namespaces()
     }
 
     /// The labels of a namespace; `None` where it has no object.
     pub fn namespace_labels(&self, name: &str) -> Option<&'a BTreeMap<String, String>> {
-        self.shared.cluster.labels_of(name)
+        self.state.shared.cluster.labels_of(name)
     }
 
     /// Claims, persistent volumes and storage classes; `None` where there is neither a volume nor a
     /// class, and no feed says that it has read them.
     pub fn storage(&self) -> Option<&'a StorageObjects> {
-        let storage = &self.shared.cluster.storage;
+        let storage = &self.state.shared.cluster.storage;
         (self.defaults.has_storage || storage.has_some()).then_some(storage)
     }
 
     /// Returns whether a pod on a node uses a claim of a namespace.
     pub fn is_claim_in_use(&self, claim: &str, namespace: &str) -> Result<bool, Stopped> {
-        let table = self.requested.map(RequestedTable::storage_use);
-        let users = table.map(|table| table.users_of(claim, namespace));
-        for slot in self.deadline.each(users.into_iter().flatten()) {
+        let users = self
+            .state
+            .requested
+            .storage_use()
+            .users_of(claim, namespace);
+        for slot in self.deadline.each(users) {
             if self.nodes.get(slot?).is_some() {
                 return Ok(true);
             }
@@ -83,18 +97,14 @@ impl<'a> ReadView<'a> {
     /// reservations were made.
     pub fn reserved_storage(&self) -> impl Iterator<Item = (NodeRef<'a>, &'a PodUse)> {
         let nodes = self.nodes;
-        let table = self.requested.map(RequestedTable::storage_use);
-        let reserved = table.into_iter().flat_map(StorageUse::reserved);
+        let reserved = self.state.requested.storage_use().reserved();
         reserved.filter_map(move |(slot, used)| Some((nodes.get(slot)?, used)))
     }
 
     /// The nodes with pods that use disks which conflict with these.
     pub fn conflicting_with(&self, disks: &DiskUses<'_>) -> Result<HashSet<Slot>, Stopped> {
-        let table = self.requested.map(RequestedTable::storage_use);
-        let ids = table.into_iter().flat_map(|table| {
-            let ids = disks.ids();
-            ids.flat_map(|(kind, id)| table.uses_of(kind, id))
-        });
+        let table = self.state.requested.storage_use();
+        let ids = disks.ids().flat_map(|(kind, id)| table.uses_of(kind, id));
         let mut conflicting = HashSet::new();
         for (slot, disk) in ids {
             self.deadline.step(1 + disk.monitors.len())?;
@@ -108,8 +118,8 @@ impl<'a> ReadView<'a> {
     /// The nodes and the storage, which stay as they are while this is held.
     pub fn hold_storage(&self) -> HeldStorage {
         HeldStorage {
-            nodes: Arc::clone(&self.shared.nodes),
-            cluster: Arc::clone(&self.shared.cluster),
+            nodes: Arc::clone(&self.state.shared.nodes),
+            cluster: Arc::clone(&self.state.shared.cluster),
         }
     }
 
@@ -138,7 +148,7 @@ impl<'a> ReadView<'a> {
         labels: &'a BTreeMap<String, String>,
         namespace: &'a str,
     ) -> Result<impl Iterator<Item = &'a HeldTerm> + use<'a>, Stopped> {
-        let table = self.requested.map(of);
+        let table = Some(of(&self.state.requested)).filter(|table| table.len() > 0);
         let candidates = table.map_or(0, |table| table.candidates(labels));
         self.deadline.step(candidates)?;
         let own = self.namespace_labels(namespace);

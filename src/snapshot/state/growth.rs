@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::namespace::Namespace;
-use super::shards::{Sizes, State};
+use super::revision::{Sizes, State};
 use crate::account::{Charge, Exhausted, Part, heap};
 use crate::proto::v1::change::Object;
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
@@ -14,14 +14,8 @@ use crate::snapshot::objects::size::{
     PLACES, label_bytes, most, names, nominated_bytes, template_bytes,
 };
 
-/// The bytes of a namespace that one change copies: a block of pods and one of label sets.
+/// The bytes that one change of a namespace copies: a block of pods and one of label sets.
 const COPIED_PER_CHANGE: usize = 32 << 10;
-
-/// Returns the most bytes that copies of namespaces, which have `namespaces` bytes, take once a
-/// batch is applied to them, without its additions. They share unchanged blocks.
-pub(super) fn copied_bytes(batch: &Batch, namespaces: usize) -> usize {
-    namespaces.min(batch.len().saturating_mul(COPIED_PER_CHANGE))
-}
 
 impl State {
     /// Reserves room in memory for a batch, to be held until it is applied.
@@ -29,7 +23,7 @@ impl State {
     /// # Errors
     /// [`Exhausted`] when there is none.
     pub(in crate::snapshot) fn room_for(&self, batch: &Batch) -> Result<Charge, Exhausted> {
-        let account = self.footprint.account();
+        let account = self.upkeep.account();
         let most = batch.bytes;
         // The most bytes that the objects can take are known at once. Only when room is short, this
         // checks whether part of that exists already.
@@ -38,6 +32,18 @@ impl State {
             false => most.min(self.growth(batch)),
         };
         account.charge(Part::Objects, bytes)
+    }
+
+    /// Returns the most bytes that a clone of the state takes for itself once a batch is applied to
+    /// it. It shares unchanged blocks.
+    pub(in crate::snapshot) fn copied_bytes(&self, batch: &Batch) -> usize {
+        let of_pods = self.memory.total().saturating_sub(self.memory.nodes);
+        let of_pods = of_pods.min(batch.len().saturating_mul(COPIED_PER_CHANGE));
+        let partitions = match batch.has_nodes {
+            true => self.upkeep.partition_bytes(),
+            false => 0,
+        };
+        self.memory.nodes + partitions + of_pods + batch.bytes
     }
 
     /// Returns the most objects that a batch adds: its additions come before its deletions.
@@ -49,29 +55,27 @@ impl State {
             if matches!(change.form, Form::Delete(_)) {
                 continue;
             }
-            let shard = self.shard(id.namespace);
-            let shard = shard.as_ref().map(|s| s.namespace.read());
+            let namespace = self.namespace(id.namespace);
             match id.kind {
                 ObjectKind::Node => {
-                    let known = self.shared.read().nodes.nodes().find(id.name).is_some();
+                    let known = self.nodes().find(id.name).is_some();
                     new.nodes += usize::from(!known);
                 }
                 ObjectKind::Namespace | ObjectKind::Storage(_) => {
-                    let known = self.shared.read().cluster.contains(&change);
+                    let known = self.shared.cluster.contains(&change);
                     new.owners += usize::from(!known);
                 }
                 ObjectKind::Owner(kind) => {
-                    let known = shard.is_some_and(|s| s.owners().contains(kind, id.name));
+                    let known = namespace.is_some_and(|n| n.owners().contains(kind, id.name));
                     new.owners += usize::from(!known);
                 }
                 ObjectKind::Pod => {
-                    let known = shard
-                        .as_ref()
-                        .is_some_and(|s| s.pods.get(id.name).is_some());
+                    let known = namespace.is_some_and(|n| n.pods.get(id.name).is_some());
                     new.pods += usize::from(!known);
                     if let Form::Pod(pod) = change.form {
                         let labels = pod.labels();
-                        let known = shard.is_some_and(|s| s.label_sets().find(labels).is_some());
+                        let known =
+                            namespace.is_some_and(|n| n.label_sets().find(labels).is_some());
                         let texts = || labels.bytes().collect::<Vec<_>>();
                         let fresh = !known && label_sets.insert((id.namespace, texts()));
                         new.label_sets += usize::from(fresh);
@@ -86,13 +90,11 @@ impl State {
     pub(in crate::snapshot) fn held_alike(&self, batch: &Batch) -> usize {
         let is_held = |change: &ValidChange<'_>| {
             let id = change.id;
-            let shard = self.shard(id.namespace);
-            let namespace = shard.as_ref().map(|shard| shard.namespace.read());
-            let shared = self.shared.read();
-            let nodes = shared.nodes.nodes();
+            let namespace = self.namespace(id.namespace);
+            let nodes = self.nodes();
             match (change.form, namespace) {
                 (Form::Node(node, compiled), _) => !nodes.is_changed_by(node, compiled),
-                (Form::Namespace(_) | Form::Storage(_), _) => shared.cluster.has_same(change),
+                (Form::Namespace(_) | Form::Storage(_), _) => self.shared.cluster.has_same(change),
                 (Form::Pod(pod), Some(n)) => n.has_same_pod(pod, nodes),
                 (Form::Owner(kind, owner), Some(n)) => n.owners().has_same(kind, id.name, owner),
                 (Form::Delete(_), _) | (_, None) => false,
@@ -106,17 +108,15 @@ impl State {
     fn growth(&self, batch: &Batch) -> usize {
         let growth = |change: ValidChange<'_>| {
             let id = change.id;
-            let shard = self.shard(id.namespace);
-            let namespace = shard.as_ref().map(|shard| shard.namespace.read());
-            let shared = self.shared.read();
-            let nodes = shared.nodes.nodes();
+            let namespace = self.namespace(id.namespace);
+            let nodes = self.nodes();
             match (change.form, namespace) {
                 (Form::Delete(_), _) => 0,
                 (Form::Node(..), _) => {
                     let old = nodes.find(id.name).and_then(|slot| nodes.get(slot));
                     than(&change, old.map(|old| Object::Node(old.to_wire())))
                 }
-                (Form::Pod(pod), Some(namespace)) => of_pod(pod, &namespace, nodes),
+                (Form::Pod(pod), Some(namespace)) => of_pod(pod, namespace, nodes),
                 (Form::Owner(kind, _), Some(namespace)) => {
                     let old = namespace.owners().get_wire(kind, id.namespace, id.name);
                     than(&change, old)

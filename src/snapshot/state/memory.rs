@@ -1,13 +1,7 @@
 //! The memory of a snapshot, by part. It is updated with each change, so it is known without
-//! reading the objects, and is on the account of the process.
+//! reading the objects.
 
 use std::ops::{Add, AddAssign, Sub, SubAssign};
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-
-use crate::account::{Account, Charge, Part};
-
 /// The memory of a snapshot, by part: an estimate, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
@@ -77,63 +71,5 @@ impl AddAssign for MemoryUse {
 impl SubAssign for MemoryUse {
     fn sub_assign(&mut self, other: Self) {
         *self = self.with(other, usize::sub);
-    }
-}
-
-/// The charge for the objects of a state. `counts::upkeep` has the charge for views and partitions.
-#[derive(Debug)]
-pub struct Footprint {
-    charge: Charge,
-    memory: Mutex<MemoryUse>,
-}
-
-impl Footprint {
-    /// The footprint of an empty state of this many bytes.
-    pub fn new(account: &Arc<Account>, part: Part, own_bytes: usize) -> Self {
-        let charge = account.open(part);
-        charge.set(own_bytes);
-        let memory = MemoryUse {
-            namespaces: own_bytes,
-            ..MemoryUse::default()
-        };
-        Self {
-            charge,
-            memory: Mutex::new(memory),
-        }
-    }
-
-    /// The account with the charge.
-    pub fn account(&self) -> &Arc<Account> {
-        self.charge.account()
-    }
-
-    /// Moves the objects to another part of the account.
-    pub fn move_to(&mut self, part: Part) {
-        self.charge.move_to(part);
-    }
-
-    /// Records the present bytes of the nodes. The caller has locked the nodes.
-    pub fn note_nodes(&self, bytes: usize) {
-        let mut memory = self.memory.lock();
-        self.charge.change(memory.nodes, bytes);
-        memory.nodes = bytes;
-    }
-
-    /// Records a change of some namespaces from `before` to `after`.
-    pub fn change(&self, before: MemoryUse, after: MemoryUse) {
-        self.charge.change(before.total(), after.total());
-        let mut memory = self.memory.lock();
-        *memory += after;
-        *memory -= before;
-    }
-
-    /// Returns all bytes, without views and partitions.
-    pub fn bytes(&self) -> usize {
-        self.charge.bytes()
-    }
-
-    /// As [`Self::bytes`], by part.
-    pub fn memory(&self) -> MemoryUse {
-        *self.memory.lock()
     }
 }

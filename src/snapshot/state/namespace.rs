@@ -1,46 +1,69 @@
-//! One shard of a snapshot: the pods of a namespace and the objects that select them.
+//! The pods of a namespace and the objects that select them.
 
 use std::cell::LazyCell;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use parking_lot::RwLock;
+use arc_swap::ArcSwap;
 
 use super::memory::MemoryUse;
-use crate::account::heap;
+use crate::account::heap::{self, OnHeap};
 use crate::proto::v1;
-use crate::snapshot::counts::partitions::Moves;
-use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::views::Views;
 use crate::snapshot::objects::label_sets::LabelSets;
+use crate::snapshot::objects::name_table::NameTable;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::Owners;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
-use crate::snapshot::objects::pod_table::PodTable;
 use crate::snapshot::objects::reservation::{Claim, Serial, is_reservation};
+use crate::snapshot::objects::size::NEW_NAMESPACE;
 use crate::snapshot::objects::templates::Templates;
 
 /// The pods and owners of one namespace. Copies share them until they change.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    pub(super) pods: Arc<PodTable>,
+    pub(super) pods: Arc<NameTable<PodRecord>>,
     pub(in crate::snapshot) label_sets: Arc<LabelSets>,
     pub(super) templates: Arc<Templates>,
     pub(super) owners: Owners,
-    pub(super) views: RwLock<Views>,
-    /// True once the namespace became empty and was removed from the snapshot. A caller that still
-    /// finds it has to look again.
-    pub retired: bool,
+    /// Counts of its pods. Decisions add views, which change no answer.
+    pub(in crate::snapshot) views: ArcSwap<Views>,
+}
+
+/// The memory of a namespace without its name and contents.
+const EMPTY_NAMESPACE_BYTES: usize = heap::shared(size_of::<Namespace>())
+    + Namespace::EMPTY_BYTES
+    + heap::entry::<(Arc<str>, Arc<Namespace>)>();
+
+// The estimate for one object assumes that its namespace is new.
+const _: () = assert!(EMPTY_NAMESPACE_BYTES <= NEW_NAMESPACE);
+
+/// The memory of a namespace without its contents.
+pub fn namespace_bytes(name: &str) -> usize {
+    heap::shared(name.len()) + EMPTY_NAMESPACE_BYTES
+}
+
+/// The contents of a namespace are counted by the state.
+impl OnHeap for Namespace {
+    fn heap_bytes(&self) -> usize {
+        0
+    }
 }
 
 impl Namespace {
     /// The bytes of the empty parts of a namespace on the heap.
-    pub const EMPTY_BYTES: usize = heap::shared(size_of::<PodTable>())
-        + PodTable::EMPTY_BYTES
+    pub const EMPTY_BYTES: usize = heap::shared(size_of::<NameTable<PodRecord>>())
         + heap::shared(size_of::<LabelSets>())
         + LabelSets::EMPTY_BYTES
         + heap::shared(size_of::<Templates>())
+        + heap::shared(size_of::<Views>())
         + Owners::EMPTY_BYTES;
+
+    /// A namespace that does not exist.
+    pub fn none() -> &'static Self {
+        static NONE: LazyLock<Namespace> = LazyLock::new(Namespace::default);
+        &NONE
+    }
 
     /// Returns whether the namespace has this valid pod already.
     pub fn has_same_pod(&self, pod: &CompiledPod, nodes: &Nodes) -> bool {
@@ -61,41 +84,9 @@ impl Namespace {
         Some(self.templates.find(pod.asks()) == Some(old.life.template))
     }
 
-    /// A copy with views. The copied views follow changes on their own.
-    pub fn with_views(&self) -> Self {
-        let mut copy = self.clone();
-        *copy.views.get_mut() = self.views.read().fork();
-        copy
-    }
-
-    /// Returns the number of views that count the pod of a name: before and after a change.
-    pub fn watching(&self, name: &str, pod: Option<&CompiledPod>) -> usize {
-        let views = self.views.read();
-        let old = self.pods.get(name).map(|pod| pod.labels);
-        let new = pod.and_then(|pod| self.label_sets.find(pod.labels()));
-        let sets = old.into_iter().chain(new);
-        sets.map(|set| views.watched.watching(set)).sum()
-    }
-
     /// The distinct label sets of its pods.
     pub fn label_sets(&self) -> &LabelSets {
         &self.label_sets
-    }
-
-    /// The namespace's views.
-    pub fn views(&self) -> &RwLock<Views> {
-        &self.views
-    }
-
-    /// The namespace's views, to change them together with it.
-    pub fn views_mut(&mut self) -> &mut Views {
-        self.views.get_mut()
-    }
-
-    /// Brings the views up to date after nodes moved.
-    pub fn follow(&mut self, moves: &[Moves], upkeep: &Upkeep) {
-        let views = self.views.get_mut();
-        views.change(upkeep, |views| views.follow(moves, &self.label_sets));
     }
 
     /// Returns the objects that select its pods.
@@ -173,8 +164,7 @@ impl Clone for Namespace {
             label_sets: self.label_sets.clone(),
             templates: self.templates.clone(),
             owners: self.owners.clone(),
-            views: RwLock::default(),
-            retired: self.retired,
+            views: ArcSwap::new(self.views.load_full()),
         }
     }
 }

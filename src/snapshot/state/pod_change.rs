@@ -3,24 +3,38 @@
 use std::sync::Arc;
 
 use super::namespace::Namespace;
-use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::counts::views::Views;
 use crate::snapshot::objects::label_sets::LabelSetId;
+use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::requested::Shifts;
 use crate::snapshot::objects::templates::TemplateId;
 
+/// The nodes that pods name, and the counts that follow pods.
+pub struct FollowedCounts<'a> {
+    /// The nodes.
+    pub nodes: &'a Nodes,
+    /// The views of the namespace.
+    pub views: Arc<Views>,
+    /// What changes on nodes.
+    pub shifts: &'a mut Shifts,
+}
+
+impl FollowedCounts<'_> {
+    /// The views that count the pods of a label set, to change them, if there are any.
+    fn views_of(&mut self, labels: LabelSetId) -> Option<&mut Views> {
+        let counts = self.views.counts(labels);
+        counts.then(|| Arc::make_mut(&mut self.views))
+    }
+}
+
 impl Namespace {
     /// Creates or updates a valid pod. Returns whether that made a difference. The node that the
     /// pod names must have a slot.
-    pub fn put_pod(
-        &mut self,
-        pod: &CompiledPod,
-        nodes: &PartitionedNodes,
-        shifts: &mut Shifts,
-    ) -> bool {
+    pub fn put_pod(&mut self, pod: &CompiledPod, counts: &mut FollowedCounts<'_>) -> bool {
         let (name, node_name) = (pod.name(), pod.node_name());
         let namespace = pod.namespace();
-        let node = nodes.nodes().slot(node_name);
+        let node = counts.nodes.slot(node_name);
         debug_assert!(node.is_some() || node_name.is_empty());
         let template = self.acquire_template(pod);
         let life = pod.life.with_template(template);
@@ -37,14 +51,14 @@ impl Namespace {
             self.release_template(template);
             return false;
         }
-        let labels = kept.unwrap_or_else(|| self.acquire_labels(known, pod));
+        let labels = kept.unwrap_or_else(|| self.acquire_labels(known, pod, counts));
         let record = PodRecord { labels, node, life };
         let change = (old.as_ref(), Some(&record));
-        self.recount((namespace, name), change, nodes, shifts);
+        self.recount((namespace, name), change, counts);
         if let Some(old) = old {
             self.release_template(old.life.template);
             if kept.is_none() {
-                self.release_labels(old.labels);
+                self.release_labels(old.labels, counts);
             }
         }
         Arc::make_mut(&mut self.pods).put(name, record);
@@ -57,17 +71,16 @@ impl Namespace {
         &mut self,
         (namespace, name): (&str, &str),
         uid: &str,
-        nodes: &PartitionedNodes,
-        shifts: &mut Shifts,
+        counts: &mut FollowedCounts<'_>,
     ) -> bool {
         let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
         let Some(old) = self.pods.get(name).cloned().filter(meant) else {
             return false;
         };
         Arc::make_mut(&mut self.pods).remove(name);
-        self.recount((namespace, name), (Some(&old), None), nodes, shifts);
+        self.recount((namespace, name), (Some(&old), None), counts);
         self.release_template(old.life.template);
-        self.release_labels(old.labels);
+        self.release_labels(old.labels, counts);
         true
     }
 
@@ -86,19 +99,23 @@ impl Namespace {
     }
 
     /// The label set of one more pod, which was found under `known`.
-    fn acquire_labels(&mut self, known: Option<LabelSetId>, pod: &CompiledPod) -> LabelSetId {
+    fn acquire_labels(
+        &mut self,
+        known: Option<LabelSetId>,
+        pod: &CompiledPod,
+        counts: &mut FollowedCounts<'_>,
+    ) -> LabelSetId {
         let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(known, pod.labels());
-        if is_first {
-            let views = self.views.get_mut();
-            views.watched.add_set(labels, &self.label_sets);
+        if is_first && counts.views.count() > 0 {
+            Arc::make_mut(&mut counts.views).add_set(labels, &self.label_sets);
         }
         labels
     }
 
-    fn release_labels(&mut self, labels: LabelSetId) {
-        if Arc::make_mut(&mut self.label_sets).release(labels) {
-            let slots = self.label_sets.slot_count();
-            self.views.get_mut().watched.remove_set(labels, slots);
+    fn release_labels(&mut self, labels: LabelSetId, counts: &mut FollowedCounts<'_>) {
+        let was_last = Arc::make_mut(&mut self.label_sets).release(labels);
+        if was_last && let Some(views) = counts.views_of(labels) {
+            views.remove_set(labels);
         }
     }
 
@@ -108,12 +125,11 @@ impl Namespace {
         &mut self,
         (namespace, name): (&str, &str),
         (old, new): (Option<&PodRecord>, Option<&PodRecord>),
-        nodes: &PartitionedNodes,
-        shifts: &mut Shifts,
+        counts: &mut FollowedCounts<'_>,
     ) {
         let node = |pod: &PodRecord| pod.node;
         let (was_on, is_on) = (old.and_then(node), new.and_then(node));
-        shifts.note_move(was_on, is_on);
+        counts.shifts.note_move(was_on, is_on);
         let room = |pod: &PodRecord| match pod.life.takes_room() {
             true => Some((pod.node?, pod.life.template)),
             false => None,
@@ -125,7 +141,7 @@ impl Namespace {
                     continue;
                 };
                 let asks = self.templates.read(template);
-                shifts.note(slot, (namespace, name), asks, comes);
+                counts.shifts.note(slot, (namespace, name), asks, comes);
             }
         }
         self.recount_terminating(old, new);
@@ -136,14 +152,17 @@ impl Namespace {
         let (counted_as, counts_as) = (old.and_then(counted), new.and_then(counted));
         if counted_as != counts_as {
             let label_sets = Arc::make_mut(&mut self.label_sets);
-            let views = self.views.get_mut();
             if let Some((labels, slot)) = counts_as {
                 label_sets.count(labels, slot);
-                views.add_pod(labels, slot, nodes);
+                if let Some(views) = counts.views_of(labels) {
+                    views.add_pod(labels, slot);
+                }
             }
             if let Some((labels, slot)) = counted_as {
                 label_sets.uncount(labels, slot);
-                views.remove_pod(labels, slot, nodes);
+                if let Some(views) = counts.views_of(labels) {
+                    views.remove_pod(labels, slot);
+                }
             }
         }
     }

@@ -213,11 +213,8 @@ impl<'a> PodGroups<'a> {
         nodes: impl Iterator<Item = (Slot, u32)>,
     ) -> Result<DomainCounts<'a>, Stopped> {
         let in_use = self.read_view.in_use(partition)?;
-        let view = View::counting(nodes, in_use.id, &in_use.partition, (0, self.read_view.id));
-        Ok(DomainCounts::of(
-            in_use,
-            Arc::new(view),
-            self.read_view.nodes,
-        ))
+        let view = View::counting(nodes, &in_use.partition);
+        let nodes = self.read_view.nodes;
+        Ok(DomainCounts::of(in_use, Arc::new(view), nodes))
     }
 }

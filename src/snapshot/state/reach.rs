@@ -1,13 +1,9 @@
 //! The namespaces that a decision reads: that of its pod, and those that its terms of affinity
 //! cover.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use super::shards::State;
+use super::revision::State;
 use crate::matching::{PodTerm, Selector};
 use crate::snapshot::deadline::{Deadline, Stopped};
-use crate::snapshot::objects::change::Batch;
 
 /// The bytes of a name in a list and in a set of namespaces.
 const BYTES_PER_NAME: usize = 128;
@@ -53,47 +49,37 @@ impl<'q> Reach<'q> {
         })
     }
 
-    /// The other namespaces that the decision reads in a state with an overlay, with those that the
-    /// overlay changes, whose pods take room.
+    /// The names of the other namespaces that the decision reads in a state, ascending.
     pub(in crate::snapshot) fn others(
         &self,
         state: &State,
-        overlay: &Batch,
         deadline: &Deadline<'_>,
-    ) -> Result<BTreeSet<Box<str>>, Stopped> {
-        let changed = overlay.changes().map(|change| change.id);
-        let changed = changed.filter(|id| id.kind.is_in_shard());
-        let mut names: BTreeSet<Box<str>> = changed.map(|id| id.namespace.into()).collect();
-        if !self.is_within() {
-            let (mut cluster, rules) = {
-                let shared = state.shared.read();
-                (Arc::clone(&shared.cluster), shared.defaults.rules())
-            };
-            if overlay.has_cluster_objects {
-                Arc::make_mut(&mut cluster).apply(overlay, |_, _| ());
-            }
-            let terms: Vec<_> = self.beyond().collect();
-            let steps = terms.iter().map(|term| 1 + term.namespace_selector.len());
-            let steps: usize = steps.sum();
-            let covers_all = terms.iter().any(|it| it.is_about_all(rules));
-            let is_covered = |name: &str| {
-                let labels = cluster.labels_of(name);
-                covers_all
-                    || terms
-                        .iter()
-                        .any(|it| it.is_about(self.namespace, name, labels))
-            };
-            // A namespace without pods counts for nothing.
-            let listed = state.namespaces.len().saturating_mul(BYTES_PER_NAME);
-            deadline.holds(listed)?;
-            for name in state.namespace_names() {
-                deadline.step(steps)?;
-                if is_covered(&name) {
-                    names.insert(name);
-                }
+    ) -> Result<Vec<Box<str>>, Stopped> {
+        let terms: Vec<_> = self.beyond().collect();
+        if terms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rules = state.defaults().rules();
+        let steps = terms.iter().map(|term| 1 + term.namespace_selector.len());
+        let steps: usize = steps.sum();
+        let covers_all = terms.iter().any(|it| it.is_about_all(rules));
+        let is_covered = |name: &str| {
+            let labels = state.shared.cluster.labels_of(name);
+            covers_all
+                || terms
+                    .iter()
+                    .any(|it| it.is_about(self.namespace, name, labels))
+        };
+        // A namespace without pods counts for nothing.
+        let listed = state.namespaces.len().saturating_mul(BYTES_PER_NAME);
+        deadline.holds(listed)?;
+        let mut others = Vec::new();
+        for name in state.namespaces.names() {
+            deadline.step(steps)?;
+            if name != self.namespace && is_covered(name) {
+                others.push(name.into());
             }
         }
-        names.remove(self.namespace);
-        Ok(names)
+        Ok(others)
     }
 }

@@ -3,28 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use parking_lot::RwLock;
-
 use super::namespace::Namespace;
-use super::shards::SharedObjects;
+use super::revision::State;
 use crate::matching::{Requested, Selector};
 use crate::proto::v1;
 use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
-use crate::snapshot::counts::partition_in_use::{PartitionId, PartitionInUse};
+use crate::snapshot::counts::partition_in_use::PartitionInUse;
 use crate::snapshot::counts::query::Query;
-use crate::snapshot::counts::upkeep::Upkeep;
-use crate::snapshot::counts::usage::DecisionId;
 use crate::snapshot::counts::view::View;
-use crate::snapshot::counts::views::Views;
+use crate::snapshot::counts::views::{ViewQuery, Views};
 use crate::snapshot::deadline::{Deadline, Stopped};
-use crate::snapshot::locks;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners, OwnersVersion};
-use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 
 /// One revision of one namespace.
@@ -34,25 +28,47 @@ pub struct ReadView<'a> {
     pub revision: i64,
     /// The nodes.
     pub nodes: &'a Nodes,
-    pub(in crate::snapshot) shared: &'a SharedObjects,
-    /// The requests of pods on each node, the terms by which they keep others away and the storage
-    /// that they use; `None` where the decision reads none of these.
-    pub(in crate::snapshot) requested: Option<&'a RequestedTable>,
+    pub(in crate::snapshot) state: &'a State,
     /// The default constraints.
     pub defaults: &'a Arc<Defaults>,
+    /// The name of the namespace.
+    pub(in crate::snapshot) name: &'a str,
     /// The namespace; an empty one if the snapshot has none of the name.
     pub(in crate::snapshot) namespace: &'a Namespace,
-    pub(in crate::snapshot) upkeep: &'a Upkeep,
-    /// The id of the decision.
-    pub(in crate::snapshot) id: DecisionId,
+    /// True if counts are cached as views.
+    pub(in crate::snapshot) caches_views: bool,
     /// The deadline of the decision.
     pub deadline: &'a Deadline<'a>,
-    /// The store of views; `None` when the namespace does not exist.
-    pub(in crate::snapshot) views: Option<&'a dyn ViewStore>,
-    /// The other namespaces that the decision reads; `None` where they were not requested.
-    pub(in crate::snapshot) others: Option<&'a dyn OtherNamespaces>,
+    /// The names of other namespaces that the decision reads, ascending; `None` where they were not
+    /// looked up.
+    pub(in crate::snapshot) others: Option<&'a [Box<str>]>,
     /// The deletes of the overlay that hit nothing, in its order.
     pub unknown_deletes: &'a [v1::ObjectReference],
+}
+
+impl State {
+    /// Reads a namespace for a decision, within a budget. `others` are the other namespaces that it
+    /// reads.
+    pub(in crate::snapshot) fn read_view<'a>(
+        &'a self,
+        name: &'a str,
+        others: Option<&'a [Box<str>]>,
+        deadline: &'a Deadline<'a>,
+    ) -> ReadView<'a> {
+        let namespace = self.namespace(name);
+        ReadView {
+            revision: self.revision,
+            nodes: self.nodes(),
+            state: self,
+            defaults: self.defaults(),
+            name,
+            namespace: namespace.unwrap_or_else(|| Namespace::none()),
+            caches_views: namespace.is_some(),
+            deadline,
+            others,
+            unknown_deletes: &[],
+        }
+    }
 }
 
 /// The defaults and the owners of a namespace, at one revision. This keeps neither in memory.
@@ -68,77 +84,6 @@ impl DeducedFrom {
         // As long as a weak reference exists, its address is not used again.
         self.defaults.as_ptr() == Arc::as_ptr(read_view.defaults)
             && self.owners.is_of(read_view.namespace.owners())
-    }
-}
-
-/// The other namespaces that a decision reads.
-pub trait OtherNamespaces {
-    /// The views of all these namespaces, with their names, ascending. `own` is the view of the
-    /// pod's namespace.
-    fn each<'a>(
-        &'a self,
-        own: ReadView<'a>,
-    ) -> Box<dyn Iterator<Item = (&'a str, ReadView<'a>)> + 'a>;
-}
-
-/// A store of views, in which a decision finds and keeps them.
-pub trait ViewStore {
-    /// A kept view of a query.
-    ///
-    /// # Errors
-    /// [`Stopped::Held`] when it cannot be looked up without waiting.
-    fn find(
-        &self,
-        query: Query<'_>,
-        id: PartitionId,
-        upkeep: &Upkeep,
-    ) -> Result<Option<Arc<View>>, Stopped>;
-
-    /// Keeps a view of label sets that the selector matches, if it is useful. Returns the view to
-    /// answer from.
-    fn keep(
-        &self,
-        query: Query<'_>,
-        view: View,
-        matched: Vec<LabelSetId>,
-        in_use: &PartitionInUse,
-        upkeep: &Upkeep,
-    ) -> Arc<View>;
-}
-
-/// The views of a namespace of a state, which is locked for reading.
-pub(in crate::snapshot) struct LockedViews<'a> {
-    pub views: &'a RwLock<Views>,
-    /// True if a caller that keeps a view waits for the lock.
-    pub waits: bool,
-}
-
-impl ViewStore for LockedViews<'_> {
-    fn find(
-        &self,
-        query: Query<'_>,
-        id: PartitionId,
-        upkeep: &Upkeep,
-    ) -> Result<Option<Arc<View>>, Stopped> {
-        let views = locks::read(self.views, self.waits)?;
-        let is_current = views.version == upkeep.version();
-        let kept = || views.watched.find(query.selector, id);
-        let found = is_current.then(kept).flatten();
-        Ok(found.map(Arc::clone))
-    }
-
-    fn keep(
-        &self,
-        query: Query<'_>,
-        view: View,
-        matched: Vec<LabelSetId>,
-        _: &PartitionInUse,
-        upkeep: &Upkeep,
-    ) -> Arc<View> {
-        match self.views.try_write() {
-            Some(mut views) => views.keep(upkeep, query, view, matched),
-            None => Arc::new(view),
-        }
     }
 }
 
@@ -169,22 +114,20 @@ impl<'a> ReadView<'a> {
 
     /// Returns the requests of pods on a node; none where the decision does not read them.
     pub fn requested(&self, slot: Slot) -> &'a Requested {
-        let known = self.requested.filter(|_| self.knows_room());
-        let known = known.and_then(|requested| requested.get(slot));
-        known.unwrap_or_else(|| Requested::nothing())
+        let known = self.knows_room().then(|| self.state.requested.get(slot));
+        known.flatten().unwrap_or_else(|| Requested::nothing())
     }
 
     /// Returns the requests of the pods on a node whose priority is not lower than this.
     pub fn requested_from(&self, slot: Slot, priority: i32) -> Requested {
-        let table = self.requested;
-        table.map_or_else(Requested::default, |it| it.at_or_above(slot, priority))
+        self.state.requested.at_or_above(slot, priority)
     }
 
     /// The pods that are nominated to existing nodes, of all namespaces.
     pub fn nominated(
         &self,
     ) -> Result<impl Iterator<Item = (Slot, &'a NominatedPod)> + use<'a>, Stopped> {
-        let (nominations, nodes) = (&self.shared.nominations, self.nodes);
+        let (nominations, nodes) = (&self.state.shared.nominations, self.nodes);
         self.deadline.step(nominations.len())?;
         let all = nominations.iter();
         Ok(all.filter_map(move |(node, pod)| Some((nodes.find(node)?, pod))))
@@ -192,16 +135,17 @@ impl<'a> ReadView<'a> {
 
     /// Returns the number of objects that a decision about a pod in the namespace can look at.
     pub fn objects(&self, uses_storage: bool) -> usize {
+        let (shared, requested) = (&self.state.shared, &self.state.requested);
         let storage = match uses_storage {
-            true => self.shared.cluster.storage.count(),
+            true => shared.cluster.storage.count(),
             false => 0,
         };
-        let terms = |it: &RequestedTable| it.anti_affinity().len() + it.scored_terms().len();
         self.nodes.len()
             + self.namespace.label_sets().len()
             + self.namespace.owners().len()
-            + self.shared.nominations.len()
-            + self.requested.map_or(0, terms)
+            + shared.nominations.len()
+            + requested.anti_affinity().len()
+            + requested.scored_terms().len()
             + storage
     }
 
@@ -240,36 +184,58 @@ impl<'a> ReadView<'a> {
 
     /// The partition of a key.
     pub fn in_use(&self, key: &partition::Key) -> Result<PartitionInUse, Stopped> {
-        let nodes = &self.shared.nodes;
-        nodes.in_use(key, self.upkeep, self.id, self.deadline)
+        let nodes = &self.state.shared.nodes;
+        nodes.in_use(key, &self.state.upkeep, self.deadline)
     }
 
-    /// Answers a query: from a kept view, or by counting label sets and keeping the view.
+    /// Answers a query: from a cached view, or by counting label sets and caching the view.
     ///
     /// # Errors
-    /// The deadline has passed, or a batch holds the lock of the views.
+    /// The decision ends here.
     pub fn count(&self, query: Query<'_>) -> Result<DomainCounts<'a>, Stopped> {
         let in_use = self.in_use(query.partition)?;
-        let found = self.views.map(|v| v.find(query, in_use.id, self.upkeep));
-        if let Some(view) = found.transpose()?.flatten() {
-            view.usage.touch(self.upkeep.tick(), self.id);
-            self.upkeep.counters.view_hits.count_one();
-            return Ok(DomainCounts::of(in_use, view, self.nodes));
+        let counters = &self.state.upkeep.counters;
+        if self.caches_views {
+            let views = self.namespace.views.load();
+            if let Some(view) = views.find(query.selector, in_use.id()) {
+                counters.view_hits.count_one();
+                return Ok(DomainCounts::of(in_use, Arc::clone(view), self.nodes));
+            }
         }
         let sets = self.namespace.label_sets();
         let matched = sets.matching(query.selector, self.deadline);
         let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
         let counts: usize = matched.iter().map(|set| sets.nodes_of(*set)).sum();
         self.deadline.step(counts)?;
-        self.upkeep.counters.view_builds.count_one();
+        counters.view_builds.count_one();
         let pods = matched.iter().flat_map(|set| sets.counts(*set));
-        let now = (self.upkeep.tick(), self.id);
-        let view = View::counting(pods, in_use.id, &in_use.partition, now);
-        let view = match self.views {
-            Some(views) => views.keep(query, view, matched, &in_use, self.upkeep),
-            None => Arc::new(view),
-        };
+        let view = Arc::new(View::counting(pods, &in_use.partition));
+        if self.caches_views {
+            self.cache(query.selector, &in_use, &view, &matched);
+        }
         Ok(DomainCounts::of(in_use, view, self.nodes))
+    }
+
+    /// Caches a view of these label sets. It is found again at this revision, and at later ones
+    /// unless a change of the namespace has come first.
+    fn cache(
+        &self,
+        selector: &Selector,
+        in_use: &PartitionInUse,
+        view: &Arc<View>,
+        matched: &[LabelSetId],
+    ) {
+        let counted = (&**view, matched.len());
+        let query = ViewQuery::new(selector, in_use, counted, &self.state.upkeep);
+        self.namespace.views.rcu(|views| {
+            let mut views = Views::clone(views);
+            match &query {
+                Some(query) => views.insert(query, view, matched),
+                // Others make room for the next one.
+                None => views.drop_unused(views.count().div_ceil(4)),
+            }
+            views
+        });
     }
 
     /// The label sets whose pods a selector counts, with the numbers of pods on each node. Reads
@@ -295,51 +261,5 @@ impl<'a> ReadView<'a> {
                 Ok(()) => sets.matches(set, selector).then_some(Ok((slot, pods))),
                 Err(stopped) => Some(Err(stopped)),
             })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Barrier;
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::account::Account;
-    use crate::snapshot::counts::topology::{DomainKey, Topology};
-
-    #[test]
-    fn who_waits_for_locks_waits_for_views_as_well() {
-        let (views, upkeep) = (RwLock::default(), Upkeep::new(0, &Account::new(0)));
-        let partition = partition::Key {
-            topology: DomainKey::Node,
-            missing_is_empty: false,
-            eligibility: partition::Eligibility::default(),
-        };
-        let query = Query {
-            selector: &Selector::Nothing,
-            partition: &partition,
-        };
-        let topology = Arc::new(Topology::default());
-        let none = partition::Partition::empty(partition.clone(), &topology, 0);
-        let id = PartitionInUse::unkept(topology, Arc::new(none)).id;
-        let find = |waits| {
-            let views = &views;
-            let found = LockedViews { views, waits }.find(query, id, &upkeep);
-            found.map(|view| view.is_some())
-        };
-        let begun = Barrier::new(2);
-        thread::scope(|scope| {
-            let keeping = views.write();
-            assert_eq!(find(false), Err(Stopped::Held));
-            let waiting = scope.spawn(|| {
-                begun.wait();
-                find(true)
-            });
-            begun.wait();
-            thread::sleep(Duration::from_millis(20));
-            drop(keeping);
-            assert_eq!(waiting.join().expect("no panic"), Ok(false));
-        });
     }
 }

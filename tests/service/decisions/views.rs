@@ -210,8 +210,8 @@ impl<'a> History<'a> {
     fn verify(&self, place: &str) {
         let snapshot = self.server.registry.get(&self.snapshot);
         let Ok(snapshot) = snapshot else { return };
-        let (frozen, kept) = snapshot.freeze_kept();
-        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        let state = snapshot.state();
+        let report = verify(&state, &|| false).expect("it is not cancelled");
         assert_eq!(
             report.findings.described,
             [],
@@ -219,7 +219,7 @@ impl<'a> History<'a> {
             self.snapshot
         );
         assert_eq!(
-            model::outlines(frozen.changes()),
+            model::outlines(state.changes()),
             model::outlines(changes(&self.cluster).into_iter()),
             "{place} of {}",
             self.snapshot

@@ -123,7 +123,7 @@ fn told(snapshot: &Snapshot) -> String {
     let held = snapshot.reservations(0, "", usize::MAX);
     let decided = held.iter().filter(|it| !it.held.decided.is_empty());
     let decided = decided.map(|it| format!(" decided {}", it.held.decided));
-    let read = snapshot.resource_versions().to_wire();
+    let read = snapshot.state().resource_versions().to_wire();
     let read = read.iter().map(|(kind, read)| format!(" {kind} {read}"));
     digest(snapshot) + &decided.chain(read).collect::<String>()
 }

@@ -105,8 +105,8 @@ impl Server {
         let name = self.new_name('r');
         let revision = snapshot.revision();
         let objects: Vec<Object> = {
-            let frozen = snapshot.freeze();
-            let objects = frozen.changes().filter_map(|change| change.object);
+            let state = snapshot.state();
+            let objects = state.changes().filter_map(|change| change.object);
             objects.chain([pod(&name, 0)]).collect()
         };
         let replaced = (|| {

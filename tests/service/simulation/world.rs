@@ -224,9 +224,9 @@ pub fn reserved(snapshot: &Snapshot) -> BTreeMap<String, usize> {
 
 /// A digest of everything that decisions read of a snapshot.
 pub fn digest(snapshot: &Snapshot) -> String {
-    let frozen = snapshot.freeze();
+    let state = snapshot.state();
     let mut objects = Vec::new();
-    for change in frozen.changes() {
+    for change in state.changes() {
         change.encode(&mut objects).expect("a vector has room");
     }
     let held = snapshot.reservations(0, "", usize::MAX);
@@ -245,8 +245,8 @@ pub fn digest(snapshot: &Snapshot) -> String {
 /// The names of all pods.
 pub fn pods(snapshot: &Snapshot) -> HashSet<String> {
     use evenkeel::proto::v1::change::Object;
-    let frozen = snapshot.freeze();
-    let pods = frozen.changes().filter_map(|change| match change.object {
+    let state = snapshot.state();
+    let pods = state.changes().filter_map(|change| match change.object {
         Some(Object::Pod(pod)) => Some(pod.metadata.unwrap_or_default().name),
         _ => None,
     });

@@ -158,9 +158,9 @@ async fn they_hold_what_is_there_while_overlays_come_and_go() {
     while copies < COPIES || overlays.count() < 4 * COPIES {
         assert!(start.elapsed() < PATIENCE, "{} overlays", overlays.count());
         assert_eq!(objects(summed(server.export("").await)), truth);
-        let (frozen, kept) = snapshot.freeze_kept();
-        assert_eq!(objects(frozen.changes()), truth);
-        let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+        let state = snapshot.state();
+        assert_eq!(objects(state.changes()), truth);
+        let report = verify(&state, &|| false).expect("it is not cancelled");
         assert_eq!(report.findings.total, 0, "{:?}", report.findings.described);
         copies += 1;
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::{Change, Pod};
 use evenkeel::snapshot::{
-    Attempt, Batch, DecidedPicks, Hold, Limits, Offer, ReadView, Registry, Reserved, Snapshot,
-    Stopped, Unobserved,
+    Batch, DecidedPicks, Hold, Limits, Offer, ReadView, Registry, Reserved, Snapshot, Stopped,
+    Unobserved,
 };
 use evenkeel::spread::{Filter, NodeChecks, Question};
 use evenkeel::verify::verify;
@@ -106,9 +106,8 @@ fn a_large_batch_is_seen_whole() {
     };
     let read = || {
         // This reads as a small question does, and then as a long one does.
-        if let Ok(found) =
-            snapshot.read_at_once("default", Attempt::Waiting, |cut| counts(&cut, &by_zone))
-        {
+        let state = snapshot.state();
+        if let Ok(found) = state.decide_at_once("default", |cut| counts(&cut, &by_zone)) {
             check(found);
         }
         let read = snapshot.read("default", Batch::default(), |cut| {
@@ -144,9 +143,9 @@ fn a_large_batch_is_seen_whole() {
                 changes.extend((0..4).map(|i| other(i).change()));
             }
             update(&registry, changes);
-            let (frozen, kept) = snapshot.freeze_kept();
-            assert_eq!(frozen.revision, first + round as i64);
-            let report = verify(&frozen, &kept, &|| false).expect("it is not cancelled");
+            let state = snapshot.state();
+            assert_eq!(state.revision, first + round as i64);
+            let report = verify(&state, &|| false).expect("it is not cancelled");
             assert_eq!(report.findings.described, [], "round {round}");
         }
     });
@@ -163,8 +162,8 @@ fn a_large_batch_holds_up_nobody() {
         let longest = parking_lot::Mutex::new(Duration::ZERO);
         let read = || {
             let start = Instant::now();
-            let found =
-                snapshot.read_at_once("default", Attempt::Waiting, |cut| counts(&cut, &by_zone));
+            let state = snapshot.state();
+            let found = state.decide_at_once("default", |cut| counts(&cut, &by_zone));
             found.expect("it costs little");
             snapshot.summary();
             let mut longest = longest.lock();

@@ -1,0 +1,171 @@
+//! A large table by name: the pods of a namespace, or the namespaces.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::DefaultHashBuilder;
+
+use super::sharded_table::ShardedTable;
+use crate::account::heap::{self, OnHeap};
+
+/// Entries by name. Copies share what does not change.
+#[derive(Debug, Clone)]
+pub struct NameTable<T> {
+    entries: ShardedTable<(Arc<str>, T)>,
+    hasher: DefaultHashBuilder,
+    /// The bytes of names and entries on the heap.
+    heap_bytes: usize,
+}
+
+impl<T> Default for NameTable<T> {
+    fn default() -> Self {
+        Self {
+            entries: ShardedTable::default(),
+            hasher: DefaultHashBuilder::default(),
+            heap_bytes: 0,
+        }
+    }
+}
+
+/// Returns the bytes of an entry on the heap.
+fn entry_bytes(name: &str, entry: &impl OnHeap) -> usize {
+    heap::shared(name.len()) + entry.heap_bytes()
+}
+
+fn is_named<T>(name: &str) -> impl Fn(&(Arc<str>, T)) -> bool {
+    move |(other, _)| **other == *name
+}
+
+impl<T> NameTable<T> {
+    /// An entry by name.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        let hash = self.hasher.hash_one(name);
+        let found = self.entries.find(hash, is_named(name));
+        found.map(|(_, entry)| entry)
+    }
+
+    /// All entries with their names, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &T)> {
+        self.entries.iter().map(|(name, entry)| (name, entry))
+    }
+
+    /// The names, ascending.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let mut all: Vec<&str> = self.iter().map(|(name, _)| &**name).collect();
+        all.sort_unstable();
+        all.into_iter()
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the estimated bytes on the heap.
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.memory_bytes() + self.heap_bytes
+    }
+}
+
+impl<T: Clone + OnHeap> NameTable<T> {
+    /// An entry by name, to change it in a way that leaves its own bytes on the heap.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        let hash = self.hasher.hash_one(name);
+        let found = self.entries.find_mut(hash, is_named(name));
+        found.map(|(_, entry)| entry)
+    }
+
+    /// Adds an entry, or replaces the one of its name.
+    pub fn put(&mut self, name: &str, entry: T) {
+        self.heap_bytes += entry_bytes(name, &entry);
+        let hash = self.hasher.hash_one(name);
+        if let Some((_, old)) = self.entries.find_mut(hash, is_named(name)) {
+            self.heap_bytes -= entry_bytes(name, old);
+            *old = entry;
+            return;
+        }
+        let Self {
+            entries, hasher, ..
+        } = self;
+        entries.insert(hash, (name.into(), entry), |(name, _)| {
+            hasher.hash_one(&**name)
+        });
+    }
+
+    /// Removes an entry.
+    pub fn remove(&mut self, name: &str) -> Option<T> {
+        self.get(name)?;
+        let hash = self.hasher.hash_one(name);
+        let Self {
+            entries, hasher, ..
+        } = self;
+        let hash_of = |(name, _): &(Arc<str>, T)| hasher.hash_one(&**name);
+        let (_, entry) = entries.remove(hash, is_named(name), hash_of)?;
+        self.heap_bytes -= entry_bytes(name, &entry);
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::proto::v1;
+    use crate::snapshot::objects::label_sets::LabelSetId;
+    use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
+
+    fn record(uid: u32) -> PodRecord {
+        let uid = format!("00000000-0000-0000-0000-{uid:012x}");
+        let metadata = Some(v1::ObjectMeta {
+            uid,
+            ..Default::default()
+        });
+        let pod = v1::Pod {
+            metadata,
+            ..Default::default()
+        };
+        PodRecord {
+            labels: LabelSetId::at(0),
+            node: None,
+            life: CompiledPod::trusted(&pod).life,
+        }
+    }
+
+    #[test]
+    fn a_table_has_what_was_put_and_a_copy_stays_as_it_was() {
+        let mut table = NameTable::default();
+        let mut wanted = BTreeMap::new();
+        let mut random = fastrand::Rng::with_seed(7);
+        let empty = table.memory_bytes();
+        for size in [10, 1_000, 20_000, 300, 0] {
+            let (copy, before) = (table.clone(), wanted.clone());
+            while wanted.len() != size {
+                let name = format!("pod-{}", random.u32(..40_000));
+                if wanted.len() < size {
+                    let number = random.u32(..);
+                    table.put(&name, record(number));
+                    wanted.insert(name, record(number));
+                } else {
+                    assert_eq!(table.remove(&name), wanted.remove(&name), "{name}");
+                }
+            }
+            for (table, wanted) in [(&table, &wanted), (&copy, &before)] {
+                assert!(table.names().eq(wanted.keys()), "{size}");
+                assert!(
+                    wanted
+                        .iter()
+                        .all(|(name, pod)| table.get(name) == Some(pod))
+                );
+                assert_eq!(table.len(), wanted.len());
+            }
+        }
+        let left = table.memory_bytes() - empty;
+        assert!(left < 20_000, "{left} bytes of an empty table");
+    }
+}

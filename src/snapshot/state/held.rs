@@ -1,0 +1,206 @@
+//! A state that is held for an export or a checkpoint, its objects for the wire, and a state that is
+//! built again from them.
+
+use std::iter;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::namespace::Namespace;
+use super::read_view::ReadView;
+use super::revision::State;
+use crate::account::{Charge, Exhausted, Part};
+use crate::matching::Requested;
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::snapshot::counts::partition_in_use::PartitionInUse;
+use crate::snapshot::counts::views::ViewCopy;
+use crate::snapshot::deadline::Deadline;
+use crate::snapshot::objects::change::Batch;
+use crate::snapshot::objects::cluster_objects::ClusterObjects;
+use crate::snapshot::objects::nominated::Nominations;
+use crate::snapshot::objects::pod_terms::TermTable;
+use crate::snapshot::objects::reservation::is_reservation;
+use crate::snapshot::objects::slots::Slot;
+use crate::snapshot::objects::storage_use::StorageUse;
+
+/// A held state shares everything with later ones until they change it. It is charged for one byte
+/// in this many.
+const HELD_SHARE: usize = 8;
+
+/// The number of objects in a batch of many.
+const BATCH_OBJECTS: usize = 1_000;
+
+/// A state that is held for long. Its memory is on the account.
+#[derive(Debug)]
+pub struct HeldState {
+    state: Arc<State>,
+    _charge: Charge,
+}
+
+impl HeldState {
+    /// Holds a state, whether or not there is memory for it.
+    pub fn new(state: Arc<State>) -> Self {
+        let charge = state.upkeep.account().open(Part::Staged);
+        charge.set(state.memory.total() / HELD_SHARE);
+        Self {
+            state,
+            _charge: charge,
+        }
+    }
+
+    /// Holds a state if there is memory for it.
+    ///
+    /// # Errors
+    /// [`Exhausted`].
+    pub fn try_new(state: Arc<State>) -> Result<Self, Exhausted> {
+        let bytes = state.memory.total() / HELD_SHARE;
+        let _charge = state.upkeep.account().charge(Part::Staged, bytes)?;
+        Ok(Self { state, _charge })
+    }
+}
+
+impl Deref for HeldState {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl State {
+    /// Returns the requests of the pods of all namespaces on a node, whether or not it exists.
+    pub fn requested(&self, slot: Slot) -> &Requested {
+        let requested = self.requested.get(slot);
+        requested.unwrap_or_else(|| Requested::nothing())
+    }
+
+    /// The terms by which the pods of all namespaces keep other pods away.
+    pub fn anti_affinity(&self) -> &TermTable {
+        self.requested.anti_affinity()
+    }
+
+    /// The terms by which kube-scheduler scores nodes for other pods.
+    pub fn scored_terms(&self) -> &TermTable {
+        self.requested.scored_terms()
+    }
+
+    /// Namespaces, claims, persistent volumes and storage classes.
+    pub fn cluster_objects(&self) -> &ClusterObjects {
+        &self.shared.cluster
+    }
+
+    /// Returns the storage that the pods of all namespaces use.
+    pub fn storage_use(&self) -> &StorageUse {
+        self.requested.storage_use()
+    }
+
+    /// The nominated pods of all namespaces.
+    pub fn nominations(&self) -> &Nominations {
+        &self.shared.nominations
+    }
+
+    /// The partitions in use.
+    pub fn partitions(&self) -> Vec<PartitionInUse> {
+        self.shared.nodes.partitions().all().collect()
+    }
+
+    /// Returns the requests of the pods of all namespaces, by the name of the node: of each node that
+    /// exists, and of others with pods.
+    pub fn requested_by_node(&self) -> impl Iterator<Item = (&str, &Requested)> {
+        let slots = (0..self.nodes().slot_count()).map(Slot::at);
+        let named = slots.map(|slot| (self.nodes().name(slot), self.requested(slot)));
+        named.filter(|(name, pods)| self.nodes().find(name).is_some() || pods.pods() > 0)
+    }
+
+    /// A state with the same objects and reservations of some namespaces, which are applied to an
+    /// empty one. `None` as soon as `is_cancelled` returns true.
+    pub fn rebuilt(
+        &self,
+        namespaces: &[(&str, &Namespace)],
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Option<HeldState> {
+        let account = self.upkeep.account();
+        let charge = account.open(Part::Staged);
+        let mut state = Self::empty(account, usize::MAX, &Arc::default());
+        for batch in in_batches(self.objects_of(namespaces)) {
+            if is_cancelled() {
+                return None;
+            }
+            state.apply(&batch, self.revision);
+            charge.set(state.memory.total());
+        }
+        Some(HeldState {
+            state: Arc::new(state),
+            _charge: charge,
+        })
+    }
+
+    /// All objects of clients: nodes in node order, the other objects of all namespaces, then each
+    /// namespace's owners and pods, ascending by name. Reservations belong to this server, not to
+    /// the reader of an export.
+    pub fn changes(&self) -> impl Iterator<Item = v1::Change> + '_ {
+        self.objects_of_clients().map(|object| v1::Change {
+            object: Some(object),
+        })
+    }
+
+    fn objects_of_clients(&self) -> impl Iterator<Item = Object> + '_ {
+        let is_held = |object: &Object| match object {
+            Object::Pod(pod) => pod
+                .metadata
+                .as_ref()
+                .is_some_and(|it| is_reservation(&it.name)),
+            _ => false,
+        };
+        let objects = self.objects_of(&self.namespaces());
+        objects.filter(move |object| !is_held(object))
+    }
+
+    fn objects_of<'s>(
+        &'s self,
+        namespaces: &[(&'s str, &'s Namespace)],
+    ) -> impl Iterator<Item = Object> + use<'s> {
+        let all = self.nodes();
+        let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
+        let nodes = nodes.map(|node| Object::Node(node.to_wire()));
+        let namespaces = namespaces.to_vec().into_iter();
+        let namespaces = namespaces.flat_map(move |(name, namespace)| {
+            let names = namespace.pod_names();
+            let pods = names.filter_map(move |pod| namespace.pod_to_wire(name, pod, all));
+            namespace
+                .owners()
+                .to_wire(name)
+                .chain(pods.map(Object::Pod))
+        });
+        nodes.chain(self.shared.cluster.to_wire()).chain(namespaces)
+    }
+
+    /// The same objects as batches.
+    pub fn batches(&self) -> impl Iterator<Item = Batch> + '_ {
+        in_batches(self.objects_of_clients())
+    }
+
+    /// Reads a namespace, until a deadline.
+    pub fn read<T>(
+        &self,
+        namespace: &str,
+        deadline: &Deadline<'_>,
+        read: impl FnOnce(ReadView<'_>) -> T,
+    ) -> T {
+        read(self.read_view(namespace, Some(&[]), deadline))
+    }
+}
+
+fn in_batches(mut objects: impl Iterator<Item = Object>) -> impl Iterator<Item = Batch> {
+    iter::from_fn(move || {
+        let batch = Batch::trusted(objects.by_ref().take(BATCH_OBJECTS));
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+impl Namespace {
+    /// Copies of its cached counts.
+    pub fn view_copies(&self) -> Vec<ViewCopy> {
+        self.views.load().copies()
+    }
+}

@@ -1,0 +1,289 @@
+//! One revision of a snapshot: its nodes, namespaces and what they share. It stays as it is while
+//! somebody reads it; a change is applied to a clone, which shares with it all that stays the same.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::memory::MemoryUse;
+use super::namespace::Namespace;
+use crate::account::{Account, heap};
+use crate::snapshot::counters::SnapshotCounters;
+use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
+use crate::snapshot::counts::upkeep::Upkeep;
+use crate::snapshot::counts::views::Views;
+use crate::snapshot::objects::change::{Batch, Form, ValidChange};
+use crate::snapshot::objects::cluster_objects::ClusterObjects;
+use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::name_table::NameTable;
+use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::nominated::Nominations;
+use crate::snapshot::objects::pair_index::PairIndex;
+use crate::snapshot::objects::pod_terms::TermTable;
+use crate::snapshot::objects::requested::RequestedTable;
+use crate::snapshot::objects::reservation::{Claim, Serial};
+use crate::snapshot::objects::resource_versions::ResourceVersions;
+use crate::snapshot::objects::storage_use::StorageUse;
+
+/// One revision of a snapshot.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// The revision.
+    pub revision: i64,
+    pub(in crate::snapshot) shared: SharedObjects,
+    /// The requests of the pods on each node, the terms by which they keep others away, and the
+    /// storage that they use.
+    pub(in crate::snapshot) requested: Arc<RequestedTable>,
+    pub(in crate::snapshot) namespaces: NameTable<Arc<Namespace>>,
+    /// The versions up to which the feed has read: the state has all changes up to there.
+    pub(in crate::snapshot) resource_versions: Arc<ResourceVersions>,
+    /// The number of objects of each kind.
+    pub sizes: Sizes,
+    /// The memory of the objects.
+    pub(in crate::snapshot) memory: MemoryUse,
+    pub(in crate::snapshot) upkeep: Arc<Upkeep>,
+}
+
+/// The objects that all namespaces share.
+#[derive(Debug, Clone, Default)]
+pub(in crate::snapshot) struct SharedObjects {
+    pub(in crate::snapshot) nodes: Arc<PartitionedNodes>,
+    pub(in crate::snapshot) defaults: Arc<Defaults>,
+    /// The nominated pods of all namespaces.
+    pub(in crate::snapshot) nominations: Arc<Nominations>,
+    /// Namespaces, claims, persistent volumes and storage classes.
+    pub(in crate::snapshot) cluster: Arc<ClusterObjects>,
+}
+
+/// The numbers of changes in a batch, by whether they made a difference.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Changes that made a difference.
+    pub changed: usize,
+    /// Changes that made no difference.
+    pub unchanged: usize,
+    /// Changes of unknown kinds, which were skipped.
+    pub skipped: usize,
+}
+
+/// The number of objects of each kind in a state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Nodes that exist.
+    pub nodes: usize,
+    /// Pods, counted or not.
+    pub pods: usize,
+    /// Distinct (namespace, labels) of pods.
+    pub label_sets: usize,
+    /// Services, controllers, namespaces, claims, persistent volumes and storage classes.
+    pub owners: usize,
+}
+
+impl SharedObjects {
+    /// Applies a batch to all these objects except the nodes, and tells `note` for each change of
+    /// an object of the cluster whether it made a difference.
+    pub fn apply<'b>(&mut self, batch: &'b Batch, note: impl FnMut(ValidChange<'b>, bool)) {
+        if self.nominations.is_changed_by(batch) {
+            Arc::make_mut(&mut self.nominations).apply(batch);
+        }
+        if batch.has_cluster_objects {
+            Arc::make_mut(&mut self.cluster).apply(batch, note);
+        }
+    }
+
+    /// Returns whether a batch changes nodes, or has pods that name unknown ones.
+    pub fn has_other_nodes_after(&self, batch: &Batch) -> bool {
+        let nodes = self.nodes.nodes();
+        let is_unknown = |name: &str| !name.is_empty() && nodes.slot(name).is_none();
+        let names_unknown = |change: ValidChange<'_>| match change.form {
+            Form::Pod(pod) => is_unknown(pod.node_name()),
+            _ => false,
+        };
+        batch.has_nodes || batch.changes().any(names_unknown)
+    }
+}
+
+impl Applied {
+    pub(in crate::snapshot) fn add(&mut self, other: Self) {
+        self.changed += other.changed;
+        self.unchanged += other.unchanged;
+        self.skipped += other.skipped;
+    }
+
+    /// The numbers before any change of `batch` is applied.
+    pub(in crate::snapshot) fn before(batch: &Batch) -> Self {
+        Self {
+            skipped: batch.skipped,
+            ..Self::default()
+        }
+    }
+
+    /// Records that this many of the changes make no difference after all.
+    pub(in crate::snapshot) fn spare(&mut self, alike: usize) {
+        let alike = alike.min(self.changed);
+        self.changed -= alike;
+        self.unchanged += alike;
+    }
+
+    pub(in crate::snapshot) fn note(&mut self, changed: bool) {
+        match changed {
+            true => self.changed += 1,
+            false => self.unchanged += 1,
+        }
+    }
+}
+
+impl Sizes {
+    /// Counts a namespace in its present form instead of the former one.
+    pub(in crate::snapshot) fn change(&mut self, before: Self, after: Self) {
+        self.pods = self.pods - before.pods + after.pods;
+        self.label_sets = self.label_sets - before.label_sets + after.label_sets;
+        self.owners = self.owners - before.owners + after.owners;
+    }
+}
+
+impl State {
+    /// An empty state, with upkeep of its own.
+    pub fn empty(
+        account: &Arc<Account>,
+        max_view_bytes: usize,
+        counters: &Arc<SnapshotCounters>,
+    ) -> Self {
+        Self {
+            revision: 0,
+            shared: SharedObjects::default(),
+            requested: Arc::default(),
+            namespaces: NameTable::default(),
+            resource_versions: Arc::default(),
+            sizes: Sizes::default(),
+            memory: MemoryUse {
+                namespaces: state_bytes(),
+                ..MemoryUse::default()
+            },
+            upkeep: Arc::new(Upkeep::new(max_view_bytes, account, Arc::clone(counters))),
+        }
+    }
+
+    /// Gives a state that was built aside its place after `former`.
+    pub fn adopt(&mut self, revision: i64, defaults: Arc<Defaults>, former: &Self) {
+        self.revision = revision;
+        self.shared.defaults = defaults;
+        self.upkeep = Arc::clone(&former.upkeep);
+        let is_same = former.revision > 0 && former.nodes().names().eq(self.nodes().names());
+        let ordered_at = match is_same {
+            true => former.nodes().ordered_at,
+            false => revision,
+        };
+        let nodes = Arc::make_mut(&mut self.shared.nodes);
+        nodes.nodes_mut().ordered_at = ordered_at;
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &Nodes {
+        self.shared.nodes.nodes()
+    }
+
+    /// The default constraints.
+    pub fn defaults(&self) -> &Arc<Defaults> {
+        &self.shared.defaults
+    }
+
+    /// The versions up to which the snapshot's feed has read its cluster. The state has all changes
+    /// up to there.
+    pub fn resource_versions(&self) -> &Arc<ResourceVersions> {
+        &self.resource_versions
+    }
+
+    /// A namespace, if it has objects.
+    pub fn namespace(&self, name: &str) -> Option<&Namespace> {
+        self.namespaces.get(name).map(|namespace| &**namespace)
+    }
+
+    /// The namespaces with objects, ascending by name.
+    pub fn namespaces(&self) -> Vec<(&str, &Namespace)> {
+        let all = self.namespaces.iter();
+        let mut all: Vec<_> = all.map(|(name, it)| (&**name, &**it)).collect();
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all
+    }
+
+    /// The names of the namespaces with objects, ascending.
+    pub fn namespace_names(&self) -> Vec<Box<str>> {
+        self.namespaces.names().map(Box::from).collect()
+    }
+
+    /// Returns which of these confirmed reservations, given with namespace and pod, have pods that
+    /// are on nodes already; ascending.
+    pub fn arrived<'c>(
+        &self,
+        confirmed: impl Iterator<Item = (Serial, &'c str, &'c Claim)>,
+    ) -> Vec<Serial> {
+        let mut by_namespace: HashMap<&str, Vec<(Serial, &Claim)>> = HashMap::new();
+        for (serial, namespace, claim) in confirmed {
+            by_namespace
+                .entry(namespace)
+                .or_default()
+                .push((serial, claim));
+        }
+        let mut arrived = Vec::new();
+        for (name, claims) in by_namespace {
+            if let Some(namespace) = self.namespace(name) {
+                arrived.extend(namespace.arrived(&claims));
+            }
+        }
+        arrived.sort_unstable();
+        arrived.dedup();
+        arrived
+    }
+
+    /// Drops views and partitions that were not used for `idle_ticks` sweeps, and more while views
+    /// take too much room.
+    pub fn sweep(&self, idle_ticks: u64) {
+        let since = self.upkeep.idle_since(idle_ticks);
+        let is_short = self.upkeep.takes_want();
+        self.shared.nodes.drop_idle_partitions(since, &self.upkeep);
+        let partitions = self.shared.nodes.partitions();
+        let in_use: HashSet<_> = partitions.all().map(|in_use| in_use.id()).collect();
+        for (_, namespace) in self.namespaces.iter() {
+            if namespace.views.load().count() == 0 {
+                continue;
+            }
+            namespace.views.rcu(|views| {
+                let mut views = Views::clone(views);
+                views.drop_idle(since, |id| in_use.contains(&id));
+                if is_short {
+                    views.drop_unused(views.count().div_ceil(4));
+                }
+                views
+            });
+        }
+    }
+
+    /// Returns the memory of the state.
+    pub fn memory(&self) -> MemoryUse {
+        MemoryUse {
+            partitions: self.upkeep.partition_bytes(),
+            views: self.upkeep.view_bytes(),
+            ..self.memory
+        }
+    }
+}
+
+/// The most bytes that the snapshot around a state takes.
+pub const SNAPSHOT_BYTES: usize = 1_024;
+
+/// Returns the bytes of an empty state.
+pub fn state_bytes() -> usize {
+    // The epoch and the name of the snapshot, and its waiters.
+    const NAMES: usize = 512;
+    let snapshot = heap::shared(SNAPSHOT_BYTES) + NAMES;
+    let shared = heap::shared(size_of::<PartitionedNodes>())
+        + heap::shared(size_of::<Upkeep>())
+        + heap::shared(size_of::<Defaults>())
+        + heap::shared(size_of::<Nominations>())
+        + heap::shared(size_of::<ClusterObjects>())
+        + heap::shared(size_of::<RequestedTable>())
+        + 2 * heap::shared(size_of::<TermTable>())
+        + heap::shared(size_of::<StorageUse>())
+        + 2 * heap::shared(size_of::<PairIndex>());
+    heap::shared(size_of::<State>()) + shared + snapshot
+}
