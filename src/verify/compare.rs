@@ -9,9 +9,9 @@ use super::finding::{Findings, Verification};
 use crate::matching::{PodDisk, Requests};
 use crate::proto::v1;
 use crate::snapshot::{
-    Budget, DomainCounts, DomainId, DomainKey, FreeVolume, Frozen, Kept, LabelSetId, ListOf,
-    Namespace, Nodes, PartitionInUse, Query, ReadView, Rebuilt, SelectorViews, Slot, TermTable,
-    View, partition,
+    Deadline, DomainCounts, DomainId, DomainKey, FreeVolume, Frozen, Kept, LabelSetId, ListOf,
+    Namespace, Nodes, PartitionInUse, Query, ReadView, Rebuilt, SelectorViews, Slot, Stopped,
+    TermTable, View, partition,
 };
 
 /// Stands for a node that exists and has no domain, and for a number that there is not.
@@ -30,7 +30,7 @@ pub fn verify(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<Verification> {
     let rebuilt = frozen.rebuilt(is_cancelled)?;
-    let mut report = compare_namespaces(frozen, kept, &rebuilt, is_cancelled)?;
+    let mut report = compare_namespaces(frozen, kept, &rebuilt, is_cancelled).ok()?;
     let (kept, recounted) = (shared_facts(frozen), shared_facts(&rebuilt.frozen));
     for key in kept.keys().chain(recounted.keys()).collect::<BTreeSet<_>>() {
         let of = |facts: &KeptNumbers| facts.get(key).map_or(NONE, String::as_str).to_owned();
@@ -47,7 +47,7 @@ pub fn verify_sample(
     kept: &Kept,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<Verification> {
-    compare_namespaces(frozen, kept, &frozen.rebuilt(is_cancelled)?, is_cancelled)
+    compare_namespaces(frozen, kept, &frozen.rebuilt(is_cancelled)?, is_cancelled).ok()
 }
 
 fn compare_namespaces(
@@ -55,8 +55,8 @@ fn compare_namespaces(
     kept: &Kept,
     rebuilt: &Rebuilt,
     is_cancelled: &dyn Fn() -> bool,
-) -> Option<Verification> {
-    let budget = Budget::lasting(is_cancelled);
+) -> Result<Verification, Stopped> {
+    let deadline = Deadline::lasting(is_cancelled);
     let recounted = &rebuilt.frozen;
     let mut report = Verification {
         revision: frozen.revision,
@@ -67,16 +67,17 @@ fn compare_namespaces(
         ..Verification::default()
     };
     compare_nodes(frozen.nodes(), recounted.nodes(), &mut report.findings);
-    rebuilt.read("", &budget, |read_view| {
+    rebuilt.read("", &deadline, |read_view| {
         for in_use in &kept.partitions {
-            let recounted = read_view.in_use(in_use.partition.key());
+            let recounted = read_view.in_use(in_use.partition.key())?;
             let kept = Grouped::of(in_use, frozen.nodes());
             kept.compare(
                 &Grouped::of(&recounted, read_view.nodes),
                 &mut report.findings,
             );
         }
-    });
+        Ok(())
+    })?;
     let partitions = kept.partitions.iter().map(|in_use| (in_use.id, in_use));
     let partitions: HashMap<_, _> = partitions.collect();
     let none = Namespace::default();
@@ -87,30 +88,30 @@ fn compare_namespaces(
         let other = found.map_or(&none, |at| &recounted.namespaces[at].1);
         let both = [(namespace, frozen.nodes()), (other, recounted.nodes())];
         compare_label_sets(name, both, &mut report.findings);
-        rebuilt.read(name, &budget, |read_view| {
+        deadline.look()?;
+        rebuilt.read(name, &deadline, |read_view| {
             for watch in watches {
                 let selector = WatchedSelector {
                     name,
                     namespace,
                     watch,
                 };
-                selector.compare_sets(&read_view, &mut report.findings);
+                selector.compare_sets(&read_view, &mut report.findings)?;
                 for view in &watch.views {
                     // A view of a partition that is gone is never read again.
                     let Some(in_use) = partitions.get(&view.partition()) else {
                         continue;
                     };
                     let kept = Grouped::of(in_use, frozen.nodes());
-                    selector.compare_view(view, &kept, &read_view, &mut report.findings);
+                    selector.compare_view(view, &kept, &read_view, &mut report.findings)?;
                     report.views += 1;
                 }
             }
-        });
-        if is_cancelled() || budget.delay().is_some() {
-            return None;
-        }
+            Ok(())
+        })?;
     }
-    (!is_cancelled() && budget.delay().is_none()).then_some(report)
+    deadline.look()?;
+    Ok(report)
 }
 
 /// Compares node order and the look-up by name.
@@ -263,20 +264,25 @@ impl WatchedSelector<'_> {
     }
 
     /// Compares the label sets that the selector is known to match.
-    fn compare_sets(&self, read_view: &ReadView<'_>, findings: &mut Findings) {
+    fn compare_sets(
+        &self,
+        read_view: &ReadView<'_>,
+        findings: &mut Findings,
+    ) -> Result<(), Stopped> {
         let mut compared = findings.about(self.name, || self.describe());
         let known = self.watch.sets.iter().map(|id| labels(self.namespace, *id));
         let known: HashSet<LabelTexts> = known.collect();
         let matched = read_view.matching_sets(&self.watch.selector);
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        let matched = matched.map(|set| set.labels().map(owned).collect());
-        let matched: HashSet<LabelTexts> = matched.collect();
+        let matched = matched.map(|set| Ok(set?.labels().map(owned).collect()));
+        let matched: HashSet<LabelTexts> = matched.collect::<Result<_, Stopped>>()?;
         let aspect = "number of label sets that it matches";
         compared.compare(aspect, self.watch.sets.len(), matched.len());
         for texts in known.symmetric_difference(&matched) {
             let aspect = format!("whether it is known to match {}", json(texts));
             compared.compare(aspect, known.contains(texts), matched.contains(texts));
         }
+        Ok(())
     }
 
     /// Compares a view on a partition with a count on the rebuilt state.
@@ -286,12 +292,12 @@ impl WatchedSelector<'_> {
         kept: &Grouped<'_>,
         read_view: &ReadView<'_>,
         findings: &mut Findings,
-    ) {
+    ) -> Result<(), Stopped> {
         let key = kept.in_use.partition.key();
         let counts: DomainCounts<'_> = read_view.count(Query {
             selector: &self.watch.selector,
             partition: key,
-        });
+        })?;
         let recounted = Grouped::of(counts.in_use(), read_view.nodes);
         let recounted = recounted.by_value(|domain| counts.matching_pods(domain));
         let subject = || format!("view of {} on {}", self.describe(), describe(key));
@@ -322,6 +328,7 @@ impl WatchedSelector<'_> {
         let smallest = |count: Option<u32>| count.map_or(NONE.to_owned(), |n| n.to_string());
         let kept = smallest(view.smallest(&kept.in_use.partition));
         compared.compare("smallest count", kept, smallest(counts.smallest()));
+        Ok(())
     }
 }
 

@@ -11,9 +11,9 @@ use crate::account::{Charge, Part};
 use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::budget::Budget;
 use crate::snapshot::counts::partition_in_use::PartitionInUse;
 use crate::snapshot::counts::watched::SelectorViews;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::defaults::Defaults;
@@ -171,14 +171,17 @@ impl Frozen {
 }
 
 impl Rebuilt {
-    /// Reads a namespace of the state, within a budget.
+    /// Reads a namespace of the state until a deadline.
+    ///
+    /// # Errors
+    /// Those of `read`.
     pub fn read<T>(
         &self,
         namespace: &str,
-        budget: &Budget<'_>,
-        read: impl FnOnce(ReadView<'_>) -> T,
-    ) -> T {
-        read(self.state.fork(namespace, false).read_view(budget))
+        deadline: &Deadline<'_>,
+        read: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        read(self.state.fork(namespace, false).read_view(deadline))
     }
 }
 
