@@ -70,6 +70,22 @@ struct Looking<'a> {
     is_given_up: &'a dyn Fn() -> bool,
 }
 
+impl Looking<'_> {
+    /// Looks at the pods of a namespace, or of each at one revision.
+    fn survey(
+        self,
+        namespace: Option<&str>,
+        mut look: impl FnMut(&str, PodGroups<'_>) -> Result<(), UnknownKey>,
+    ) -> Result<(), Error> {
+        let (snapshot, is_given_up) = (self.snapshot, self.is_given_up);
+        let seen = match namespace {
+            Some(name) => snapshot.survey(name, is_given_up, |pods| look(name, pods)),
+            None => snapshot.survey_all(is_given_up, look),
+        };
+        seen.map_err(Error::of_aside)?.map_err(Error::NoTopologyKey)
+    }
+}
+
 impl ValidDescription {
     /// Checks a request.
     ///
@@ -198,7 +214,7 @@ impl ValidDescription {
             ..DescriptionPage::default()
         };
         let mut is_first = true;
-        let mut look = |namespace: &str, pod_groups: PodGroups<'_>| {
+        let look = |namespace: &str, pod_groups: PodGroups<'_>| {
             let note = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
                 let workloads = count(survey.workload_count());
                 raise(&mut page.response.workload_count, workloads);
@@ -215,12 +231,7 @@ impl ValidDescription {
             page.response.revision = revision;
             Ok(())
         };
-        let seen = match namespace {
-            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods)),
-            None => at.snapshot.survey_all(at.is_given_up, look),
-        };
-        let seen = seen.map_err(Error::of_aside)?;
-        seen.map_err(Error::NoTopologyKey)?;
+        at.survey(namespace, look)?;
         Ok(page.finish(&self.tokens))
     }
 
@@ -300,7 +311,7 @@ impl ValidDescription {
         selector: &Selector,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut response = v1::DescribeSpreadResponse::default();
-        let mut look = |name: &str, pod_groups: PodGroups<'_>| {
+        let look = |name: &str, pod_groups: PodGroups<'_>| {
             let judge = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
                 response.defaults = defaults_kind(read_view.defaults);
                 let (pods, topologies) = self.judge_selected(survey, selector, read_view)?;
@@ -317,12 +328,7 @@ impl ValidDescription {
             response.revision = self.look_at(name, &pod_groups, judge)?.0;
             Ok(())
         };
-        let seen = match namespace {
-            Some(name) => (at.snapshot).survey(name, at.is_given_up, |pods| look(name, pods)),
-            None => at.snapshot.survey_all(at.is_given_up, look),
-        };
-        let seen = seen.map_err(Error::of_aside)?;
-        seen.map_err(Error::NoTopologyKey)?;
+        at.survey(namespace, look)?;
         response.workload_count = count(response.workloads.len());
         Ok(response)
     }

@@ -32,7 +32,7 @@ enum Finder {
 }
 
 /// All finders, the most useful first.
-const HINTS: [Finder; 19] = [
+const HINTS: [Finder; 20] = [
     Finder::Whole(room::preemption),
     Finder::Hard(minimum::unusable_domain),
     Finder::Hard(minimum::min_domains),
@@ -51,6 +51,7 @@ const HINTS: [Finder; 19] = [
     Finder::Each(|_, active| Some(always::empty(active)?.into())),
     Finder::Each(nodes::missing_key),
     Finder::Each(nodes::empty_value),
+    Finder::Each(pods::uncounted),
     Finder::Each(pods::terminating),
 ];
 

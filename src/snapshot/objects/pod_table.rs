@@ -41,6 +41,12 @@ fn pod_bytes(name: &str, pod: &PodRecord) -> usize {
     heap::shared(name.len()) + pod.life.heap_bytes()
 }
 
+/// Adds a pod that the shard does not have.
+fn insert(shard: &mut PodShard, pod: (Arc<str>, PodRecord), hasher: &DefaultHashBuilder) {
+    let hash_of = |(name, _): &(Arc<str>, PodRecord)| hasher.hash_one(&**name);
+    shard.insert_unique(hash_of(&pod), pod, hash_of);
+}
+
 impl PodTable {
     /// The bytes of an empty table on the heap.
     pub const EMPTY_BYTES: usize = heap::block(size_of::<Arc<[Arc<PodShard>]>>())
@@ -98,8 +104,7 @@ impl PodTable {
             match shard.find_mut(hash, |(other, _)| **other == *name) {
                 Some((_, old)) => Some(std::mem::replace(old, pod)),
                 None => {
-                    let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
-                    shard.insert_unique(hash, (name.into(), pod), hash_of);
+                    insert(shard, (name.into(), pod), hasher);
                     None
                 }
             }
@@ -137,8 +142,7 @@ impl PodTable {
         for (name, pod) in self.iter() {
             let hash = divided.hasher.hash_one(&**name);
             divided.change(hash, |shard, hasher| {
-                let hash_of = |(name, _): &(Arc<str>, _)| hasher.hash_one(&**name);
-                shard.insert_unique(hash, (Arc::clone(name), pod.clone()), hash_of);
+                insert(shard, (Arc::clone(name), pod.clone()), hasher);
             });
             divided.shard_bytes += pod_bytes(name, pod);
         }

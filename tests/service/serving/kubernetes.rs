@@ -91,7 +91,7 @@ fn a_claim_that_a_cluster_lacks_is_not_found() {
             };
             client.filter(asked).await.expect("an answer").into_inner()
         });
-        let mut refused = answer.infeasible.iter().map(|node| &node.reason);
+        let refused = answer.infeasible.iter().map(|node| &node.reason);
         let mut said = refused.chain(&answer.unchecked);
         assert!(said.any(|it| it.contains(told)), "{answer:?}");
     }
