@@ -8,7 +8,7 @@ use clap::Args;
 use super::args;
 use super::exit::Exit;
 use super::feed::{self, BATCH_CHANGES, FeedTarget};
-use super::input::Sent;
+use super::input::LoadOutcome;
 use super::output;
 use crate::explain::{number, plural};
 use crate::manifest::ListFile;
@@ -131,7 +131,7 @@ impl Synth {
         let batches = cluster.into_batches(BATCH_CHANGES);
         let answer = feed::send(&client, batches, nodes + pods, |_| Vec::new(), &target).await?;
         let loaded = format!("{} Node, {} Pod", number(nodes), number(pods));
-        let sent = Sent {
+        let sent = LoadOutcome {
             answer,
             left_out: Vec::new(),
         };

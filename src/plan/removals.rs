@@ -82,7 +82,7 @@ pub struct ShrunkRevision {
 
 /// The pods of a replica set, in the order in which it deletes them.
 #[derive(Default)]
-struct Revision {
+struct RankedRevision {
     hash: String,
     ranked: Vec<RankedPod>,
     /// The time when the first of its pods was created, if it is known.
@@ -184,10 +184,10 @@ impl RemovalPlan {
         // Where all pods go there is nothing to split.
         let is_split = options.named.kind != "ReplicaSet" && options.count < ranked.len();
         let revisions = match template_hash_label(&options.named.kind) {
-            Some(label) if is_split => Revision::all(ranked, label, workload, options.facts),
-            _ => vec![Revision {
+            Some(label) if is_split => RankedRevision::all(ranked, label, workload, options.facts),
+            _ => vec![RankedRevision {
                 ranked,
-                ..Revision::default()
+                ..RankedRevision::default()
             }],
         };
         let sizes: Vec<usize> = revisions.iter().map(|it| it.ranked.len()).collect();
@@ -221,7 +221,7 @@ impl RemovalPlan {
     }
 }
 
-impl Revision {
+impl RankedRevision {
     /// The pods of a workload by their revision: the largest first, and of two as large the older one.
     fn all(
         ranked: Vec<RankedPod>,

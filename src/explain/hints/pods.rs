@@ -14,10 +14,10 @@ use crate::spread::Active;
 use crate::spread::describe::WorkloadId;
 
 /// A revision of a workload: the label that tells it apart, with its value.
-type Revision = Option<(&'static str, String)>;
+type PodRevision = Option<(&'static str, String)>;
 
 /// The number of pods of each workload, by revision.
-type ByWorkload = BTreeMap<WorkloadId, BTreeMap<Revision, usize>>;
+type ByWorkload = BTreeMap<WorkloadId, BTreeMap<PodRevision, usize>>;
 
 /// Finds a constraint that counts several revisions of this workload together.
 pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Option<Diagnosis> {
@@ -102,7 +102,7 @@ fn workloads<'c>(
     case: &'c Case<'_>,
     active: &'c Active,
     are_counted: bool,
-) -> impl Iterator<Item = (&'c PodGroup, WorkloadId, Revision)> {
+) -> impl Iterator<Item = (&'c PodGroup, WorkloadId, PodRevision)> {
     let pods = case.pods.iter();
     let groups = pods.flat_map(|pods| pods.groups().iter().map(move |group| (pods, group)));
     let groups = groups.filter(move |(pods, it)| pods.selects(active.counted(), it) == are_counted);
