@@ -70,6 +70,21 @@ struct Looking<'a> {
     is_given_up: &'a dyn Fn() -> bool,
 }
 
+impl Looking<'_> {
+    /// Looks at the pods of a namespace, or of each at one revision.
+    fn survey(
+        self,
+        namespace: Option<&str>,
+        mut look: impl FnMut(&str, PodGroups<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let state = self.snapshot.state();
+        match namespace {
+            Some(name) => state.survey(name, self.is_given_up, |pods| look(name, pods)),
+            None => state.survey_all(self.is_given_up, look),
+        }
+    }
+}
+
 impl ValidDescription {
     /// Checks a request.
     ///
@@ -196,7 +211,7 @@ impl ValidDescription {
             ..DescriptionPage::default()
         };
         let mut is_first = true;
-        let mut look = |namespace: &str, pod_groups: PodGroups<'_>| {
+        let look = |namespace: &str, pod_groups: PodGroups<'_>| {
             let note = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
                 let workloads = count(survey.workload_count());
                 raise(&mut page.response.workload_count, workloads);
@@ -213,11 +228,7 @@ impl ValidDescription {
             page.response.revision = revision;
             Ok::<_, Error>(())
         };
-        let state = at.snapshot.state();
-        match namespace {
-            Some(name) => state.survey(name, at.is_given_up, |pods| look(name, pods))?,
-            None => state.survey_all(at.is_given_up, look)?,
-        }
+        at.survey(namespace, look)?;
         Ok(page.finish(&self.tokens))
     }
 
@@ -297,7 +308,7 @@ impl ValidDescription {
         selector: &Selector,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut response = v1::DescribeSpreadResponse::default();
-        let mut look = |name: &str, pod_groups: PodGroups<'_>| {
+        let look = |name: &str, pod_groups: PodGroups<'_>| {
             let judge = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
                 response.defaults = defaults_kind(read_view.defaults);
                 let (pods, topologies) = self.judge_selected(survey, selector, read_view)?;
@@ -314,11 +325,7 @@ impl ValidDescription {
             response.revision = self.look_at(name, &pod_groups, judge)?.0;
             Ok::<_, Error>(())
         };
-        let state = at.snapshot.state();
-        match namespace {
-            Some(name) => state.survey(name, at.is_given_up, |pods| look(name, pods))?,
-            None => state.survey_all(at.is_given_up, look)?,
-        }
+        at.survey(namespace, look)?;
         response.workload_count = count(response.workloads.len());
         Ok(response)
     }

@@ -220,6 +220,9 @@ impl Error {
                 ("role".to_owned(), role.to_string()),
                 ("snapshot".to_owned(), snapshot.clone()),
             ]),
+            Self::Snapshot(snapshot::Error::NotFound(name)) => {
+                HashMap::from([("snapshot".to_owned(), name.clone())])
+            }
             _ => HashMap::new(),
         }
     }

@@ -7,7 +7,7 @@ use super::dialect::{Checker, Dialect};
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::Limits;
+use crate::snapshot::{Limits, Nodes};
 
 /// The most orders of workloads that are tried.
 const ORDERS: usize = 8;
@@ -97,6 +97,62 @@ impl WorkloadOrders {
     }
 }
 
+/// The most other nodes that are tried for replicas that are one by themselves.
+pub const OTHER_NODES: usize = 64;
+
+/// A workload of one replica is to go elsewhere: not to a node, or not to the nodes with the same value
+/// of a label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The index of the workload.
+    pub workload: usize,
+    node: String,
+    key: Option<String>,
+}
+
+impl Elsewhere {
+    /// The other nodes that could be tried for the replicas of an answer, those of later replicas
+    /// first: in another domain of each hard constraint, and then in the same.
+    pub fn all(workloads: &[ValidWorkload], answer: &v1::PlaceResponse) -> Vec<Self> {
+        let (mut all, mut in_the_same) = (Vec::new(), Vec::new());
+        for placement in answer.placements.iter().rev() {
+            let Ok(workload) = usize::try_from(placement.workload) else {
+                continue;
+            };
+            if workloads[workload].replicas != 1 {
+                continue;
+            }
+            let elsewhere = |key| Self {
+                workload,
+                node: placement.node.clone(),
+                key,
+            };
+            let reports = &answer.workloads[workload].constraints;
+            let constraints = reports.iter().filter_map(|it| it.constraint.as_ref());
+            let hard = constraints.filter(|it| it.when_unsatisfiable != "ScheduleAnyway");
+            all.extend(hard.map(|it| elsewhere(Some(it.topology_key.clone()))));
+            in_the_same.push(elsewhere(None));
+        }
+        all.append(&mut in_the_same);
+        all
+    }
+
+    /// Returns whether it is to go to another domain, not only to another node.
+    pub fn is_in_other_domain(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Returns whether a node is elsewhere.
+    pub fn admits(&self, node: &str, nodes: &Nodes) -> bool {
+        let label = |node: &str| {
+            let found = nodes.find(node).and_then(|slot| nodes.get(slot))?;
+            found.label_text(self.key.as_deref()?)
+        };
+        let away = label(&self.node);
+        node != self.node && (away.is_none() || label(node) != away)
+    }
+}
+
 /// The answer about several workloads, from the answer about each with its index in the request, in
 /// the order in which they were placed.
 pub fn answer_of(
@@ -117,8 +173,11 @@ pub fn answer_of(
         let placed = i32::try_from(answer.placements.len()).unwrap_or(i32::MAX);
         let workload = i32::try_from(at).unwrap_or(i32::MAX);
         let placements = answer.placements.into_iter();
-        all.placements
-            .extend(placements.map(|it| v1::Placement { workload, ..it }));
+        all.placements.extend(placements.map(|it| v1::Placement {
+            workload,
+            pod_name: valid[at].pod_name.clone(),
+            ..it
+        }));
         all.unplaced = all.unplaced.saturating_add(answer.unplaced);
         all.unchecked.extend(answer.unchecked.iter().cloned());
         workloads[at] = v1::WorkloadPlacement {

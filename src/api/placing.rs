@@ -1,9 +1,11 @@
 //! Places the replicas of a `Place` request: of one workload, or of several on one copy of the
 //! snapshot.
 
+use std::collections::VecDeque;
+
 use super::answer;
 use super::error::Error;
-use super::place_workloads::{self, ValidWorkload, WorkloadOrders};
+use super::place_workloads::{self, Elsewhere, ValidWorkload, WorkloadOrders};
 use crate::limits::Limit;
 use crate::proto::v1;
 use crate::snapshot::{Batch, Deadline, Hold, Imagined, Limits, ReadView, Snapshot, Stopped};
@@ -73,7 +75,8 @@ impl Placing {
     }
 
     /// Places several workloads in their order. If this leaves replicas over and all workloads are
-    /// planned together, tries other orders, and takes the one that places the most replicas.
+    /// planned together, tries other orders, and then other nodes for workloads of one replica, and takes
+    /// what places the most replicas.
     fn place_list(
         &self,
         snapshot: &Snapshot,
@@ -82,17 +85,19 @@ impl Placing {
     ) -> Result<v1::PlaceResponse, Error> {
         let mut orders = WorkloadOrders::of(self.workloads.len());
         let mut best: Option<v1::PlaceResponse> = None;
-        loop {
-            let place = |order: &[usize], nodes: &[Vec<String>]| {
-                self.place_in(order, nodes, snapshot, overlay, cancelled)
-            };
+        let mut in_order = None;
+        let place = |order: &[usize], nodes: &[Vec<String>], away: &[Elsewhere]| {
+            self.place_in((order, nodes, away), snapshot, overlay, cancelled)
+        };
+        let first: Vec<usize> = (0..self.workloads.len()).collect();
+        let mut best = loop {
             let order = orders.next.clone();
-            let mut answer = place(&order, &[])?;
+            let mut answer = place(&order, &[], &[])?;
             if !order.is_sorted() && self.workloads.iter().any(|it| it.is_after_previous) {
                 // These are placed in the order of the request, where that leaves them.
-                let order: Vec<usize> = (0..self.workloads.len()).collect();
-                answer = place(&order, &place_workloads::nodes_of(&answer))?;
+                answer = place(&first, &place_workloads::nodes_of(&answer), &[])?;
             }
+            in_order.get_or_insert_with(|| answer.clone());
             let left_over = |at: usize| answer.workloads[at].unplaced > 0;
             let goes_on = self.options.jointly && orders.goes_on(left_over);
             let best_yet = match best.take() {
@@ -100,18 +105,51 @@ impl Placing {
                 _ => answer,
             };
             if !goes_on {
-                return Ok(best_yet);
+                break best_yet;
             }
             best = Some(best_yet);
+        };
+        // Then other nodes are tried, in the order of the request: beside those that brought more, else
+        // beside those that brought as much.
+        let mut tried = 0;
+        let in_order = in_order.filter(|_| self.options.jointly);
+        let mut tries: VecDeque<_> = in_order
+            .map(|known| (Vec::new(), known))
+            .into_iter()
+            .collect();
+        while let Some((away, known)) = tries.pop_front() {
+            for other in Elsewhere::all(&self.workloads, &known) {
+                if best.unplaced == 0 || tried == place_workloads::OTHER_NODES {
+                    return Ok(best);
+                }
+                tried += 1;
+                let is_in_other_domain = other.is_in_other_domain();
+                let away = [&away[..], &[other]].concat();
+                let answer = place(&first, &[], &away)?;
+                if answer.unplaced < best.unplaced {
+                    best = answer.clone();
+                    tries.clear();
+                    tries.push_back((away, answer));
+                    break;
+                }
+                if answer.unplaced > known.unplaced {
+                    continue;
+                }
+                match is_in_other_domain {
+                    true => tries.push_front((away, answer)),
+                    false => tries.push_back((away, answer)),
+                }
+            }
         }
+        Ok(best)
     }
 
     /// Places workloads in this order on one revision, each on the room that those before it leave.
-    /// A workload for which there are `nodes` goes only to these.
+    /// A workload for which there are `nodes` goes only to these, and one that is to go elsewhere only
+    /// there.
     fn place_in(
         &self,
-        order: &[usize],
-        nodes: &[Vec<String>],
+        (order, nodes, away): (&[usize], &[Vec<String>], &[Elsewhere]),
         snapshot: &Snapshot,
         overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
@@ -126,7 +164,18 @@ impl Placing {
                 options.replicas = workload.replicas;
                 let own = nodes.get(*at).filter(|nodes| !nodes.is_empty()).cloned();
                 options.candidates = own.or_else(|| self.options.candidates.clone());
-                let gather = |read_view: ReadView<'_>| self.plan(workload, &options, &read_view);
+                let away: Vec<_> = away.iter().filter(|it| it.workload == *at).collect();
+                let gather = |read_view: ReadView<'_>| {
+                    if !away.is_empty() {
+                        let nodes = read_view.nodes;
+                        let all = || nodes.names().map(str::to_owned).collect();
+                        let own = options.candidates.take();
+                        let mut left: Vec<String> = own.unwrap_or_else(all);
+                        left.retain(|name| away.iter().all(|it| it.admits(name, nodes)));
+                        options.candidates = Some(left);
+                    }
+                    self.plan(workload, &options, &read_view)
+                };
                 let gathered = imagined.read(namespaces[*at], gather);
                 let (picker, response) = gathered.ok_or(Error::Internal)??;
                 let is_before = |answer: &&(usize, _)| at.checked_sub(1) == Some(answer.0);

@@ -9,7 +9,7 @@ use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations, names, times};
-use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule};
+use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision};
 use crate::proto::v1;
 use crate::snapshot::{Limits, PodGroups, Snapshot, Stopped};
 use crate::spread::describe::{Balance, NamedWorkload, Survey};
@@ -114,6 +114,7 @@ impl ValidRemovals {
             better_removals: removals(better.pods),
             better_after: spread(better.after),
             selected_count: count(workload.selected),
+            revisions: plan.revisions.into_iter().map(shrunk).collect(),
             defaults: defaults_kind(read_view.defaults),
             ..Default::default()
         }))
@@ -138,6 +139,14 @@ fn rule(kind: &str) -> v1::RemovalRule {
         RemovalRule::Unknown => v1::RemovalRule::Unspecified,
         RemovalRule::DeletionCost => v1::RemovalRule::DeletionCost,
         RemovalRule::HighestOrdinals => v1::RemovalRule::HighestOrdinals,
+    }
+}
+
+fn shrunk(revision: ShrunkRevision) -> v1::ShrunkRevision {
+    v1::ShrunkRevision {
+        hash: revision.hash,
+        pod_count: count(revision.pods),
+        removal_count: count(revision.removed),
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) trait Answer {
     /// The candidates that do not exist.
     fn unknown_candidates(&self) -> &[String];
     /// The deletions of the overlay whose objects do not exist.
-    fn unknown_deletes(&self) -> &[ObjectReference];
+    fn unknown_deletes(&mut self) -> &mut Vec<ObjectReference>;
     /// Returns the fields that were not checked.
     fn unchecked(&mut self) -> &mut Vec<String>;
 }
@@ -21,8 +21,8 @@ macro_rules! answers {
                 &self.unknown_candidates
             }
 
-            fn unknown_deletes(&self) -> &[ObjectReference] {
-                &self.unknown_deletes
+            fn unknown_deletes(&mut self) -> &mut Vec<ObjectReference> {
+                &mut self.unknown_deletes
             }
 
             fn unchecked(&mut self) -> &mut Vec<String> {

@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status};
 
 use super::exit::{RefusedCall, Unreachable};
 use crate::api::{self, MAX_MESSAGE_BYTES, Transport};
+use crate::misspelt::nearest;
 use crate::proto::encoded::{BytesCodec, encode};
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
 use crate::proto::v1::{self, GetSnapshotRequest, Snapshot};
@@ -97,7 +98,24 @@ impl Client {
         let answer = answer.and_then(|answer| {
             M::Answer::decode(answer).map_err(|error| Status::internal(error.to_string()))
         });
-        answer.map_err(|status| RefusedCall::or_unreachable(status, objects()))
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(status) => Err(self.failed(status, objects()).await),
+        }
+    }
+
+    /// The error of a failed call. It names the nearest snapshots where there is none of its name.
+    pub(crate) async fn failed(&self, status: Status, objects: Vec<String>) -> anyhow::Error {
+        let mut error = RefusedCall::or_unreachable(status, objects);
+        if let Some(name) = RefusedCall::unknown_snapshot(&error) {
+            let all = encode(v1::ListSnapshotsRequest::default());
+            let all = self.unary(v1::ListSnapshotsRequest::PATH, all).await;
+            let all = all.ok().and_then(Result::ok).unwrap_or_default();
+            let all = v1::ListSnapshotsResponse::decode(all).unwrap_or_default();
+            let known = all.snapshots.iter().map(|it| it.name.as_str());
+            RefusedCall::add_nearest(&mut error, nearest(&name, known));
+        }
+        error
     }
 
     /// Makes one call with encoded messages, so that this code is compiled only once for all

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::mem;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -171,6 +172,7 @@ impl QuestionArgs {
                     [one] => QuestionScope::Namespace(one.clone()),
                     _ => QuestionScope::All,
                 });
+                self.state.is_about_pods(&found);
                 let opened = self.state.open_for_pods().await?;
                 finder.admit_by(self.state.admission(&opened, finder.namespace()).await?);
                 (overlay, opened, find(&finder, &place)?)
@@ -194,6 +196,7 @@ impl QuestionArgs {
             client: opened.client,
             title: self.state.title(),
             taken_out: false,
+            there: OnceLock::new(),
         };
         self.take_out(&mut asked).await?;
         for workload in asked.workloads() {
@@ -224,25 +227,41 @@ impl QuestionArgs {
     /// with the lowest number that is on no node: its controller creates that next.
     pub(crate) async fn open_one(&self) -> Result<LoadedQuestion> {
         let mut asked = self.open_new(WorkloadFinder::finish_one).await?;
+        let is_named = self.object.is_some() && asked.workload.policy.is_none();
+        if !is_named && asked.workload.numbered.is_none() {
+            return Ok(asked);
+        }
+        let there = self.pods_there(&asked, &asked.workload).await?;
         if let Some(pods) = asked.workload.numbered.clone() {
-            let there = self.pods_there(&asked, &asked.workload).await?;
             let ordinal = there.missing(&pods).next().unwrap_or(pods.start);
             asked.workload.pod = pods.pod(&asked.workload.pod, ordinal);
-            asked.workload.name = format!("{}, pod {}", asked.workload.name, pods.name(ordinal));
-            self.take_out(&mut asked).await?;
+            let name = pods.name(ordinal);
+            asked.workload.name = format!("{}, pod {name}", asked.workload.name);
+            asked.taken_out = there.waiting.contains(&name);
+            let pod = what_if::pod_called(&there.namespace, &name);
+            if !asked.overlay.mentions(&pod) {
+                asked.overlay.delete_if_there(pod);
+            }
         }
         Ok(asked)
     }
 
-    /// The unfinished pods of a workload that are in the snapshot.
+    /// The unfinished pods of a workload that are in the snapshot. Those of the first workload are
+    /// asked for once.
     pub(crate) async fn pods_there(
         &self,
         asked: &LoadedQuestion,
         workload: &WorkloadPod,
-    ) -> Result<PodsThere> {
+    ) -> Result<Arc<PodsThere>> {
+        let known = asked.there.get().filter(|it| it.of == workload.object);
+        if let Some(there) = known {
+            return Ok(Arc::clone(there));
+        }
         let state = (self.state.snapshot(), self.min_revision);
         let there = stored::pods_there(&asked.client, state, workload, &asked.overlay).await;
-        there.map_err(|error| self.explain(error))
+        let there = Arc::new(there.map_err(|error| self.explain(error))?);
+        let _ = asked.there.set(Arc::clone(&there));
+        Ok(there)
     }
 
     /// Opens the question. Adds the objects that are created together with a workload that is not
@@ -372,7 +391,7 @@ impl QuestionArgs {
         let names = || overlay.names.clone();
         let answer = client.call_about(request, names).await;
         let mut answer = answer.map_err(|error| self.explain(error))?;
-        what_if::check_deleted(answer.unknown_deletes())?;
+        overlay.check_deleted(answer.unknown_deletes())?;
         if self.state.is_narrowed() {
             answer.unchecked().push(OTHER_NAMESPACES.to_owned());
         }
@@ -401,6 +420,7 @@ impl QuestionArgs {
             snapshot: &asked.title,
             all: self.all,
             taken_out: asked.taken_out,
+            selected: asked.there.get().map_or(0, |there| there.selected),
         }
     }
 

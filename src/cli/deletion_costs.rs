@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::backend::Client;
 use super::exit::{Exit, RefusedCall};
 use super::live_names;
+use super::matched::PodScope;
 use super::output;
 use super::source::{self, QuestionScope};
 use super::spread;
@@ -82,11 +83,16 @@ impl DeletionCostsCommand {
             true => self.state.follow().await?,
             false => self.state.client().await?,
         };
+        let scope = PodScope {
+            namespace,
+            selector: None,
+        };
+        scope.ensure_matched(&client, self.state.snapshot()).await?;
         let costs = WantedCosts {
             target: self.state.cluster.target(),
             client,
             snapshot: self.state.snapshot().to_owned(),
-            namespace: self.namespace.unwrap_or_default(),
+            namespace: namespace.unwrap_or_default().to_owned(),
             is_dry_run: self.dry_run,
             lease: None,
         };

@@ -90,6 +90,8 @@ pub(crate) struct RefusedCall {
     status: Box<Status>,
     /// Names of the objects that were sent, by their index.
     objects: Vec<String>,
+    /// The names that were perhaps meant, as the end of a sentence.
+    nearest: String,
 }
 
 impl RefusedCall {
@@ -128,8 +130,24 @@ impl RefusedCall {
             _ => RefusedCall {
                 status: Box::new(status),
                 objects,
+                nearest: String::new(),
             }
             .into(),
+        }
+    }
+
+    /// The name of the snapshot that a call was about and that does not exist.
+    pub(crate) fn unknown_snapshot(error: &anyhow::Error) -> Option<String> {
+        let refused = error.downcast_ref::<Self>()?;
+        let mut info = refused.status.get_details_error_info()?;
+        let name = info.metadata.remove("snapshot")?;
+        (info.reason == "SNAPSHOT_NOT_FOUND").then_some(name)
+    }
+
+    /// Adds the names that were perhaps meant.
+    pub(crate) fn add_nearest(error: &mut anyhow::Error, nearest: String) {
+        if let Some(refused) = error.downcast_mut::<Self>() {
+            refused.nearest = nearest;
         }
     }
 
@@ -186,7 +204,8 @@ impl fmt::Display for RefusedCall {
             .bad_request()
             .map_or(&[][..], |bad| &bad.field_violations);
         if violations.is_empty() {
-            return write!(f, "{message} ({code:?})");
+            let nearest = visible::text(&self.nearest);
+            return write!(f, "{message} ({code:?}){nearest}");
         }
         write!(f, "the request was refused ({code:?})")?;
         for violation in violations {

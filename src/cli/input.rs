@@ -216,7 +216,7 @@ fn version(objects: &LoadedObjects, rules: &RulesFlags) -> String {
 /// What became of input that was sent.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SentFile {
+pub(crate) struct LoadOutcome {
     #[serde(flatten)]
     pub(crate) answer: UpdateSnapshotResponse,
     /// The objects that were left out because they cannot be judged, each with its faults.
@@ -224,7 +224,7 @@ pub(crate) struct SentFile {
     pub(crate) left_out: Vec<String>,
 }
 
-impl SentFile {
+impl LoadOutcome {
     /// The warning that objects were left out.
     pub(crate) fn warning(&self) -> Option<String> {
         let named = &self.left_out[..self.left_out.len().min(NAMED_FAULTY)];
@@ -273,12 +273,12 @@ pub(crate) async fn send(
     snapshot: &str,
     replace: bool,
     limits: &Limits,
-) -> Result<SentFile> {
+) -> Result<LoadOutcome> {
     let mut left_out = Vec::new();
     loop {
         // Objects are checked one by one only if some were refused, because this takes as long again.
         match send_all(client, input, snapshot, replace).await {
-            Ok(answer) => return Ok(SentFile { answer, left_out }),
+            Ok(answer) => return Ok(LoadOutcome { answer, left_out }),
             Err(refused) if left_out.is_empty() => {
                 left_out = input.leave_out_faulty(limits).ok_or(refused)?;
             }

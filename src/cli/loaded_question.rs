@@ -1,8 +1,11 @@
 //! A question that is ready to be asked.
 
+use std::sync::{Arc, OnceLock};
+
 use anyhow::Result;
 
 use super::backend::Client;
+use super::stored::PodsThere;
 use super::what_if::Overlay;
 use crate::manifest::{NotCounted, WorkloadPod};
 use crate::proto::v1::{FilterRequest, NodeNames, ObjectMeta, ObjectReference, Pod, View};
@@ -21,6 +24,8 @@ pub(crate) struct LoadedQuestion {
     pub(crate) title: String,
     /// True if the pod is in the snapshot and is deleted by the overlay.
     pub(crate) taken_out: bool,
+    /// The pods of the first workload that was asked for, once they are known.
+    pub(crate) there: OnceLock<Arc<PodsThere>>,
 }
 
 impl LoadedQuestion {

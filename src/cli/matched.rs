@@ -11,15 +11,13 @@ use super::selector;
 use super::stored;
 use crate::explain::{joined, plural};
 use crate::manifest::{ObjectName, WorkloadPod};
+use crate::matching::revisions::is_revision_label;
 use crate::matching::{Selector, names, selector_text};
 use crate::misspelt;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{DescribeSpreadRequest, LabelSelector, Pod, WorkloadSpread};
 use crate::spread::describe::WorkloadId;
-
-/// The labels by which controllers distinguish the revisions of their pods.
-const REVISION_LABELS: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
 
 /// The pods that a command is restricted to.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +160,7 @@ pub(super) async fn elsewhere(
 ) -> Result<Option<String>> {
     let metadata = workload.pod.metadata.as_ref();
     let mut labels = metadata.map(|it| it.labels.clone()).unwrap_or_default();
-    labels.retain(|key, _| !REVISION_LABELS.contains(&key.as_str()));
+    labels.retain(|key, _| !is_revision_label(key));
     if !workload.is_without_namespace || workload.policy.is_some() || labels.is_empty() {
         return Ok(None);
     }

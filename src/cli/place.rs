@@ -130,6 +130,11 @@ impl PlaceCommand {
             self.add.is_none() || asked.workload.policy.is_none(),
             "--add: a placement says how many clusters it wants in all"
         );
+        anyhow::ensure!(
+            asked.workload.object.kind != "DaemonSet",
+            "a DaemonSet has no replicas to place: it runs a pod on each node that its template admits. \
+             `evenkeel filter` lists these, and `evenkeel explain --pending` says why pods wait"
+        );
         if !asked.others.is_empty() {
             return self.place_together(asked).await;
         }
@@ -162,7 +167,7 @@ impl PlaceCommand {
         let mut workloads = self.missing(&asked.workload, &there)?;
         self.take_out_waiting(&mut asked, &there);
         let is_list = asked.workload.has_own_claims();
-        let answer: PlaceResponse = match workloads.pop() {
+        let mut answer: PlaceResponse = match workloads.pop() {
             None => PlaceResponse {
                 revision: there.answer.revision,
                 epoch: there.answer.epoch.clone(),
@@ -186,6 +191,13 @@ impl PlaceCommand {
                 self.question.ask(&asked, request).await?
             }
         };
+        if let Some(pods) = &asked.workload.numbered {
+            let unnamed = answer.placements.iter_mut();
+            let unnamed = unnamed.filter(|placement| placement.pod_name.is_empty());
+            for (placement, ordinal) in unnamed.zip(there.missing(pods)) {
+                placement.pod_name = pods.name(ordinal);
+            }
+        }
         self.print(&asked, &answer, |head, answer| match is_list {
             true => render::place_numbered(head, answer, &there),
             false => render::place(head, answer, &there),

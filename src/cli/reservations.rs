@@ -1,19 +1,21 @@
 //! `evenkeel reservation`: lists, confirms, renews and releases reservations.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::args;
-use super::backend::all_pages;
+use super::backend::{Client, all_pages};
 use super::exit::Exit;
 use super::output;
 use super::render;
 use crate::manifest::ObjectName;
+use crate::misspelt::nearest;
 use crate::proto::v1::{
-    ConfirmReservationsRequest, Confirmation, ListReservationsRequest, ListReservationsResponse,
-    ReleaseReservationsRequest, RenewReservationsRequest, ReservedPod,
+    ConfirmReservationsRequest, Confirmation, HeldPlacement, ListReservationsRequest,
+    ListReservationsResponse, ReleaseReservationsRequest, RenewReservationsRequest, ReservedPod,
 };
 
 /// A command about reservations.
@@ -58,18 +60,21 @@ pub(crate) struct ListReservations {
 impl ListReservations {
     async fn run(self) -> Result<Exit> {
         let client = self.target.server.client().await?;
-        let reservations = all_pages(async |page_token| {
-            let request = ListReservationsRequest {
-                snapshot: self.target.name.snapshot.clone(),
-                page_size: 0,
-                page_token,
-                owner: self.owner.clone().unwrap_or_default(),
-            };
-            let page = client.call(request).await?;
-            Ok((page.reservations, page.next_page_token))
-        });
+        let owner = self.owner.as_deref().unwrap_or_default();
+        let reservations = self.of_owner(&client, owner).await?;
+        if reservations.is_empty() && !owner.is_empty() {
+            let all = self.of_owner(&client, "").await?;
+            let owners = all.iter().map(|held| held.owner.as_str());
+            let owners: BTreeSet<&str> = owners.collect();
+            // Without any reservation there is nothing that could have been meant.
+            anyhow::ensure!(
+                owners.is_empty(),
+                "no reservation of owner {owner}{}",
+                nearest(owner, owners)
+            );
+        }
         let all = ListReservationsResponse {
-            reservations: reservations.await?,
+            reservations,
             ..Default::default()
         };
         self.output.print(
@@ -83,6 +88,21 @@ impl ListReservations {
             },
         )?;
         Ok(Exit::Success)
+    }
+
+    /// The reservations of an owner; of all with an empty name.
+    async fn of_owner(&self, client: &Client, owner: &str) -> Result<Vec<HeldPlacement>> {
+        let reservations = all_pages(async |page_token| {
+            let request = ListReservationsRequest {
+                snapshot: self.target.name.snapshot.clone(),
+                page_size: 0,
+                page_token,
+                owner: owner.to_owned(),
+            };
+            let page = client.call(request).await?;
+            Ok((page.reservations, page.next_page_token))
+        });
+        reservations.await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Opens the source of a question: a snapshot of a server, files, or a cluster.
 
 use std::path::PathBuf;
+use std::slice;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -52,6 +53,10 @@ pub(crate) struct SnapshotSource {
     /// The use of the objects of a cluster, if they are not needed whole.
     #[arg(skip)]
     listed_for: OnceLock<ListedFor>,
+
+    /// True if the pods of the question have no claims.
+    #[arg(skip)]
+    is_without_claims: OnceLock<bool>,
 
     /// True if pods of other namespaces were not listed.
     #[arg(skip)]
@@ -197,6 +202,7 @@ impl SnapshotSource {
             // The object is looked up first, so that a misspelt name is reported before thousands
             // of pods are listed.
             let pod = cluster::find(&cluster, &name).await?;
+            self.is_about_pods(slice::from_ref(&pod));
             return Ok((self.open_cluster(&cluster).await?, pod));
         }
         let name = in_namespace(names::DEFAULT_NAMESPACE);
@@ -265,6 +271,7 @@ impl SnapshotSource {
         let needed = NeededObjects {
             namespace: enough,
             used_for: self.listed_for(),
+            without_claims: self.is_without_claims.get().copied().unwrap_or_default(),
         };
         let listed = cluster::load(cluster, needed).await;
         let listed = listed.map_err(|error| match error.downcast_ref() {
@@ -284,6 +291,20 @@ impl SnapshotSource {
     /// Sets the scope of the question.
     pub(crate) fn is_about(&self, scope: QuestionScope) {
         let _ = self.scope.set(scope);
+    }
+
+    /// Says what pods the question is about, so that no more is listed than these need.
+    pub(crate) fn is_about_pods(&self, pods: &[WorkloadPod]) {
+        let has_claims = |it: &WorkloadPod| {
+            let spec = it.pod.spec.as_ref();
+            let mut volumes = spec.into_iter().flat_map(|spec| &spec.volumes);
+            it.has_own_claims()
+                || volumes.any(|volume| {
+                    let source = volume.source();
+                    source.persistent_volume_claim.is_some() || source.ephemeral.is_some()
+                })
+        };
+        let _ = self.is_without_claims.set(!pods.iter().any(has_claims));
     }
 
     /// Says what the objects of a cluster are used for, so that no others are listed.

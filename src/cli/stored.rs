@@ -39,14 +39,20 @@ pub(crate) async fn export(
     snapshot: &str,
     mut take: impl FnMut(ExportSnapshotResponse) -> Result<()>,
 ) -> Result<ExportSummary> {
-    let failed = |status| RefusedCall::or_unreachable(status, Vec::new());
     let request = ExportSnapshotRequest {
         snapshot: snapshot.to_owned(),
     };
-    let answer = client.rpc().export_snapshot(request).await;
-    let mut parts = answer.map_err(failed)?.into_inner();
+    let mut parts = match client.rpc().export_snapshot(request).await {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => return Err(client.failed(status, Vec::new()).await),
+    };
     let (mut sum, mut summary) = (ExportSum::default(), None);
-    while let Some(mut part) = parts.message().await.map_err(failed)? {
+    loop {
+        let part = match parts.message().await {
+            Ok(part) => part,
+            Err(status) => return Err(client.failed(status, Vec::new()).await),
+        };
+        let Some(mut part) = part else { break };
         if let Some(update) = &part.update {
             sum.add_update(update);
         }
@@ -295,6 +301,8 @@ fn claims_of(pod: &mut Pod, known: &[PersistentVolumeClaim]) -> Vec<String> {
 pub(crate) struct PodsThere {
     /// The revision, with the epoch and the default constraints.
     pub(crate) answer: DescribeSpreadResponse,
+    /// The workload.
+    pub(crate) of: ObjectReference,
     /// The namespace of the pods.
     pub(crate) namespace: String,
     /// The names of the pods that are on nodes.
@@ -327,8 +335,13 @@ pub(crate) async fn pods_there(
     overlay: &Overlay,
 ) -> Result<PodsThere> {
     let object = &workload.object;
+    let none = PodsThere {
+        of: object.clone(),
+        namespace: object.namespace.clone(),
+        ..PodsThere::default()
+    };
     if object.kind == "Pod" {
-        return Ok(PodsThere::default());
+        return Ok(none);
     }
     let request = DescribeSpreadRequest {
         snapshot: snapshot.to_owned(),
@@ -345,15 +358,14 @@ pub(crate) async fn pods_there(
     };
     let mut answer = match client.call(request).await {
         Ok(answer) => answer,
-        Err(error) if RefusedCall::is_without_pods(&error) => return Ok(PodsThere::default()),
+        Err(error) if RefusedCall::is_without_pods(&error) => return Ok(none),
         Err(error) => return Err(error),
     };
     let found = answer.workloads.pop().unwrap_or_default();
     let mut there = PodsThere {
         answer,
-        namespace: object.namespace.clone(),
         selected: found.selected_count,
-        ..PodsThere::default()
+        ..none
     };
     for pod in found.pods {
         if overlay.mentions(&what_if::pod_called(&object.namespace, &pod.name)) {

@@ -51,6 +51,8 @@ pub(crate) struct NeededObjects<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// What is done with the objects.
     pub(crate) used_for: ListedFor,
+    /// True if the pods of the question have no claims, so that they need no storage.
+    pub(crate) without_claims: bool,
 }
 
 /// The use of the objects of a cluster.
@@ -72,6 +74,7 @@ impl NeededObjects<'_> {
         let decides = self.used_for != ListedFor::Anything;
         let own = self.namespace.filter(|_| decides);
         let (is_own, fields) = match kind {
+            ObjectKind::Storage(_) if decides && self.without_claims => return None,
             // No decision reads budgets.
             ObjectKind::Owner(OwnerKind::PodDisruptionBudget) if own.is_some() => return None,
             ObjectKind::Owner(_) | ObjectKind::Storage(StorageKind::Claim) => (true, ""),

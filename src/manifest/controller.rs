@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::item::text;
+use crate::matching::revisions::CONTROLLER_REVISION;
 use crate::proto::v1::{ClaimSource, Pod, StatefulSetSpec};
 
 /// Stands for a part of a name, or a hash, that a cluster will generate later. Generated ones have
@@ -24,7 +25,7 @@ pub(super) fn complete(pod: &mut Value, workload: &Value) {
         "StatefulSet" => {
             let revision = workload.pointer("/status/updateRevision");
             if let Some(revision) = revision.filter(|revision| **revision != "") {
-                add_label(pod, "controller-revision-hash", revision.clone());
+                add_label(pod, CONTROLLER_REVISION, revision.clone());
             }
             claim_storage(pod, workload);
         }

@@ -9,9 +9,7 @@ use super::source::InputSource;
 use super::workload::{NextRevision, workload_pod};
 use super::{ManifestError, admission::Admission, object};
 use crate::matching::names;
-
-/// The label that distinguishes the pods of a Deployment's ReplicaSets.
-const TEMPLATE_HASH: &str = "pod-template-hash";
+use crate::matching::revisions::DEPLOYMENT_HASH;
 
 /// The ReplicaSets of one Deployment.
 #[derive(Debug, Default)]
@@ -90,17 +88,17 @@ fn new_replica_set(deployment: &Value) -> Value {
         "/spec/template/metadata/labels",
     ] {
         if let Some(Value::Object(labels)) = replica_set.pointer_mut(labels) {
-            labels.insert(TEMPLATE_HASH.to_owned(), NEXT.into());
+            labels.insert(DEPLOYMENT_HASH.to_owned(), NEXT.into());
         }
     }
     replica_set
 }
 
-/// A pod template without the label [`TEMPLATE_HASH`].
+/// A pod template without the label [`DEPLOYMENT_HASH`].
 fn without_hash(mut template: Value) -> Value {
     let labels = template.pointer_mut("/metadata/labels");
     if let Some(labels) = labels.and_then(Value::as_object_mut) {
-        Map::remove(labels, TEMPLATE_HASH);
+        Map::remove(labels, DEPLOYMENT_HASH);
     }
     template
 }

@@ -12,7 +12,7 @@ use super::item::{Item, ObjectOrigin, describe, text};
 use super::parts::ObjectText;
 use super::places::{CONSTRAINTS, CustomResources, TemplatePath, Unsaid};
 use super::source::InputSource;
-use super::workload::{path_of_kind, pod_of, template_paths};
+use super::workload::{WorkloadPod, path_of_kind, pod_of, template_paths};
 use crate::proto::v1::Pod;
 
 /// An object with pod templates, or a placement.
@@ -113,6 +113,11 @@ impl TemplateObject {
 }
 
 impl Template {
+    /// The workload of the template, without its pod.
+    pub(crate) fn workload(&self) -> WorkloadPod {
+        WorkloadPod::of_object(&self.object.value)
+    }
+
     /// The path in the object, as in the file, of a field whose path in the pod is `of_pod`.
     pub(crate) fn field(&self, of_pod: &str) -> String {
         let place = &self.place;

@@ -57,6 +57,16 @@ pub(crate) struct NextRevision {
 }
 
 impl WorkloadPod {
+    /// An object whose pod is known from elsewhere.
+    pub(super) fn of_object(value: &Value) -> Self {
+        Self {
+            object: reference(value),
+            numbered: NumberedPods::of(value),
+            selector: selector(value),
+            ..Self::default()
+        }
+    }
+
     /// Returns whether each of the workload's pods has claims of its own, so that no two are alike.
     pub(crate) fn has_own_claims(&self) -> bool {
         let numbered = self.numbered.as_ref();

@@ -26,6 +26,7 @@ mod quantity;
 mod requests;
 mod requirement;
 mod resizing;
+pub mod revisions;
 mod selector;
 mod sets;
 pub mod storage;

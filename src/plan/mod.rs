@@ -37,4 +37,6 @@ pub use joint::picker;
 pub use moving::MoveEffect;
 pub use rebalance::{PlannedMove, RebalancePlan, RebalancedWorkload};
 pub use rebalance_options::{RebalanceOptions, StayingPods};
-pub use removals::{LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule};
+pub use removals::{
+    LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision,
+};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::choice::{Choice, ChosenDomain, PodCell};
 use super::deletion_order::DeletionRank;
+use crate::matching::revisions::template_hash_label;
 use crate::proto::v1;
 use crate::snapshot::{
     DomainCounts, DomainId, NamedPod, PodGroups, PodNumbering, ReadView, Slot, Stopped,
@@ -63,6 +64,28 @@ pub struct RemovalPlan {
     pub unknown: usize,
     /// True if no other choice leaves the pods more evenly spread.
     pub optimal: bool,
+    /// The replica sets over which the removals are split, if there are several.
+    pub revisions: Vec<ShrunkRevision>,
+}
+
+/// A replica set that loses pods in the middle of a rollout.
+#[derive(Debug, Clone)]
+pub struct ShrunkRevision {
+    /// The hash of its pods.
+    pub hash: String,
+    /// The number of its pods.
+    pub pods: usize,
+    /// The number of its pods that go.
+    pub removed: usize,
+}
+
+/// The pods of a replica set, in the order in which it deletes them.
+#[derive(Default)]
+struct RankedRevision {
+    hash: String,
+    ranked: Vec<RankedPod>,
+    /// The time when the first of its pods was created, if it is known.
+    created: Option<(i64, i32)>,
 }
 
 /// Pods that are removed, and the spread without them.
@@ -141,30 +164,115 @@ impl RemovalPlan {
             pods,
         };
         let read_view = pods.read_view();
-        let best = |count: usize| {
-            let (best, optimal) = best(&ranked, &removing.counted, count, read_view)?;
-            Ok((removing.without(&best)?, optimal))
-        };
-        let ((removed, optimal), better) = match RemovalRule::of(&options.named.kind) {
-            RemovalRule::HighestOrdinals => {
-                let numbering = read_view.owners().numbering(&options.named.name);
-                let highest = highest(&ranked, numbering.unwrap_or_default(), options);
-                let highest = removing.without(&highest)?;
-                let (best, _) = best(highest.pods.len())?;
-                let is_better = best.unevenness() < highest.unevenness();
-                ((highest, true), Some(best).filter(|_| is_better))
-            }
-            RemovalRule::DeletionCost | RemovalRule::Unknown => (best(options.count)?, None),
-        };
-        Ok(Self {
+        let mut plan = Self {
             pods: ranked.len(),
             before: removing.balances(&[])?,
             unknown: ranked.iter().filter(|it| !it.is_known).count(),
-            optimal,
-            removed,
-            better,
-        })
+            optimal: true,
+            ..Self::default()
+        };
+        if RemovalRule::of(&options.named.kind) == RemovalRule::HighestOrdinals {
+            let numbering = read_view.owners().numbering(&options.named.name);
+            let highest = highest(&ranked, numbering.unwrap_or_default(), options);
+            plan.removed = removing.without(&highest)?;
+            let (best, _) = best(&[], &ranked, &removing.counted, highest.len(), read_view)?;
+            let best = removing.without(&best)?;
+            let is_better = best.unevenness() < plan.removed.unevenness();
+            plan.better = Some(best).filter(|_| is_better);
+            return Ok(plan);
+        }
+        // Where all pods go there is nothing to split.
+        let is_split = options.named.kind != "ReplicaSet" && options.count < ranked.len();
+        let revisions = match template_hash_label(&options.named.kind) {
+            Some(label) if is_split => RankedRevision::all(ranked, label, workload, options.facts),
+            _ => vec![RankedRevision {
+                ranked,
+                ..RankedRevision::default()
+            }],
+        };
+        let sizes: Vec<usize> = revisions.iter().map(|it| it.ranked.len()).collect();
+        let counts = in_proportion(options.count, &sizes);
+        let mut gone = Vec::new();
+        for (revision, count) in revisions.iter().zip(&counts) {
+            let (more, optimal) = best(
+                &gone,
+                &revision.ranked,
+                &removing.counted,
+                *count,
+                read_view,
+            )?;
+            plan.optimal &= optimal;
+            gone.extend(more);
+        }
+        plan.removed = removing.without(&gone)?;
+        if revisions.len() > 1 {
+            // The choice in one is made without regard to those in the next.
+            plan.optimal = false;
+            let shrunk = revisions.iter().zip(counts);
+            plan.revisions = shrunk
+                .map(|(revision, removed)| ShrunkRevision {
+                    hash: revision.hash.clone(),
+                    pods: revision.ranked.len(),
+                    removed,
+                })
+                .collect();
+        }
+        Ok(plan)
     }
+}
+
+impl RankedRevision {
+    /// The pods of a workload by their revision: the largest first, and of two as large the older one.
+    fn all(
+        ranked: Vec<RankedPod>,
+        label: &str,
+        workload: &WorkloadPods<'_>,
+        facts: &BTreeMap<String, v1::PodFacts>,
+    ) -> Vec<Self> {
+        let mut by_hash: BTreeMap<String, Self> = BTreeMap::new();
+        for one in ranked {
+            let metadata = workload.groups[one.pod.group].1.metadata.as_ref();
+            let hash = metadata.and_then(|it| it.labels.get(label));
+            let hash = hash.cloned().unwrap_or_default();
+            let facts = facts.get(&one.pod.name).filter(|_| one.is_known);
+            let created = facts.and_then(|it| it.creation_time.as_ref());
+            let created = created.map(|time| (time.seconds, time.nanos));
+            let revision = by_hash.entry(hash).or_default();
+            revision.created = revision.created.into_iter().chain(created).min();
+            revision.ranked.push(one);
+        }
+        let all = by_hash.into_iter().map(|(hash, it)| Self { hash, ..it });
+        let mut all: Vec<Self> = all.collect();
+        all.sort_by_key(|it| {
+            let age = (it.created.is_none(), it.created);
+            (Reverse(it.ranked.len()), age)
+        });
+        all
+    }
+}
+
+/// The number of pods that each replica set of a Deployment loses, of these sizes, in the middle of a
+/// rollout: in proportion to its size (kube-controller-manager: `GetReplicaSetProportion`). What is left
+/// by rounding is taken from the first, the largest. The rollout is taken to have as many pods as it may.
+fn in_proportion(count: usize, sizes: &[usize]) -> Vec<usize> {
+    let all: usize = sizes.iter().sum();
+    if all == 0 {
+        return vec![0; sizes.len()];
+    }
+    let count = count.min(all);
+    let (stay, mut left) = (all - count, count);
+    let mut gone: Vec<usize> = Vec::new();
+    for size in sizes {
+        // Halves are rounded up.
+        let rounded = (2 * size * stay + all) / (2 * all);
+        let removed = (size - rounded).min(left);
+        left -= removed;
+        gone.push(removed);
+    }
+    if let (Some(first), Some(size)) = (gone.first_mut(), sizes.first()) {
+        *first = (*first + left).min(*size);
+    }
+    gone
 }
 
 impl RemovedPods {
@@ -248,8 +356,9 @@ fn highest<'r>(
 
 /// The best pods to remove, in order: first those that a ReplicaSet removes whatever they cost, then
 /// of those that it tells apart by their costs alone the ones without which the pods are spread
-/// best. The flag is true if no other choice is better.
+/// best. Others have gone `before`. The flag is true if no other choice is better.
 fn best<'r>(
+    before: &[&'r NamedPod],
     ranked: &'r [RankedPod],
     counted: &[Counted<'_, '_>],
     count: usize,
@@ -262,7 +371,9 @@ fn best<'r>(
     let forced = ranked.partition_point(|it| it.rank.tier() < last);
     let end = ranked.partition_point(|it| it.rank.tier() <= last);
     let (gone, free) = (&ranked[..forced], &ranked[forced..end]);
-    let choice = choice(gone, free, counted, read_view)?;
+    let gone = gone.iter().map(|it| &it.pod);
+    let away: Vec<&NamedPod> = before.iter().copied().chain(gone.clone()).collect();
+    let choice = choice(&away, free, counted, read_view)?;
     let chosen = choice.choose(count - forced, read_view.deadline)?;
     let mut taken = vec![0; choice.cells.len()];
     let in_order = choice.in_order(&chosen, read_view.deadline)?.into_iter();
@@ -271,7 +382,6 @@ fn best<'r>(
         taken[cell] += 1;
         &free[rank].pod
     });
-    let gone = gone.iter().map(|it| &it.pod);
     Ok((gone.chain(picked).collect(), chosen.optimal))
 }
 
@@ -298,7 +408,7 @@ fn in_order(pods: Vec<NamedPod>, facts: &BTreeMap<String, v1::PodFacts>) -> Vec<
 /// The choice among some pods, after others are gone. Cells and domains are numbered in the order of
 /// the pods, so that the result does not depend on the order in which objects arrived.
 fn choice(
-    gone: &[RankedPod],
+    gone: &[&NamedPod],
     free: &[RankedPod],
     counted: &[Counted<'_, '_>],
     read_view: &ReadView<'_>,
@@ -333,7 +443,7 @@ fn choice(
         }
         choice.cells[cell].ranks.push(rank);
     }
-    for RankedPod { pod, .. } in gone {
+    for pod in gone {
         for (index, counted) in counted.iter().enumerate() {
             let domain = counted.domain_of(pod);
             let number = domain.and_then(|id| numbers.get(&(index, id)));
@@ -412,5 +522,30 @@ impl<'p, 'a> Counted<'p, 'a> {
             outside,
             max_domains,
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_proportion;
+
+    /// What kube-controller-manager does with replica sets of these sizes.
+    #[test]
+    fn replica_sets_shrink_in_proportion() {
+        for (count, sizes, expected) in [
+            (3, vec![9], vec![3]),
+            (5, vec![7, 3], vec![4, 1]),
+            (1, vec![4, 4], vec![1, 0]),
+            (2, vec![4, 4], vec![1, 1]),
+            (4, vec![3, 3, 3, 1], vec![2, 1, 1, 0]),
+            (20, vec![8, 2], vec![8, 2]),
+            (1, vec![], vec![]),
+        ] {
+            assert_eq!(
+                in_proportion(count, &sizes),
+                expected,
+                "{count} of {sizes:?}"
+            );
+        }
     }
 }

@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::fields;
 use super::finding::Said;
-use super::given::{is_given, is_given_by, revision_label};
+use super::given::{is_given, is_given_by};
 use super::placeholders::{UNRENDERED, has_placeholder};
 use super::rule::LintRule;
 use crate::explain;
 use crate::manifest::{
     CONSTRAINTS, ManifestError, PlacementPolicy, ReadTemplate, Template, Unsaid,
 };
+use crate::matching::revisions::template_hash_label;
 use crate::matching::{Path, Selector, Violation, Violations};
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{Hint, Pod, TopologySpreadConstraint};
@@ -326,7 +327,7 @@ fn unknown_match_label_keys(
     let has = |key: &String| checked.labels().contains_key(key) || checked.may_get(key);
     let unknown = keys.filter(|(_, key)| !has(key));
     let said = unknown.map(|(index, key)| {
-        let message = match revision_label(kind).filter(|_| is_given(key)) {
+        let message = match template_hash_label(kind).filter(|_| is_given(key)) {
             Some(own) => format!(
                 "no pod of a {kind} has the label {key}: this key is ignored; that of a {kind} is \
                  {own}"
@@ -345,7 +346,7 @@ fn mixed_revisions(
     written: &TopologySpreadConstraint,
     active: &Active,
 ) -> Option<Said> {
-    let label = revision_label(checked.template.object.kind())?;
+    let label = template_hash_label(checked.template.object.kind())?;
     let separated = written.match_label_keys.iter().any(|key| is_given(key));
     let hard = active.constraint.is_hard() && active.self_match > 0;
     if checked.is("ReplicaSet") || !hard || separated {

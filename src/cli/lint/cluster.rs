@@ -6,6 +6,8 @@ use super::checks::{constraint_of, renumbered};
 use super::finding::Said;
 use super::rule::LintRule;
 use crate::cli::backend::Client;
+use crate::cli::stored;
+use crate::cli::what_if::{self, Overlay};
 use crate::explain;
 use crate::manifest::{ReadTemplate, Template};
 use crate::misspelt::topology_key_hint;
@@ -24,9 +26,19 @@ pub(crate) async fn check(
     read: &ReadTemplate,
 ) -> Result<Vec<Said>> {
     let ReadTemplate { pod, policy, kept } = read;
+    let (mut next, mut overlay) = (pod.clone(), Overlay::default());
+    let workload = template.workload();
+    if let Some(pods) = &workload.numbered {
+        // The pod that the StatefulSet creates next.
+        let there = stored::pods_there(client, (snapshot, 0), &workload, &overlay).await?;
+        let ordinal = there.missing(pods).next().unwrap_or(pods.start);
+        next = pods.pod(pod, ordinal);
+        overlay.delete(what_if::pod_called(&there.namespace, &pods.name(ordinal)));
+    }
     let request = ExplainRequest {
         snapshot: snapshot.to_owned(),
-        pod: Some(pod.clone()),
+        pod: Some(next),
+        overlay: overlay.changes,
         dialect: match policy {
             Some(_) => Dialect::Fleet.into(),
             None => Dialect::Unspecified.into(),

@@ -71,18 +71,34 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
         let pods = plural(coverage.pending_pods, "pod");
         lines.push(format!("pending: {pods}, counted in no domain yet"));
     }
-    if coverage.one_domain_count > 0 {
-        let named = coverage.one_domain.iter().map(|it| {
+    let named = |of_daemon_sets: bool| {
+        let idle = coverage.one_domain.iter();
+        let idle = idle.filter(move |it| (it.kind == "DaemonSet") == of_daemon_sets);
+        let named = idle.map(|it| {
             let parts = [&*it.kind, &*it.namespace, &*it.name];
             let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
             let name = parts.join("/");
-            format!("{name} ({}={})", it.topology_key, quoted(&it.value))
+            match of_daemon_sets {
+                true => name,
+                false => format!("{name} ({}={})", it.topology_key, quoted(&it.value)),
+            }
         });
+        named.collect::<Vec<_>>()
+    };
+    let (daemon_sets, others) = (named(true), named(false));
+    if !others.is_empty() {
         lines.push(format!(
             "one domain only, so that a hard constraint refuses no node: {}: {}; minDomains: 2, another \
              topology key or nodeAffinityPolicy: Ignore would change that",
-            plural(coverage.one_domain_count, "workload"),
-            among(&named.collect::<Vec<_>>()),
+            plural(coverage.one_domain_count - daemon_sets.len() as i64, "workload"),
+            among(&others),
+        ));
+    }
+    if !daemon_sets.is_empty() {
+        lines.push(format!(
+            "each pod counts the node that it is tied to alone, so that a hard constraint refuses no node: \
+             {}; nodeAffinityPolicy: Ignore would change that",
+            among(&daemon_sets),
         ));
     }
     let together = told(&[

@@ -88,6 +88,7 @@ fn nothing_from_outside_moves_the_terminal() {
         snapshot: "default",
         all: false,
         taken_out: true,
+        selected: 0,
     };
     check("filter", |answer| filter(&head, answer));
     check("score", |answer| score(&head, answer));

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::bars::BarScale;
 use super::layout::paragraph;
-use super::spread::found_by_selector;
 use super::text::{
     BAD, GOOD, HEADING, Head, and_more, headline_style, number, plural, styled, table,
 };
@@ -45,14 +44,7 @@ pub(crate) fn place_numbered(head: &Head, answer: &PlaceResponse, there: &PodsTh
         text.push_str(&paragraph(&line, "  ", str::to_owned));
         unplaced = Some(&pod.pod_name);
     }
-    let placed = answer.placements.iter().filter_map(|placement| {
-        let pod = pods.get(usize::try_from(placement.workload).ok()?)?;
-        let name = pod.pod_name.clone();
-        Some([name, placement.node.clone(), number(placement.score)])
-    });
-    let headings = ["POD", "NODE", "SCORE"];
-    let count = answer.placements.len();
-    text.push_str(&head.nodes(headings, count, placed, "--all lists them"));
+    text.push_str(&nodes(head, answer));
     let before = pods.first().map(|pod| &*pod.constraints_before);
     let after = pods.last().map(|pod| &*pod.constraints);
     let before = before.unwrap_or_default().iter();
@@ -68,6 +60,7 @@ pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[Strin
     let several = plural(names.len() as i64, "workload");
     let head = &Head {
         pod: &several,
+        selected: 0,
         ..*head
     };
     let mut text = head.lines(answer.revision, answer.defaults());
@@ -121,7 +114,6 @@ fn summary(answer: &PlaceResponse, there: &PodsThere) -> String {
         let (waiting, all) = (number(waiting), number(on_nodes + waiting));
         remarks.push(format!("{waiting} of the {all} {verb} for a node: {names}"));
     }
-    remarks.extend(found_by_selector(there.selected));
     text.extend(
         remarks
             .iter()
@@ -150,8 +142,13 @@ fn summary(answer: &PlaceResponse, there: &PodsThere) -> String {
     text
 }
 
-/// One row per node, in the order in which they were first picked.
+/// One row per node, in the order in which they were first picked, or per pod that has a name.
 fn nodes(head: &Head, answer: &PlaceResponse) -> String {
+    if answer.placements.iter().any(|it| !it.pod_name.is_empty()) {
+        let row = |it: &Placement| [it.pod_name.clone(), it.node.clone(), number(it.score)];
+        let (rows, count) = (answer.placements.iter().map(row), answer.placements.len());
+        return head.nodes(["POD", "NODE", "SCORE"], count, rows, "--all lists them");
+    }
     let mut rows: Vec<(&str, i64, i64)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for placement in &answer.placements {

@@ -2,8 +2,10 @@
 
 use super::layout::paragraph;
 use super::scale_down::changed_topology;
-use super::spread::{found_by_selector, name_of_workload, not_judged};
-use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
+use super::spread::{name_of_workload, not_judged};
+use super::text::{
+    BAD, GOOD, HEADING, found_by_selector, number, plural, source_line, styled, table,
+};
 use crate::explain::quoted;
 use crate::proto::v1::{MoveBlocker, MoveEffect, PodMove, RebalanceResponse, RebalancedWorkload};
 

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use super::bars::BarScale;
 use super::layout::paragraph;
-use super::spread::{found_by_selector, over};
-use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
-use crate::explain::{among, quoted};
+use super::spread::over;
+use super::text::{
+    BAD, GOOD, HEADING, found_by_selector, number, plural, source_line, styled, table,
+};
+use crate::explain::{among, joined, quoted};
 use crate::proto::v1::{RankRemovalsResponse, Removal, RemovalRule, TopologySpread};
 use crate::visible;
 
@@ -35,7 +37,17 @@ pub(crate) fn scale_down(snapshot: &str, workload: &str, answer: &RankRemovalsRe
             "not known of {pods}: readiness, deletion cost, restarts and age (--pods)"
         ));
     }
-    if !answer.optimal {
+    let revisions = answer.revisions.iter().map(|it| {
+        let (gone, all) = (number(it.removal_count), number(it.pod_count));
+        format!("{gone} of {all} of {}", visible::text(&it.hash))
+    });
+    let revisions: Vec<String> = revisions.collect();
+    if !revisions.is_empty() {
+        let split = joined(&revisions);
+        lines.push(format!(
+            "in a rollout each replica set shrinks in proportion: {split}"
+        ));
+    } else if !answer.optimal {
         lines.push(
             "others may leave the pods more evenly spread: three or more constraints cross".into(),
         );

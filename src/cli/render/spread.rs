@@ -7,7 +7,9 @@ use anstyle::Style;
 use super::bars::{Bar, BarScale};
 use super::coverage;
 use super::layout::{paragraph, unbroken};
-use super::text::{BAD, GOOD, HEADING, and_more, number, plural, source_line, styled, table};
+use super::text::{
+    BAD, GOOD, HEADING, and_more, found_by_selector, number, plural, source_line, styled, table,
+};
 use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::{
@@ -98,17 +100,6 @@ pub(super) fn headline(
 pub(super) fn not_judged(faulty: i64) -> Option<String> {
     let workloads = plural(faulty, "workload");
     (faulty > 0).then(|| format!("not judged for what their pods ask for: {workloads}"))
-}
-
-/// A line with the number of pods that name no controller, if there are any.
-pub(super) fn found_by_selector(pods: i64) -> Option<String> {
-    let said = || {
-        format!(
-            "found by a selector, as they name no controller: {}",
-            plural(pods, "pod")
-        )
-    };
-    (pods > 0).then(said)
 }
 
 fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
@@ -275,7 +266,7 @@ fn whole(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
     }
     for topology in &spread.topologies {
         text.push_str(&format!("  over {}\n", over(topology)));
-        for (what, said) in facts(topology) {
+        for (what, said) in facts(topology, &spread.kind) {
             let said = match what {
                 "skew" if topology.excess > 0 => styled(BAD, &said),
                 _ => said,
@@ -287,8 +278,9 @@ fn whole(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
     text
 }
 
-/// Returns the facts about a topology other than its domains, each as a word and its value.
-pub(super) fn facts(topology: &TopologySpread) -> Vec<(&'static str, String)> {
+/// Returns the facts about a topology of a workload of a kind, other than its domains, each as a word
+/// and its value.
+pub(super) fn facts(topology: &TopologySpread, kind: &str) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(constraint) = &topology.constraint {
         let counts = match constraint.label_selector.as_ref().map(selector_text) {
@@ -306,7 +298,12 @@ pub(super) fn facts(topology: &TopologySpread) -> Vec<(&'static str, String)> {
         it.when_unsatisfiable == "DoNotSchedule" && it.min_domains.unwrap_or(1) <= 1
     };
     if topology.domain_count == 1 && topology.constraint.as_ref().is_some_and(is_hard) {
-        let effect = "none: with one domain it refuses no node; minDomains: 2 or another key would";
+        let effect = match kind {
+            "DaemonSet" => {
+                "none: each pod counts the node that it is tied to; nodeAffinityPolicy: Ignore would do"
+            }
+            _ => "none: with one domain it refuses no node; minDomains: 2 or another key would",
+        };
         facts.push(("effect", effect.to_owned()));
     }
     let smallest = number(topology.global_minimum);

@@ -10,6 +10,7 @@ const HEAD: Head<'static> = Head {
     snapshot: "snapshot \"default\"",
     all: false,
     taken_out: false,
+    selected: 0,
 };
 
 pub(super) fn answer<T: DeserializeOwned>(json: Value) -> T {

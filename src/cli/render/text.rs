@@ -32,6 +32,8 @@ pub(crate) struct Head<'a> {
     pub(crate) all: bool,
     /// True if the pod was taken out of the snapshot for the answer.
     pub(crate) taken_out: bool,
+    /// The number of pods of the workload that name no controller and were found by a selector.
+    pub(crate) selected: i64,
 }
 
 /// The origin of an answer, which pages show.
@@ -47,18 +49,35 @@ pub(crate) struct Provenance<'a> {
 /// The message about a pod that was taken out of the snapshot for the answer.
 pub(crate) const TAKEN_OUT: &str = "the pod is in the snapshot: it was taken out first";
 
+/// A line with the number of pods that name no controller, if there are any.
+pub(super) fn found_by_selector(pods: i64) -> Option<String> {
+    let said = || {
+        format!(
+            "found by a selector, as they name no controller: {}",
+            plural(pods, "pod")
+        )
+    };
+    (pods > 0).then(said)
+}
+
 impl Head<'_> {
     /// The first lines of an answer.
     pub(super) fn lines(&self, revision: i64, defaults: DefaultsKind) -> String {
-        let taken_out = match self.taken_out {
-            true => format!("{TAKEN_OUT}\n"),
-            false => String::new(),
-        };
+        let lines = self.remarks().map(|line| format!("{line}\n"));
         format!(
-            "{}\n{}{taken_out}",
+            "{}\n{}{}",
             visible::text(self.pod),
-            source_line(self.snapshot, revision, defaults)
+            source_line(self.snapshot, revision, defaults),
+            lines.collect::<String>()
         )
+    }
+
+    /// What is said of the pods that the answer is about, a line each.
+    pub(super) fn remarks(&self) -> impl Iterator<Item = String> {
+        let taken_out = self.taken_out.then(|| TAKEN_OUT.to_owned());
+        taken_out
+            .into_iter()
+            .chain(found_by_selector(self.selected))
     }
 
     /// A table of `count` nodes, which is cut unless all are requested; `how` says how to see the

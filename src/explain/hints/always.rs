@@ -56,7 +56,10 @@ fn keys(selector: &v1::LabelSelector) -> impl Iterator<Item = &str> {
 }
 
 /// The keys that a selector uses, each with the pod's value.
-fn differences(selector: &v1::LabelSelector, labels: &BTreeMap<String, String>) -> String {
+pub(super) fn differences(
+    selector: &v1::LabelSelector,
+    labels: &BTreeMap<String, String>,
+) -> String {
     let pairs = selector.match_labels.iter();
     let wrong = pairs.filter(|(key, value)| labels.get(*key) != Some(*value));
     let mut keys: Vec<&str> = wrong.map(|(key, _)| &**key).collect();

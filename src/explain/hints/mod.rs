@@ -35,7 +35,7 @@ enum Finder {
 type FindOfHard = fn(&Case<'_>, &Hard<'_>) -> Result<Option<Diagnosis>, Stopped>;
 
 /// All finders, the most useful first.
-const HINTS: [Finder; 19] = [
+const HINTS: [Finder; 20] = [
     Finder::Whole(room::preemption),
     Finder::Hard(minimum::unusable_domain),
     Finder::Hard(minimum::min_domains),
@@ -54,6 +54,7 @@ const HINTS: [Finder; 19] = [
     Finder::Each(|_, active| Ok(always::empty(active).map(Diagnosis::from))),
     Finder::Each(|case, active| Ok(nodes::missing_key(case, active))),
     Finder::Each(|case, active| Ok(nodes::empty_value(case, active))),
+    Finder::Each(pods::uncounted),
     Finder::Each(pods::terminating),
 ];
 

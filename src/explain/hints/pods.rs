@@ -2,17 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::always::differences;
 use crate::explain::case::{Case, values};
 use crate::explain::diagnosis::{Diagnosis, hint, suggest, title};
 use crate::explain::words::{among, joined, plural, verb};
+use crate::matching::revisions::{is_revision_label, template_hash};
 use crate::matching::{Constraint, Selector};
 use crate::proto::v1::hint::Kind;
-use crate::snapshot::Stopped;
+use crate::snapshot::{PodGroup, Stopped};
 use crate::spread::Active;
 use crate::spread::describe::WorkloadId;
 
-/// The label that distinguishes the revisions of a Deployment.
-const HASH: &str = "pod-template-hash";
+/// A revision of a workload: the label that tells it apart, with its value.
+type PodRevision = Option<(&'static str, String)>;
+
+/// The number of pods of each workload, by revision.
+type ByWorkload = BTreeMap<WorkloadId, BTreeMap<PodRevision, usize>>;
 
 /// Finds a constraint that counts several revisions of this workload together.
 pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Result<Option<Diagnosis>, Stopped> {
@@ -20,25 +25,29 @@ pub fn mixed_revisions(case: &Case<'_>, active: &Active) -> Result<Option<Diagno
     if active.from_defaults {
         return Ok(None);
     }
-    let own = case.labels().get(HASH).map(String::as_str);
+    let own = template_hash(case.labels());
     let counted = counted_workloads(case, active)?;
     let Some(own_id) = own_workload(case, &counted) else {
         return Ok(None);
     };
     let revisions = &counted[&own_id];
-    let revisions: Vec<(&str, usize)> = revisions
+    let revisions: Vec<(&(&str, String), usize)> = revisions
         .iter()
-        .filter_map(|(hash, pods)| Some((hash.as_deref()?, *pods)))
+        .filter_map(|(revision, pods)| Some((revision.as_ref()?, *pods)))
         .collect();
-    let names: BTreeSet<&str> = revisions.iter().map(|(hash, _)| *hash).chain(own).collect();
-    if names.len() < 2 || revisions.is_empty() {
+    let Some(((label, _), _)) = revisions.first() else {
+        return Ok(None);
+    };
+    let names = revisions.iter().map(|((_, hash), _)| hash.as_str());
+    let names: BTreeSet<&str> = names.chain(own.map(|(_, hash)| hash)).collect();
+    if names.len() < 2 {
         return Ok(None);
     }
     let listed = revisions
         .iter()
-        .map(|(hash, pods)| format!("{} of {hash}", plural(*pods, "pod")));
+        .map(|((_, hash), pods)| format!("{} of {hash}", plural(*pods, "pod")));
     let message = format!(
-        "{} counts several revisions of the workload together: {}. matchLabelKeys: [{HASH}] \
+        "{} counts several revisions of the workload together: {}. matchLabelKeys: [{label}] \
          would spread each by itself",
         title(active),
         joined(&listed.collect::<Vec<_>>()),
@@ -79,57 +88,104 @@ pub fn other_workloads(case: &Case<'_>, active: &Active) -> Result<Option<Diagno
 }
 
 /// The number of pods that a constraint counts of each workload, by revision.
-fn counted_workloads(
-    case: &Case<'_>,
-    active: &Active,
-) -> Result<BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>>, Stopped> {
-    let mut counted: BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>> = BTreeMap::new();
-    let Some(pods) = &case.pods else {
-        return Ok(counted);
-    };
-    let groups = pods.groups().iter();
-    let groups = groups.filter(|group| pods.selects(active.counted(), group));
-    let owners = case.read_view.owners();
-    for group in groups {
-        case.read_view.deadline.step(1 + owners.len())?;
-        let pod = pods.pod(group);
-        let metadata = pod.metadata.as_ref();
-        let adopter = metadata.and_then(|metadata| owners.adopter(&metadata.labels));
-        let mut id = WorkloadId::of(&pod, adopter);
-        // The revisions of pods without a controller differ in this label alone.
-        id.labels.remove(HASH);
-        let hash = pod.metadata.and_then(|mut it| it.labels.remove(HASH));
-        *counted.entry(id).or_default().entry(hash).or_default() += group.nodes.len();
+fn counted_workloads(case: &Case<'_>, active: &Active) -> Result<ByWorkload, Stopped> {
+    let mut counted = ByWorkload::new();
+    for found in workloads(case, active, true) {
+        let (group, id, revision) = found?;
+        *counted.entry(id).or_default().entry(revision).or_default() += group.nodes.len();
     }
     Ok(counted)
 }
 
+/// The groups of pods that a constraint counts, or does not count, each with its workload and revision.
+fn workloads<'c>(
+    case: &'c Case<'_>,
+    active: &'c Active,
+    are_counted: bool,
+) -> impl Iterator<Item = Result<(&'c PodGroup, WorkloadId, PodRevision), Stopped>> {
+    let pods = case.pods.iter();
+    let groups = pods.flat_map(|pods| pods.groups().iter().map(move |group| (pods, group)));
+    let groups = groups.filter(move |(pods, it)| pods.selects(active.counted(), it) == are_counted);
+    let owners = case.read_view.owners();
+    groups.map(move |(pods, group)| {
+        case.read_view.deadline.step(1 + owners.len())?;
+        let pod = pods.pod(group);
+        let none = BTreeMap::new();
+        let labels = pod.metadata.as_ref().map_or(&none, |it| &it.labels);
+        let mut id = WorkloadId::of(&pod, owners.adopter(labels));
+        // The revisions of pods without a controller differ in this label alone.
+        id.labels.retain(|key, _| !is_revision_label(key));
+        let revision = template_hash(labels);
+        let revision = revision.map(|(label, hash)| (label, hash.to_owned()));
+        Ok((group, id, revision))
+    })
+}
+
+/// Finds running pods of the pod's own workload that a constraint does not count, and says why.
+pub fn uncounted(case: &Case<'_>, active: &Active) -> Result<Option<Diagnosis>, Stopped> {
+    let Some(all) = case.pods.as_ref() else {
+        return Ok(None);
+    };
+    let mut by_reason: BTreeMap<String, (usize, BTreeSet<&str>)> = BTreeMap::new();
+    for found in workloads(case, active, false) {
+        let (group, id, _) = found?;
+        if group.nodes.is_empty() || !is_own(case, &id) {
+            continue;
+        }
+        let labels = all.labels(group).map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let why = match active.selector.to_wire() {
+            None => "it has no labelSelector".to_owned(),
+            Some(_) if active.selector.is_empty() => "its labelSelector is empty".to_owned(),
+            Some(wire) => format!("each {}", differences(&wire, &labels.collect())),
+        };
+        let (pods, nodes) = by_reason.entry(why).or_default();
+        *pods += group.nodes.len();
+        let names = group.nodes.iter();
+        nodes.extend(names.map(|slot| case.read_view.nodes.name(*slot)));
+    }
+    let said = by_reason.into_iter().map(|(why, (pods, nodes))| {
+        let nodes: Vec<&str> = nodes.into_iter().collect();
+        format!(
+            "{} on {}, because {why}",
+            plural(pods, "pod"),
+            among(&nodes)
+        )
+    });
+    let said: Vec<String> = said.collect();
+    let message = format!(
+        "{} does not count all pods of the workload: not {}",
+        title(active),
+        joined(&said)
+    );
+    Ok((!said.is_empty()).then(|| hint(Kind::UncountedPods, active, message).into()))
+}
+
 /// The workload of the pod among those that are counted: that of its controller. Without one, the only
 /// one whose pods have the same labels except the revision.
-fn own_workload(
-    case: &Case<'_>,
-    counted: &BTreeMap<WorkloadId, BTreeMap<Option<String>, usize>>,
-) -> Option<WorkloadId> {
-    let own = case.owner();
-    let is_own = |id: &&WorkloadId| match own {
+fn own_workload(case: &Case<'_>, counted: &ByWorkload) -> Option<WorkloadId> {
+    counted.keys().find(|id| is_own(case, id)).cloned()
+}
+
+fn is_own(case: &Case<'_>, id: &WorkloadId) -> bool {
+    match case.owner() {
         Some(own) => (&*id.kind, &*id.name) == own,
         None => {
-            let without_hash = case.labels().iter().filter(|(key, _)| *key != HASH);
-            id.kind.is_empty() && id.labels.iter().eq(without_hash)
+            let labels = case.labels().iter();
+            let labels = labels.filter(|(key, _)| !is_revision_label(key));
+            id.kind.is_empty() && id.labels.iter().eq(labels)
         }
-    };
-    counted.keys().find(is_own).cloned()
+    }
 }
 
 /// Adds the effect of counting only the pod's own revision.
 fn suggest_hash(
     case: &Case<'_>,
     active: &Active,
-    own: &str,
+    own: (&str, &str),
     found: &mut Diagnosis,
 ) -> Result<(), Stopped> {
     let revise = |_: &mut Constraint, selector: &mut Selector| {
-        *selector = selector.clone().and_labels([(HASH, own)]);
+        *selector = selector.clone().and_labels([own]);
     };
     let revised = case.revised(active, revise);
     let (before, after) = (case.feasible_count(), case.admitted_with(&revised)?);
@@ -147,7 +203,8 @@ fn suggest_hash(
     suggest(&mut found.hint, &revised.all[active.index], after.len());
     if before == 0 && !after.is_empty() {
         found.remedy = Some(format!(
-            "set matchLabelKeys: [{HASH}] on {}, which lets it onto {}",
+            "set matchLabelKeys: [{}] on {}, which lets it onto {}",
+            own.0,
             title(active),
             plural(after.len(), "node")
         ));

@@ -4,16 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::matching::Selector;
+use crate::matching::revisions::TEMPLATE_HASHES;
 use crate::proto::v1;
 use crate::snapshot::{Adopter, PodGroup, PodGroupId, Query, partition};
 use crate::spread::Active;
-
-/// The labels by which a workload marks the pods of a replica set that it owns, with the kind of the
-/// workload.
-const TEMPLATE_HASHES: [(&str, &str); 2] = [
-    ("pod-template-hash", "Deployment"),
-    ("rollouts-pod-template-hash", "Rollout"),
-];
 
 /// Labels that the API server copies from a node to the pods that are bound to it, since Kubernetes
 /// 1.35. They say where a pod is, not to which workload it belongs.

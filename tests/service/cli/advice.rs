@@ -110,6 +110,75 @@ fn a_key_with_one_value_refuses_nothing() {
     says(&told, "effect none: with one domain it refuses no node");
 }
 
+/// Pods that a reader expects to be counted, and why they are not.
+#[test]
+fn pods_of_the_workload_that_are_not_counted_are_told() {
+    let template = template("psg", "100m", HOSTNAME);
+    let mut objects = ["n1", "n2"].map(|name| node(name, &[], "4")).to_vec();
+    objects.extend((0..3).map(|at| pod(&format!("psg-{at}"), "psg", &template, "n1")));
+    let title =
+        "constraint 0 (kubernetes.io/hostname) does not count all pods of the workload: not";
+    for (selector, why) in [
+        (json!(null), "3 pods on n1, because it has no labelSelector"),
+        (
+            json!({}),
+            "3 pods on n1, because its labelSelector is empty",
+        ),
+        (
+            json!({"matchLabels": {"app": "psg", "tier": "web"}}),
+            "3 pods on n1, because each has no label tier",
+        ),
+    ] {
+        let mut changed = template.clone();
+        changed["spec"]["topologySpreadConstraints"][0]["labelSelector"] = selector;
+        let workload = workload("Deployment", "psg", 4, &changed);
+        let told = explain(&workspace(objects.clone(), &workload)).expect(0);
+        says(&told, &format!("{title} {why}"));
+    }
+    let told = explain(&workspace(
+        objects,
+        &workload("Deployment", "psg", 4, &template),
+    ));
+    says_not(&told, "does not count");
+}
+
+/// Each pod of a DaemonSet counts its own node, which every command says, and nobody places them.
+#[test]
+fn a_constraint_of_a_daemon_set_does_nothing() {
+    let template = template("agent", "100m", ZONE);
+    let mut objects = ["a", "b"]
+        .map(|zone| node(zone, &[(ZONE, zone)], "4"))
+        .to_vec();
+    for on in ["a", "b", ""] {
+        let mut pod = pod(&format!("agent-{on}x"), "agent", &template, on);
+        pod["metadata"]["ownerReferences"][0]["kind"] = json!("DaemonSet");
+        pod["metadata"]["ownerReferences"][0]["name"] = json!("agent");
+        let node = if on.is_empty() { "a" } else { on };
+        pod["spec"]["affinity"] = json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{
+                "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}}});
+        objects.push(pod);
+    }
+    let workspace = workspace(objects, &workload("DaemonSet", "agent", 0, &template));
+    let told = workspace.run("spread ds/agent -n prod --load cluster.json");
+    says(
+        &told,
+        "effect none: each pod counts the node that it is tied to",
+    );
+    let told = workspace.run("report --load cluster.json");
+    says(
+        &told,
+        "refuses no node: DaemonSet/prod/agent; nodeAffinityPolicy: Ignore would change that",
+    );
+    says_not(&told, "minDomains");
+    says(
+        &explain(&workspace),
+        "so it refuses no node and does nothing",
+    );
+    let refused = workspace.expect(2, "place -f workload.json --load cluster.json");
+    refused.complains("a DaemonSet has no replicas to place");
+}
+
 /// The constraint that is suggested in place of one that refuses nothing.
 fn suggestion(workspace: &Workspace) -> Value {
     let told = workspace

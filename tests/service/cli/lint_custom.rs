@@ -58,14 +58,9 @@ fn constraints_are_found_where_resources_have_them() {
             "workloads[]",
         ),
         (
-            "operator.karmada.io/v1alpha1",
-            "Karmada",
-            "components.karmadaAPIServer",
-        ),
-        (
-            "operator.karmada.io/v1alpha1",
-            "Karmada",
-            "components.etcd.local",
+            "operator.knative.dev/v1beta1",
+            "KnativeEventing",
+            "deployments[]",
         ),
         ("helm.toolkit.fluxcd.io/v2", "HelmRelease", "values"),
         ("helm.toolkit.fluxcd.io/v2", "HelmRelease", "values.a.b"),
@@ -144,6 +139,18 @@ fn what_an_operator_or_a_chart_adds_is_not_missing() {
     for (version, kind, path, constraint) in cases {
         let workspace = Workspace::new().file("a.yaml", &object(version, kind, path, constraint));
         assert_eq!(findings(&workspace, "-f a.yaml"), [], "{kind} {constraint}");
+    }
+    // The operator adds selectors to the constraints of a Prometheus alone.
+    for kind in ["Alertmanager", "ThanosRuler"] {
+        let selecting = "{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, \
+                         additionalLabelSelectors: OnResource}";
+        let object = object("monitoring.coreos.com/v1", kind, "", selecting);
+        let workspace = Workspace::new().file("a.yaml", &object);
+        let found = findings(&workspace, "-f a.yaml");
+        assert!(
+            found.iter().any(|(rule, _)| rule == "unknown-field"),
+            "{found:?}"
+        );
     }
     let vm = object("kubevirt.io/v1", "VirtualMachine", "template.spec", fine);
     let workspace = Workspace::new().file("a.yaml", &vm);

@@ -382,6 +382,10 @@ fn a_cluster_is_asked_for_what_the_question_needs() {
         "/api/v1/services",
         "/apis/apps/v1/replicasets",
         "/apis/policy",
+        // The pod has no claims.
+        "/api/v1/persistentvolumes",
+        "/api/v1/namespaces/shop/persistentvolumeclaims",
+        "/apis/storage.k8s.io",
     ] {
         assert_eq!(lists(path), [], "{path}");
     }

@@ -449,6 +449,7 @@ fn pods_without_owners_are_found_by_selectors() {
         .file("bare.yaml", &bare)
         .file("alone.yaml", &alone)
         .file("web.yaml", &web);
+    let by_selector = "found by a selector, as they name no controller: 7 pods";
     for (file, selected) in [("owned", false), ("bare", true), ("alone", true)] {
         for (code, command, said) in [
             (
@@ -480,11 +481,19 @@ fn pods_without_owners_are_found_by_selectors() {
             let line = format!("{command} -n shop --load {file}.yaml");
             let told = workspace.expect(code, &line);
             told.says(said);
-            let by_selector = "found by a selector, as they name no controller: 7 pods";
             assert_eq!(
                 told.out.contains(by_selector),
                 selected,
                 "{line}: {}",
+                told.out
+            );
+        }
+        for command in ["explain", "filter"] {
+            let told = workspace.run(&format!("{command} deploy/web -n shop --load {file}.yaml"));
+            assert_eq!(
+                told.out.contains(by_selector),
+                selected,
+                "{command}: {}",
                 told.out
             );
         }

@@ -65,6 +65,14 @@ fn load_sums_up_and_replaces_or_merges() {
     };
     assert_eq!(counts("snapshot get"), json!(["6", "3"]));
     workspace.expect(0, "load node.yaml --snapshot other");
+    for line in [
+        "snapshot get othr",
+        "snapshot save saved.json -s othr",
+        "verify -s othr",
+    ] {
+        let refused = workspace.expect(2, line);
+        refused.complains("(NotFound); the nearest are other, default");
+    }
     for line in ["snapshot get -s other", "snapshot get other"] {
         assert_eq!(counts(line), json!(["1", null]), "{line}");
     }

@@ -29,7 +29,10 @@ fn held_confirmed_and_released() {
         .collect();
     let (first, second) = (&ids[0], &ids[1]);
     assert_eq!(list("-o name"), format!("{first}\n{second}\n"));
-    assert_eq!(list("--owner nobody"), "no reservations\n");
+    let misspelt = workspace.expect(2, "reservation list --owner opps");
+    misspelt.complains("no reservation of owner opps; there is ops");
+    let misspelt = workspace.expect(2, "reservation list --snapshot defualt");
+    misspelt.complains("(NotFound); there is default");
 
     workspace.expect(0, &format!("reservation confirm {first}=web-1"));
     let table = list("--owner ops");
@@ -56,6 +59,7 @@ fn held_confirmed_and_released() {
         late.complains(&format!("ended before: {second}"));
     }
     assert_eq!(list(""), "no reservations\n");
+    assert_eq!(list("--owner ops"), "no reservations\n");
 }
 
 #[test]

@@ -207,3 +207,46 @@ fn replica_sets_remove_first_what_is_not_ready() {
     let told = in_zones(pods).run("scale-down Cluster/shop/web --by 1 --load cluster.json");
     told.says("how a Cluster chooses the pods that it removes is not known");
 }
+
+/// In the middle of a rollout the controller scales each of its replica sets down, in proportion.
+#[test]
+fn a_rollout_shrinks_all_its_replica_sets() {
+    for (kind, label) in [
+        ("deploy", "pod-template-hash"),
+        ("Rollout", "rollouts-pod-template-hash"),
+    ] {
+        let pods = |hash: &str, zones: &str, created: &str| {
+            let owner = format!("web-{hash}");
+            let pods = zones.chars().enumerate().map(|(at, zone)| {
+                let owner = ["ReplicaSet", owner.as_str()];
+                let name = format!("web-{hash}-{at}");
+                let mut pod = pod_of(owner, &name, &zone.to_string(), &json!({label: hash}));
+                pod["metadata"]["creationTimestamp"] = json!(created);
+                pod
+            });
+            pods.collect::<Vec<_>>()
+        };
+        // All of zone a are of the new one, so one choice of all would take these.
+        let mut all = pods("old", "bbccbc", "2026-01-01T00:00:00Z");
+        all.extend(pods("new", "aaa", "2026-01-02T00:00:00Z"));
+        let workspace = in_zones(all);
+        let line = format!("scale-down {kind}/shop/web --by 3 --load cluster.json");
+        let told = workspace.run(&line);
+        told.says(
+            "in a rollout each replica set shrinks in proportion: 2 of 6 of old and 1 of 3 of new",
+        );
+        let names = workspace.run(&format!("{line} -o name")).out;
+        let of = |hash: &str| names.lines().filter(|it| it.contains(hash)).count();
+        assert_eq!((of("-old-"), of("-new-")), (2, 1), "{names}");
+        let json = workspace.run(&format!("{line} -o json")).json();
+        assert_eq!(json["revisions"][0]["removalCount"], "2", "{json}");
+        // A replica set by itself loses its own pods.
+        let line = "scale-down rs/shop/web-new --by 3 --load cluster.json -o name";
+        assert_eq!(workspace.run(line).out.lines().count(), 3);
+        // Of two as large the older one gives what is left over.
+        let mut even = pods("b-old", "abc", "2026-01-01T00:00:00Z");
+        even.extend(pods("a-new", "abc", "2026-01-02T00:00:00Z"));
+        let line = format!("scale-down {kind}/shop/web --by 1 --load cluster.json -o name");
+        assert!(in_zones(even).run(&line).out.starts_with("web-b-old-"));
+    }
+}

@@ -261,6 +261,11 @@ fn ordered_pods_wait_for_the_one_before() {
             );
         }
     }
+    // lint judges the same pod.
+    for (line, outcome) in case.ask("lint SET").into_iter().skip(3) {
+        outcome.expect(1).says("[fits-nowhere]");
+        assert!(line.contains("-f"), "{line}");
+    }
     case.policy = "Parallel";
     case.places("", &[("store-3", "c")], 1);
 }
@@ -289,6 +294,29 @@ fn replicas_are_planned_together() {
     }
 }
 
+/// Zones a and b take no third pod before zone c has its second, so store-3 has to go to c, and store-6
+/// to one that leaves room in a for store-7. By name both would go to a.
+#[test]
+fn other_nodes_are_tried_where_no_order_helps() {
+    let disks = [(0, "a"), (1, "b"), (2, "c"), (4, "a"), (5, "b"), (7, "a")];
+    let mut case = Case::new(&disks, &THREE, 8);
+    let all = [
+        ("store-3", "c"),
+        ("store-4", "a"),
+        ("store-5", "b"),
+        ("store-6", "b"),
+        ("store-7", "a"),
+    ];
+    for (policy, greedy) in [("OrderedReady", 1), ("Parallel", 4)] {
+        case.policy = policy;
+        for (line, outcome) in case.ask("place SET") {
+            let said = format!("placed: {greedy} of 5 more");
+            assert!(outcome.out.contains(&said), "{line}: {}", outcome.out);
+        }
+        case.places("--joint", &all, 0);
+    }
+}
+
 /// Without a number of its own, a server knows it from the StatefulSet.
 #[test]
 fn alike_replicas_are_placed_as_one() {
@@ -298,6 +326,12 @@ fn alike_replicas_are_placed_as_one() {
         let answer = outcome.expect(0).json();
         let nodes = answer["placements"].as_array().expect("placements").len();
         assert_eq!((nodes, &answer["workloads"]), (6, &Value::Null), "{line}");
+        let names = answer["placements"].as_array().into_iter().flatten();
+        let names: Vec<&str> = names.filter_map(|it| it["podName"].as_str()).collect();
+        let expected = [
+            "store-3", "store-4", "store-5", "store-6", "store-7", "store-8",
+        ];
+        assert_eq!(names, expected, "{line}");
     }
     case.goes_to("store-3", "a1\na2\nb1\nb2\nc1\nc2\n");
 }

@@ -86,7 +86,11 @@ fn a_command_writes_what_has_changed() {
     let cluster = cluster();
     assert_eq!(lines(&write(&cluster, &["--dry-run"])), 12);
     assert_eq!(cluster.applied(), 0);
-    assert_eq!(lines(&write(&cluster, &["-n", "other"])), 0);
+    let misspelt = write(&cluster, &["-n", "shp"]);
+    let told = String::from_utf8_lossy(&misspelt.stderr);
+    assert_eq!(misspelt.status.code(), Some(2), "{told}");
+    assert!(told.contains("no pod in it: shp; there is shop"), "{told}");
+    assert_eq!(cluster.applied(), 0);
     assert_eq!(lines(&write(&cluster, &[])), 12);
     stays_even(&order(&cluster));
     assert_eq!(lines(&write(&cluster, &["-n", "shop"])), 0);

@@ -7,7 +7,7 @@ use crate::cli::render::constraint;
 use crate::cli::render::explain::{
     bar as bar_of, hint_text, is_hard, left_out_text, limit, minimum, untold, verdict,
 };
-use crate::cli::render::text::{Head, Provenance, TAKEN_OUT, number, plural};
+use crate::cli::render::text::{Head, Provenance, number, plural};
 use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::hint::Kind;
@@ -59,7 +59,7 @@ fn header(head: &Head, answer: &ExplainResponse) -> Markup {
     html! {
         header.good[found].bad[!found] {
             p.pod { (head.pod) }
-            @if head.taken_out { p.pod { (TAKEN_OUT) } }
+            @for line in head.remarks() { p.pod { (line) } }
             div.verdict {
                 h1 { (verdict) }
                 @if !why.is_empty() { p { (why) } }
@@ -119,6 +119,7 @@ fn kind_text(kind: Kind) -> &'static str {
         Kind::OneDomain => "one domain",
         Kind::Preemption => "preemption",
         Kind::OtherWorkloads => "other workloads",
+        Kind::UncountedPods => "not counted",
         Kind::Soft => "soft",
         Kind::FleetSkewTooLarge => "skew too large",
         Kind::FleetGreedy => "greedy picking",

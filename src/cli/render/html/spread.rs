@@ -6,10 +6,8 @@ use super::page::{
     Column, Look, Page, bar_cell, header, longest_bar, more_domains, number_cell, table,
 };
 use crate::cli::render::bars::Bar;
-use crate::cli::render::spread::{
-    SpreadOf, bar_of, facts, found_by_selector, headline, over, title,
-};
-use crate::cli::render::text::{Provenance, number, plural};
+use crate::cli::render::spread::{SpreadOf, bar_of, facts, headline, over, title};
+use crate::cli::render::text::{Provenance, found_by_selector, number, plural};
 use crate::explain::quoted;
 use crate::proto::v1::{
     DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
@@ -57,12 +55,12 @@ pub(super) fn workload(
             @if spread.topologies.is_empty() && spread.fault.is_empty() {
                 p { "no constraint is in force" }
             }
-            @for topology in &spread.topologies { (balance(topology, more)) }
+            @for topology in &spread.topologies { (balance(topology, &spread.kind, more)) }
         }
     }
 }
 
-fn balance(topology: &TopologySpread, flag: Option<&str>) -> Markup {
+fn balance(topology: &TopologySpread, kind: &str, flag: Option<&str>) -> Markup {
     let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
     let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
     let bars = || topology.domains.iter().map(|domain| bar_of(domain, limit));
@@ -80,7 +78,7 @@ fn balance(topology: &TopologySpread, flag: Option<&str>) -> Markup {
     html! {
         h3 { "over " (over(topology)) }
         dl {
-            @for (what, said) in facts(topology) { dt { (what) } dd { (said) } }
+            @for (what, said) in facts(topology, kind) { dt { (what) } dd { (said) } }
         }
         @if !topology.domains.is_empty() {
             (table("domains", &format!("Domains of {}", topology.topology_key), "domain", &head, rows))

@@ -11,6 +11,7 @@ const HEAD: Head<'static> = Head {
     snapshot: HOSTILE,
     all: false,
     taken_out: false,
+    selected: 0,
 };
 
 /// A hostile name of a node or a label.

@@ -1,0 +1,39 @@
+//! The labels by which controllers tell the pods of their revisions apart.
+
+use std::collections::BTreeMap;
+
+/// The label of the pods of a Deployment's ReplicaSets.
+pub const DEPLOYMENT_HASH: &str = "pod-template-hash";
+
+/// The label of the pods of a Rollout's ReplicaSets.
+pub const ROLLOUT_HASH: &str = "rollouts-pod-template-hash";
+
+/// The label of the pods of a StatefulSet or DaemonSet.
+pub const CONTROLLER_REVISION: &str = "controller-revision-hash";
+
+/// The labels of the pods of ReplicaSets whose revisions run beside each other in a rollout, each with
+/// the kind of the workload that owns the ReplicaSets.
+pub const TEMPLATE_HASHES: [(&str, &str); 2] =
+    [(DEPLOYMENT_HASH, "Deployment"), (ROLLOUT_HASH, "Rollout")];
+
+/// Returns whether a label tells revisions of a workload apart.
+pub fn is_revision_label(key: &str) -> bool {
+    key == CONTROLLER_REVISION || TEMPLATE_HASHES.iter().any(|(label, _)| *label == key)
+}
+
+/// The label by which a controller of this kind tells revisions apart that run beside each other in a
+/// rollout.
+pub fn template_hash_label(kind: &str) -> Option<&'static str> {
+    let owner = match kind {
+        "ReplicaSet" => "Deployment",
+        kind => kind,
+    };
+    let mut all = TEMPLATE_HASHES.iter();
+    all.find(|(_, of)| *of == owner).map(|(label, _)| *label)
+}
+
+/// The label of a pod's revision, with its value: that of a Rollout, else of a Deployment.
+pub fn template_hash(labels: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
+    let mut all = TEMPLATE_HASHES.iter().rev();
+    all.find_map(|(label, _)| Some((*label, labels.get(*label)?.as_str())))
+}
