@@ -16,9 +16,9 @@ pub fn next_number() -> u64 {
 pub struct LastUse(AtomicU64);
 
 impl LastUse {
-    /// A use at this time.
+    /// The first use, after all uses so far.
     pub fn now() -> Self {
-        Self(AtomicU64::new(NUMBERS.load(Ordering::Relaxed)))
+        Self(AtomicU64::new(next_number()))
     }
 
     /// Records a further use.
