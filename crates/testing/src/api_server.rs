@@ -1,5 +1,6 @@
-//! A fake Kubernetes API server with all that a watch needs: lists in pages, watches with
-//! bookmarks, versions that expire, refusals and cut connections.
+//! A fake Kubernetes API server with all that the program asks of one: lists in pages, objects by
+//! name, watches with bookmarks, versions that expire, evictions, server-side apply, refusals and cut
+//! connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -42,6 +43,22 @@ pub struct Faults {
     pub is_away: bool,
     /// The token that a request must have, if any.
     pub token: Option<&'static str>,
+    /// The only namespace in which the account may read objects of namespaces, if there is one.
+    pub only_namespace: Option<&'static str>,
+    /// The most objects in a page, whatever the request asks for.
+    pub page: Option<usize>,
+    /// True if the server does not say its version.
+    pub hides_version: bool,
+    /// The number of further evictions that are refused, as by a budget.
+    pub refused_evictions: usize,
+    /// The number of evictions after which the account may not evict.
+    pub most_evictions: Option<usize>,
+    /// The number of answers, from that of the first eviction on, that do not arrive.
+    pub lost_answers: usize,
+    /// True if successors of evicted pods get no node.
+    pub is_paused: bool,
+    /// Called with the successor of an evicted pod, which it may change. Returns another pod.
+    pub beside: Option<fn(&mut Value) -> Value>,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +79,10 @@ struct State {
     watches: BTreeMap<String, u32>,
     /// The number of objects that were changed by server-side apply.
     applied: u32,
+    /// The number of pods that were evicted.
+    evicted: usize,
+    /// The addresses that were asked for, each with the encodings that are accepted.
+    asked: Vec<(String, String)>,
 }
 
 /// The objects that were stored at a version.
@@ -77,21 +98,76 @@ pub struct ApiServer {
     pub address: String,
 }
 
-// Namespaces are last, because they are in the paths of other resources.
-const RESOURCES: [&str; 12] = [
-    "nodes",
-    "pods",
-    "services",
-    "replicationcontrollers",
-    "replicasets",
-    "statefulsets",
-    "configmaps",
-    "poddisruptionbudgets",
-    "persistentvolumeclaims",
-    "persistentvolumes",
-    "storageclasses",
-    "namespaces",
+/// The kinds and their plurals.
+const RESOURCES: [(&str, &str); 14] = [
+    ("ConfigMap", "configmaps"),
+    ("DaemonSet", "daemonsets"),
+    ("Deployment", "deployments"),
+    ("Namespace", "namespaces"),
+    ("Node", "nodes"),
+    ("PersistentVolume", "persistentvolumes"),
+    ("PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("Pod", "pods"),
+    ("PodDisruptionBudget", "poddisruptionbudgets"),
+    ("ReplicaSet", "replicasets"),
+    ("ReplicationController", "replicationcontrollers"),
+    ("Service", "services"),
+    ("StatefulSet", "statefulsets"),
+    ("StorageClass", "storageclasses"),
 ];
+
+/// The parts of an address.
+struct Target<'a> {
+    /// Group and version.
+    version: String,
+    kind: &'static str,
+    resource: &'static str,
+    namespace: Option<&'a str>,
+    name: Option<&'a str>,
+    is_eviction: bool,
+    query: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Target<'a> {
+    /// The parts of an address that the server knows.
+    fn parse(target: &'a str) -> Option<Self> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        // api/v1/... or apis/GROUP/VERSION/...
+        let at = if parts[0] == "api" { 2 } else { 3 };
+        let rest = parts.get(at..)?;
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
+            rest => (None, rest),
+        };
+        let plural = rest.first()?;
+        let (kind, resource) = RESOURCES.into_iter().find(|(_, known)| known == plural)?;
+        let pairs = query.split('&').filter_map(|it| it.split_once('='));
+        Some(Self {
+            version: parts[1..at].join("/"),
+            kind,
+            resource,
+            namespace,
+            name: rest.get(1).copied(),
+            is_eviction: rest.get(2) == Some(&"eviction"),
+            query: pairs.collect(),
+        })
+    }
+
+    fn is_watch(&self) -> bool {
+        self.query.get("watch") == Some(&"true")
+    }
+
+    /// The key of the object that the address names.
+    fn key(&self) -> Option<(&'static str, String)> {
+        let name = self.name?;
+        let name = match self.namespace {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        };
+        Some((self.resource, name))
+    }
+}
 
 fn lock(shared: &Shared) -> MutexGuard<'_, State> {
     shared.0.lock().expect("no holder panics")
@@ -124,13 +200,55 @@ impl ApiServer {
         };
         let contexts =
             ["one", "two"].map(|name| json!({"name": name, "context": {"cluster": "c"}}));
-        let url = format!("http://{}", server.address);
+        let config = server.config_of(&json!(contexts));
+        std::fs::write(server.kubeconfig(), config).expect("it can be written");
+        server
+    }
+
+    /// Starts a server with these objects and their namespaces. Its lists have pages of two objects.
+    pub fn holding(objects: Vec<Value>) -> Self {
+        let server = Self::start();
+        server.fault(|faults| (faults.page, faults.hides_version) = (Some(2), true));
+        let namespaces = objects
+            .iter()
+            .filter_map(|it| it["metadata"]["namespace"].as_str());
+        let namespaces = namespaces.filter(|name| !name.is_empty());
+        for name in namespaces.collect::<BTreeSet<_>>() {
+            server.put("namespaces", json!({"metadata": {"name": name}}));
+        }
+        for object in objects {
+            // Kinds that the program never asks for are left out.
+            let known = RESOURCES
+                .into_iter()
+                .find(|(kind, _)| object["kind"] == *kind);
+            if let Some((_, resource)) = known {
+                server.put(resource, object);
+            }
+        }
+        server
+    }
+
+    /// The address as a kubeconfig has it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A kubeconfig with the context `one`, which has this namespace, and `gone`, whose server is not
+    /// there.
+    pub fn config(&self, namespace: &str) -> String {
+        let context = |name: &str, cluster: &str| json!({"name": name, "context": {"cluster": cluster, "user": "me", "namespace": namespace}});
+        self.config_of(&json!([context("one", "c"), context("gone", "gone")]))
+    }
+
+    fn config_of(&self, contexts: &Value) -> String {
+        let cluster =
+            |name: &str, server: &str| json!({"name": name, "cluster": {"server": server}});
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "one", "contexts": contexts,
-            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "clusters": [cluster("c", &self.url()), cluster("gone", "http://127.0.0.1:1")],
+            "users": [{"name": "me", "user": {}}],
         });
-        std::fs::write(server.kubeconfig(), config.to_string()).expect("it can be written");
-        server
+        config.to_string()
     }
 
     /// The path of its kubeconfig, which has the contexts `one` and `two`.
@@ -150,6 +268,22 @@ impl ApiServer {
         self.shared.1.notify_all();
     }
 
+    /// Returns the number of pods that were evicted.
+    pub fn evicted(&self) -> usize {
+        lock(&self.shared).evicted
+    }
+
+    /// Starts each pod that has no node on the emptiest node.
+    pub fn start_pods(&self) {
+        start_pods(&mut lock(&self.shared));
+    }
+
+    /// Takes the addresses that were asked for since the last time, each with the encodings that are
+    /// accepted.
+    pub fn take_asked(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut lock(&self.shared).asked)
+    }
+
     /// Returns the number of objects that were changed by server-side apply.
     pub fn applied(&self) -> u32 {
         lock(&self.shared).applied
@@ -164,14 +298,7 @@ impl ApiServer {
 
     /// Deletes an object.
     pub fn delete(&self, resource: &'static str, name: &str) {
-        let mut state = lock(&self.shared);
-        state.version += 1;
-        let object = state.objects.remove(&(resource, name.to_owned()));
-        let mut object = object.expect("it is there");
-        object["metadata"]["resourceVersion"] = json!(state.version.to_string());
-        let event = json!({"type": "DELETED", "object": object});
-        let event = (state.version, resource, event);
-        state.events.push(event);
+        remove(&mut lock(&self.shared), (resource, name.to_owned()));
         self.shared.1.notify_all();
     }
 
@@ -237,6 +364,15 @@ fn store(state: &mut State, resource: &'static str, mut object: Value) {
     state.events.push((state.version, resource, event));
 }
 
+fn remove(state: &mut State, key: (&'static str, String)) {
+    state.version += 1;
+    let object = state.objects.remove(&key);
+    let mut object = object.expect("it is there");
+    object["metadata"]["resourceVersion"] = json!(state.version.to_string());
+    let event = json!({"type": "DELETED", "object": object});
+    state.events.push((state.version, key.0, event));
+}
+
 /// Applies annotations as server-side apply does without force.
 fn apply(
     state: &mut State,
@@ -295,89 +431,194 @@ fn name_of(object: &Value) -> String {
     }
 }
 
+/// Starts each pod that has no node on the emptiest node.
+fn start_pods(state: &mut State) {
+    let of = |state: &State, resource: &str| -> Vec<Value> {
+        let all = state.objects.iter().filter(|((of, _), _)| *of == resource);
+        all.map(|(_, object)| object.clone()).collect()
+    };
+    for mut pod in of(state, "pods") {
+        if !pod["spec"]["nodeName"].is_null() {
+            continue;
+        }
+        let pods = of(state, "pods");
+        let pods_on = |node: &Value| {
+            pods.iter()
+                .filter(|it| it["spec"]["nodeName"] == *node)
+                .count()
+        };
+        let nodes = of(state, "nodes");
+        let nodes = nodes.iter().map(|node| &node["metadata"]["name"]);
+        let node = nodes.min_by_key(|node| pods_on(node)).expect("a node");
+        pod["spec"]["nodeName"] = node.clone();
+        store(state, "pods", pod);
+    }
+}
+
+/// Evicts a pod. Its owner makes another one, which is ready on the emptiest node: at once, or when
+/// pods are started.
+fn evict(state: &mut State, target: &Target<'_>) -> (u16, Value) {
+    if state
+        .faults
+        .most_evictions
+        .is_some_and(|most| state.evicted >= most)
+    {
+        return status(403, "the account may not");
+    }
+    if state.faults.refused_evictions > 0 {
+        state.faults.refused_evictions -= 1;
+        let refusal = "Cannot evict pod as it would violate the pod's disruption budget.";
+        return status(429, refusal);
+    }
+    let key = target.key().expect("an eviction names its pod");
+    let Some(mut pod) = state.objects.get(&key).cloned() else {
+        return status(404, "not found");
+    };
+    let done = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
+    if target.query.get("dryRun") == Some(&"All") {
+        return (201, done);
+    }
+    remove(state, key);
+    state.evicted += 1;
+    let successor = format!("{}-next", target.name.unwrap_or_default());
+    pod["metadata"]["name"] = json!(successor);
+    pod["metadata"]["uid"] = json!(successor);
+    pod["spec"]["nodeName"] = Value::Null;
+    if let Some(beside) = state.faults.beside {
+        let other = beside(&mut pod);
+        store(state, "pods", other);
+    }
+    store(state, "pods", pod);
+    if !state.faults.is_paused {
+        start_pods(state);
+    }
+    (201, done)
+}
+
+/// A request: the first line and the header fields, and the body.
+struct Asked {
+    head: Vec<String>,
+    body: Vec<u8>,
+}
+
+impl Asked {
+    /// The next request of a connection, if it arrives whole.
+    fn read(stream: &mut dyn Connection) -> Option<Self> {
+        let mut reader = BufReader::new(stream);
+        let lines = reader.by_ref().lines().map_while(Result::ok);
+        let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        let mut asked = Self {
+            head,
+            body: Vec::new(),
+        };
+        if let Some(length) = asked.field("content-length") {
+            asked.body = vec![0; length.parse().ok()?];
+            reader.read_exact(&mut asked.body).ok()?;
+        } else if asked.field("transfer-encoding").is_some() {
+            loop {
+                let mut size = String::new();
+                reader.read_line(&mut size).ok()?;
+                let size = usize::from_str_radix(size.trim(), 16).ok()?;
+                // The end of a line follows each chunk.
+                let mut chunk = vec![0; size + 2];
+                reader.read_exact(&mut chunk).ok()?;
+                if size == 0 {
+                    break;
+                }
+                asked.body.extend_from_slice(&chunk[..size]);
+            }
+        }
+        Some(asked)
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        let fields = self.head.iter().filter_map(|line| line.split_once(": "));
+        let mut named = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        named.next().map(|(_, value)| value)
+    }
+
+    /// A word of the first line.
+    fn word(&self, index: usize) -> &str {
+        let first = self.head.first().map_or("", String::as_str);
+        first.split(' ').nth(index).unwrap_or_default()
+    }
+}
+
+/// The reason why a request for a resource is refused, if it is.
+fn refusal(faults: &Faults, asked: &Asked, target: &Target<'_>) -> Option<(u16, Value)> {
+    let token = faults.token.map(|token| format!("bearer {token}"));
+    let sent = asked
+        .field("authorization")
+        .unwrap_or_default()
+        .to_lowercase();
+    if token.is_some_and(|token| sent != token) {
+        return Some(status(401, "Unauthorized"));
+    }
+    let is_unwatched = target.is_watch() && faults.unwatched.contains(target.resource);
+    let is_elsewhere = target.resource != "nodes" && target.namespace != faults.only_namespace;
+    if is_unwatched
+        || faults.forbidden.contains(target.resource)
+        || faults.only_namespace.is_some() && is_elsewhere
+    {
+        let verb = if target.is_watch() { "watch" } else { "list" };
+        let resource = target.resource;
+        let refusal = format!("{resource} is forbidden: User \"u\" cannot {verb} them");
+        return Some(status(403, &refusal));
+    }
+    None
+}
+
 /// Answers one request, and closes the connection.
 fn serve(stream: &mut dyn Connection, shared: &Shared) {
-    let (mut head, mut length) = (String::new(), 0);
-    let mut reader = BufReader::new(&mut *stream);
-    let lines = reader.by_ref().lines().map_while(Result::ok);
-    for line in lines.take_while(|line| !line.is_empty()) {
-        if let Some(("content-length", value)) = line.to_lowercase().split_once(": ") {
-            length = value.parse().expect("a number");
-        }
-        head.push_str(&line);
-        head.push('\n');
-    }
-    let mut body = vec![0; length];
-    if reader.read_exact(&mut body).is_err() {
+    let Some(asked) = Asked::read(stream) else {
         return;
-    }
-    let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let query: BTreeMap<&str, &str> = query
-        .split('&')
-        .filter_map(|it| it.split_once('='))
-        .collect();
-    let is_watch = query.get("watch").is_some_and(|it| *it == "true");
-    let verb = if is_watch { "watch" } else { "list" };
-    let resource = RESOURCES
-        .iter()
-        .copied()
-        .find(|it| path.split('/').any(|part| part == *it));
-    if path == "/version" {
+    };
+    let accept = asked.field("accept").unwrap_or_default().to_owned();
+    let address = asked.word(1).to_owned();
+    lock(shared).asked.push((address.clone(), accept));
+    if address == "/version" && !lock(shared).faults.hides_version {
         let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.3-fake.1"});
         return say(stream, 200, &version.to_string(), false);
     }
-    let Some(resource) = resource else { return };
+    let Some(target) = Target::parse(&address) else {
+        let (code, body) = status(404, "no such resource");
+        return say(stream, code, &body.to_string(), false);
+    };
     let mut state = lock(shared);
-    while state.faults.held.contains(resource) {
+    while state.faults.held.contains(target.resource) {
         state = shared.1.wait(state).expect("no holder panics");
     }
     if state.faults.is_away {
         return;
     }
-    let token = state
-        .faults
-        .token
-        .map(|token| format!(": bearer {token}\n"));
-    let is_unknown = token.is_some_and(|token| !head.to_lowercase().contains(&token));
-    let is_unwatched = is_watch && state.faults.unwatched.contains(resource);
-    let answer = if is_unknown {
-        status(401, "Unauthorized")
-    } else if is_unwatched || state.faults.forbidden.contains(resource) {
-        status(
-            403,
-            &format!("{resource} is forbidden: User \"u\" cannot {verb} them"),
-        )
-    } else if is_watch {
-        return watch(stream, shared, state, resource, &query);
-    } else if let Some(name) = path.split(&format!("{resource}/")).nth(1) {
-        let namespace = path.split("namespaces/").nth(1);
-        let namespace = namespace.and_then(|it| it.split_once('/'));
-        let key = match namespace {
-            Some((namespace, _)) => format!("{namespace}/{name}"),
-            None => name.to_owned(),
-        };
-        if head.starts_with("PATCH") {
-            let patch = serde_json::from_slice(&body).expect("JSON");
-            apply(&mut state, (resource, key), &patch, &query)
-        } else {
-            match state.objects.get(&(resource, key)) {
-                Some(object) => (200, object.clone()),
-                None => status(404, "not found"),
-            }
+    let (code, body) = match (refusal(&state.faults, &asked, &target), target.key()) {
+        (Some(refusal), _) => refusal,
+        (None, _) if target.is_watch() => return watch(stream, shared, state, &target),
+        (None, None) => list(&mut state, &target),
+        (None, Some(_)) if target.is_eviction => evict(&mut state, &target),
+        (None, Some(key)) if asked.word(0) == "PATCH" => {
+            let patch = serde_json::from_slice(&asked.body).expect("JSON");
+            apply(&mut state, key, &patch, &target.query)
         }
-    } else {
-        list(&mut state, resource, &query)
+        (None, Some(key)) => match state.objects.get(&key) {
+            Some(object) => (200, object.clone()),
+            None => status(404, "not found"),
+        },
     };
-    let is_page = answer.0 == 200 && query.contains_key("continue");
+    let is_page = code == 200 && target.query.contains_key("continue");
     let cut = is_page && state.faults.cut_pages > 0;
     if cut {
         state.faults.cut_pages -= 1;
     }
+    let is_lost = state.evicted > 0 && state.faults.lost_answers > 0;
+    if is_lost {
+        state.faults.lost_answers -= 1;
+    }
     drop(state);
     shared.1.notify_all();
-    let (code, body) = answer;
-    say(stream, code, &body.to_string(), cut);
+    if !is_lost {
+        say(stream, code, &body.to_string(), cut);
+    }
 }
 
 /// Answers with a body, or with half of it.
@@ -399,6 +640,7 @@ fn status(code: u16, message: &str) -> (u16, Value) {
         403 => "Forbidden",
         404 => "NotFound",
         409 => "Conflict",
+        429 => "TooManyRequests",
         _ => "Expired",
     };
     let body = json!({
@@ -408,7 +650,8 @@ fn status(code: u16, message: &str) -> (u16, Value) {
     (code, body)
 }
 
-fn list(state: &mut State, resource: &str, query: &BTreeMap<&str, &str>) -> (u16, Value) {
+fn list(state: &mut State, target: &Target<'_>) -> (u16, Value) {
+    let (resource, query) = (target.resource, &target.query);
     let from: usize = query
         .get("continue")
         .map_or(0, |token| token.parse().expect("ours"));
@@ -419,18 +662,32 @@ fn list(state: &mut State, resource: &str, query: &BTreeMap<&str, &str>) -> (u16
     if from == 0 && query.get("limit") != Some(&"1") {
         *state.lists.entry(resource.to_owned()).or_default() += 1;
     }
-    let limit: usize = query
+    let limit = query
         .get("limit")
         .map_or(usize::MAX, |it| it.parse().expect("a number"));
-    let all = state.objects.iter().filter(|((of, _), _)| *of == resource);
-    let mut items: Vec<Value> = all.map(|(_, object)| object.clone()).skip(from).collect();
+    let limit = limit.min(state.faults.page.unwrap_or(limit));
+    let all = state.objects.iter().filter(|((of, _), object)| {
+        let namespace = &object["metadata"]["namespace"];
+        *of == resource && target.namespace.is_none_or(|it| namespace == it)
+    });
+    // As in Kubernetes, only the list states the kind of its items.
+    let item = |object: &Value| {
+        let mut object = object.clone();
+        let fields = object.as_object_mut().expect("objects are maps");
+        fields.remove("kind");
+        fields.remove("apiVersion");
+        object
+    };
+    let mut items: Vec<Value> = all.map(|(_, object)| item(object)).skip(from).collect();
     let more = items.len() > limit;
     items.truncate(limit);
     let mut metadata = json!({"resourceVersion": state.version.to_string()});
     if more {
         metadata["continue"] = json!((from + limit).to_string());
     }
-    let list = json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items});
+    let kind = format!("{}List", target.kind);
+    let version = &target.version;
+    let list = json!({"kind": kind, "apiVersion": version, "metadata": metadata, "items": items});
     (200, list)
 }
 
@@ -439,10 +696,13 @@ fn watch<'a>(
     stream: &mut dyn Connection,
     shared: &'a Shared,
     mut state: MutexGuard<'a, State>,
-    resource: &str,
-    query: &BTreeMap<&str, &str>,
+    target: &Target<'_>,
 ) {
-    let from = query.get("resourceVersion").and_then(|it| it.parse().ok());
+    let resource = target.resource;
+    let from = target
+        .query
+        .get("resourceVersion")
+        .and_then(|it| it.parse().ok());
     let mut version: u64 = from.unwrap_or_default();
     let (is_gone, generation) = (version < state.oldest, state.generation);
     let mut bookmarks = state.bookmarks;

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::evenkeel::Workspace;
-use crate::cli::kube_api::{self, Refusals};
 use crate::cli::shop::objects;
 
 /// A key, and a certificate of X.509 version 1 for it.
@@ -141,11 +141,8 @@ fn what_is_wrong_with_credentials_is_named_without_asking() {
 
 #[test]
 fn credentials_that_were_refused_are_named_by_where_they_are_from() {
-    let refusals = Refusals {
-        token: "right",
-        ..Refusals::default()
-    };
-    let address = kube_api::start_with(objects(), refusals);
+    let api = ApiServer::holding(objects());
+    api.fault(|faults| faults.token = Some("right"));
     let status = format!("echo '{{\"status\": {{\"token\": \"{SECRET}\"}}}}'");
     let not_accepted = "the API server of one does not accept these credentials, ";
     let cases = [
@@ -166,7 +163,7 @@ fn credentials_that_were_refused_are_named_by_where_they_are_from() {
     for (user, wanted) in cases {
         let workspace = Workspace::new()
             .file("token", SECRET)
-            .file("kube.yaml", &kubeconfig(&address, &user, &json!({})));
+            .file("kube.yaml", &kubeconfig(&api.url(), &user, &json!({})));
         let config = workspace.path("kube.yaml").display().to_string();
         let refused = workspace.expect(2, &format!("spread --kubeconfig {config}"));
         let directory = workspace.path("").display().to_string();
@@ -176,6 +173,6 @@ fn credentials_that_were_refused_are_named_by_where_they_are_from() {
         assert!(!refused.err.contains(SECRET), "{}", refused.err);
     }
     let user = json!({"token": "right"});
-    let workspace = Workspace::new().file("kube.yaml", &kubeconfig(&address, &user, &json!({})));
+    let workspace = Workspace::new().file("kube.yaml", &kubeconfig(&api.url(), &user, &json!({})));
     workspace.expect(0, "spread --kubeconfig kube.yaml");
 }

@@ -9,7 +9,6 @@ mod gates;
 mod hostile;
 mod hostile_server;
 mod in_process;
-mod kube_api;
 mod lint;
 mod lint_cluster;
 mod lint_custom;

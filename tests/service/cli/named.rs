@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::evenkeel::{Outcome, Workspace};
-use crate::cli::kube_api::{self, Refusals};
 use crate::cli::shop::{CLUSTER, FILES, objects, workspace};
 use support::server::Server;
 
@@ -272,8 +272,9 @@ fn a_server_makes_the_next_pod_of_a_workload_like_those_that_it_has() {
 
 #[test]
 fn what_an_account_may_not_list_is_named_with_the_rule_to_add() {
-    let address = kube_api::start(objects(), "replicasets");
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects());
+    api.fault(|faults| faults.forbidden.extend(["replicasets"]));
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let refused = workspace.expect(2, "explain --pending --kubeconfig kube.yaml");
     for part in [
         "may not list replicasets in one",
@@ -316,12 +317,9 @@ fn files_start_with_the_default_constraints_of_kube_scheduler() {
 /// A tenant may read its own namespace, and the nodes.
 #[test]
 fn who_may_list_one_namespace_alone_can_ask_about_it() {
-    let refusals = Refusals {
-        elsewhere: true,
-        ..Refusals::default()
-    };
-    let address = kube_api::start_with(objects(), refusals);
-    let workspace = workspace().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects());
+    api.fault(|faults| faults.only_namespace = Some("shop"));
+    let workspace = workspace().file("kube.yaml", &api.config("shop"));
     let all = "pods, services, replicasets, statefulsets, replicationcontrollers, \
                poddisruptionbudgets, persistentvolumeclaims";
     // Where pods may run, nothing but pods of other namespaces matters.
@@ -362,10 +360,10 @@ fn who_may_list_one_namespace_alone_can_ask_about_it() {
 /// Of other namespaces than the pod's only pods can matter, and none that has finished.
 #[test]
 fn a_cluster_is_asked_for_what_the_question_needs() {
-    let (address, held) = kube_api::start_held(objects(), Refusals::default());
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects());
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     workspace.expect(1, "explain pod/web-new-2 --kubeconfig kube.yaml");
-    let asked = std::mem::take(&mut held.lock().expect("no holder panics").asked);
+    let asked = api.take_asked();
     let lists = |path: &str| {
         let lists = asked.iter().filter(|(target, _)| target.starts_with(path));
         lists.cloned().collect::<Vec<_>>()
@@ -394,13 +392,13 @@ fn a_cluster_is_asked_for_what_the_question_needs() {
         0,
         "explain pod/web-new-2 --spread-only --kubeconfig kube.yaml",
     );
-    let asked = std::mem::take(&mut held.lock().expect("no holder panics").asked);
+    let asked = api.take_asked();
     let of_pods = |(target, _): &&(String, String)| target.contains("/pods?");
     let mut pods = asked.iter().filter(of_pods);
     assert!(pods.all(|(target, _)| target.starts_with("/api/v1/namespaces/shop/pods?")));
     // What is planned for all pods reads more.
     workspace.run("rebalance --kubeconfig kube.yaml");
-    let asked = &held.lock().expect("no holder panics").asked;
+    let asked = api.take_asked();
     assert!(
         asked
             .iter()

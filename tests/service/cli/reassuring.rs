@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::evenkeel::Workspace;
-use crate::cli::kube_api;
 use crate::cli::process::Server;
 
 #[test]
@@ -170,8 +170,8 @@ fn files_that_lack_what_default_constraints_need_say_so() {
         json!({"kind": "Pod", "apiVersion": "v1", "spec": {"nodeName": "a"},
             "metadata": {"name": "p", "namespace": "shop", "ownerReferences": owners}}),
     ];
-    let address = kube_api::start(objects, "");
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects);
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let told = workspace.run("spread --kubeconfig kube.yaml --default-constraints system");
     assert_eq!(told.expect(0).err, "");
 }

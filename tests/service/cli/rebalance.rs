@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::evenkeel::{Outcome, Workspace};
-use crate::cli::kube_api::{self, Refusals};
 use crate::cli::process::{Server, until};
 
 /// Three zones; `web` has four pods in zone a. Those named `kept` may be marked as not to move.
@@ -126,8 +126,8 @@ fn a_server_is_told_what_it_does_not_keep() {
 
 #[test]
 fn a_cluster_is_listed() {
-    let address = kube_api::start(objects(&json!({}), &json!([])), "");
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects(&json!({}), &json!([])));
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let line = "rebalance --kubeconfig kube.yaml -o name";
     assert_eq!(workspace.expect(0, line).out, "shop/kept-1\nshop/kept-4\n");
 }
@@ -143,12 +143,9 @@ fn made(report: &Value) -> Vec<(String, String, String)> {
 
 #[test]
 fn moves_are_made_one_at_a_time() {
-    let refusals = Refusals {
-        evictions: 1,
-        ..Refusals::default()
-    };
-    let address = kube_api::start_with(objects(&json!({}), &json!([])), refusals);
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects(&json!({}), &json!([])));
+    api.fault(|faults| faults.refused_evictions = 1);
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let line = "rebalance --kubeconfig kube.yaml --apply";
     // Nobody can be asked without a terminal, and nothing is evicted without an answer.
     workspace
@@ -185,8 +182,8 @@ fn a_successor_is_known_by_its_owner() {
             "spec": {"selector": {"matchLabels": {"app": name}}},
         }));
     }
-    let (address, held) = kube_api::start_held(objects, Refusals::default());
-    held.lock().expect("no holder panics").beside = Some(|successor, all| {
+    let api = ApiServer::holding(objects);
+    let beside: fn(&mut Value) -> Value = |successor| {
         let mut other = successor.clone();
         let owners = |name: &str, uid: &str| {
             json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet",
@@ -197,10 +194,11 @@ fn a_successor_is_known_by_its_owner() {
         other["metadata"]["name"] = json!("web-3-first");
         other["metadata"]["uid"] = json!("web-3-first");
         other["spec"]["nodeName"] = json!("c1");
-        all.push(other);
         successor["metadata"]["ownerReferences"] = owners("web-2", "v");
-    });
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+        other
+    };
+    api.fault(|faults| faults.beside = Some(beside));
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let line = "rebalance --kubeconfig kube.yaml --apply --yes --max-moves 1";
     let report = workspace.expect(1, line).json();
     let expected = (
@@ -216,11 +214,10 @@ fn a_successor_is_known_by_its_owner() {
 #[test]
 fn what_is_interrupted_continues() {
     for signal in ["INT", "KILL"] {
-        let (address, held) =
-            kube_api::start_held(objects(&json!({}), &json!([])), Refusals::default());
-        let held = || held.lock().expect("no holder panics");
-        held().is_paused = true;
-        let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+        let api = ApiServer::holding(objects(&json!({}), &json!([])));
+        let pause = |is_paused| api.fault(|faults| faults.is_paused = is_paused);
+        pause(true);
+        let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
         let start = || {
             let mut command = workspace.command("rebalance --kubeconfig kube.yaml --apply --yes");
             let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -230,7 +227,7 @@ fn what_is_interrupted_continues() {
                 .expect("the binary starts")
         };
         let mut first = start();
-        until("a pod is evicted", || (held().evicted == 1).then_some(()));
+        until("a pod is evicted", || (api.evicted() == 1).then_some(()));
         let pid = first.id().to_string();
         let sent = Command::new("kill")
             .args([&format!("-{signal}"), &pid])
@@ -244,9 +241,9 @@ fn what_is_interrupted_continues() {
                 let mut lines = BufReader::new(second.stderr.take().expect("piped")).lines();
                 let told = lines.find(|line| line.as_ref().is_ok_and(|it| it.contains("waiting")));
                 assert!(told.is_some());
-                assert_eq!(held().evicted, 1);
-                held().is_paused = false;
-                held().start_pods();
+                assert_eq!(api.evicted(), 1);
+                pause(false);
+                api.start_pods();
                 Outcome::of(second.wait_with_output().expect("it ends"))
             }
             _ => {
@@ -254,30 +251,29 @@ fn what_is_interrupted_continues() {
                 let told =
                     lines.find(|line| line.as_ref().is_ok_and(|it| it.contains("no more moves")));
                 assert!(told.is_some());
-                held().is_paused = false;
-                held().start_pods();
+                pause(false);
+                api.start_pods();
                 let report = Outcome::of(first.wait_with_output().expect("it ends"));
                 let report = report.expect(1).json();
                 assert_eq!(
                     (&report["ended"], &report["left"]),
                     (&json!("interrupted"), &json!(1))
                 );
-                assert_eq!(held().evicted, 1);
+                assert_eq!(api.evicted(), 1);
                 Outcome::of(start().wait_with_output().expect("it ends"))
             }
         };
         let report = second.expect(0).json();
         assert_eq!((made(&report).len(), &report["ended"]), (1, &json!("even")));
-        assert_eq!(held().evicted, 2, "{signal}");
+        assert_eq!(api.evicted(), 2, "{signal}");
     }
 }
 
 #[test]
 fn what_was_moved_is_reported_also_after_an_error() {
-    let (address, held) =
-        kube_api::start_held(objects(&json!({}), &json!([])), Refusals::default());
-    held.lock().expect("no holder panics").most_evictions = Some(1);
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects(&json!({}), &json!([])));
+    api.fault(|faults| faults.most_evictions = Some(1));
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let run = workspace.expect(2, "rebalance --kubeconfig kube.yaml --apply --yes");
     run.complains("may not create pods/eviction in one");
     run.complains("resources: [pods/eviction], verbs: [create]}");
@@ -292,10 +288,9 @@ fn what_was_moved_is_reported_also_after_an_error() {
 /// The answer to the first eviction is lost, and the API server is away for a while.
 #[test]
 fn an_api_server_that_is_away_is_waited_for() {
-    let (address, held) =
-        kube_api::start_held(objects(&json!({}), &json!([])), Refusals::default());
-    held.lock().expect("no holder panics").lost_answers = 4;
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects(&json!({}), &json!([])));
+    api.fault(|faults| faults.lost_answers = 4);
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let line = "rebalance --kubeconfig kube.yaml --apply --yes";
     let run = workspace.expect(0, line);
     run.complains("waiting: cannot reach the API server of one");
@@ -311,8 +306,8 @@ fn what_is_blocked_is_left() {
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"minAvailable": "100%", "selector": {"matchLabels": {"app": "web"}}},
     }));
-    let address = kube_api::start(objects, "");
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects);
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let line = "rebalance --kubeconfig kube.yaml --apply --yes --wait 0s";
     let report = workspace.expect(1, line).json();
     assert_eq!(
@@ -323,8 +318,8 @@ fn what_is_blocked_is_left() {
 
 #[test]
 fn a_dry_run_evicts_nothing() {
-    let address = kube_api::start(objects(&json!({}), &json!([])), "");
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects(&json!({}), &json!([])));
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let line = "rebalance --kubeconfig kube.yaml --apply";
     for line in [line, "rebalance --kubeconfig kube.yaml"] {
         let run = workspace.expect(0, &format!("{line} --dry-run=server"));

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::evenkeel::Workspace;
-use crate::cli::kube_api;
 use crate::cli::process::Server;
 use crate::cli::workspace;
 
@@ -191,11 +191,11 @@ fn objects_of_a_newer_kubernetes_are_left_out_and_named() {
     let mut odd = of_cluster[0].clone();
     odd["metadata"] = json!({"name": "odd", "labels": {"bad key": "v"}});
     of_cluster.push(odd);
-    let address = kube_api::start(of_cluster, "");
+    let api = ApiServer::holding(of_cluster);
     let workspace = Workspace::new()
         .file("pod.yaml", "kind: Pod\nmetadata: {name: p}\n")
         .file("cluster.json", &files.to_string())
-        .file("kube.yaml", &kube_api::kubeconfig(&address));
+        .file("kube.yaml", &api.config("shop"));
     let effects = "spec.taints[0].effect: must be NoSchedule, PreferNoSchedule or NoExecute";
     let from_files = workspace.expect(0, "filter -f pod.yaml --load cluster.json -o name");
     assert_eq!(from_files.out, "known\n");

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::evenkeel::Workspace;
-use crate::cli::kube_api;
 use crate::cli::process::Server;
 
 /// Three zones; `web` has four pods in zone a, of which one is not ready, one in b and
@@ -88,8 +88,8 @@ fn a_server_is_told_what_it_does_not_keep() {
 
 #[test]
 fn a_cluster_is_listed() {
-    let address = kube_api::start(objects(), "");
-    let workspace = Workspace::new().file("kube.yaml", &kube_api::kubeconfig(&address));
+    let api = ApiServer::holding(objects());
+    let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     // The namespace is that of the context.
     let line = "scale-down rs/web --by 2 --kubeconfig kube.yaml -o name";
     assert_eq!(workspace.expect(0, line).out, "web-3\nweb-2\n");

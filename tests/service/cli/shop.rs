@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::evenkeel::Workspace;
-use crate::cli::kube_api;
 
 fn object(kind: &str, version: &str, name: &str, namespace: &str, more: Value) -> Value {
     let mut object = json!({
@@ -120,10 +120,10 @@ pub(crate) fn objects() -> Vec<Value> {
 /// A workspace with the objects as a file, and a kubeconfig of an API server that has them.
 pub(crate) fn workspace() -> Workspace {
     let list = json!({"kind": "List", "apiVersion": "v1", "items": objects()});
-    let address = kube_api::start(objects(), "");
+    let api = ApiServer::holding(objects());
     Workspace::new()
         .file("cluster.json", &list.to_string())
-        .file("kube.yaml", &kube_api::kubeconfig(&address))
+        .file("kube.yaml", &api.config("shop"))
 }
 
 pub(crate) const FILES: &str = "--load cluster.json";

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::evenkeel::{Outcome, Workspace};
-use crate::cli::kube_api;
 use crate::cli::process::Server;
 
 /// A StatefulSet `store` with a hard constraint over zones, in three zones of two nodes each.
@@ -123,11 +123,11 @@ impl Case {
         let all: Vec<Value> = self.objects().into_iter().chain([self.set()]).collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": all});
         let server = Server::start(&[]);
-        let address = kube_api::start(all, "");
+        let api = ApiServer::holding(all);
         let workspace = Workspace::new()
             .file("cluster.json", &list.to_string())
             .file("set.json", &self.set().to_string())
-            .file("kube.yaml", &kube_api::kubeconfig(&address));
+            .file("kube.yaml", &api.config("shop"));
         let served = Workspace::new()
             .file("cluster.json", &list.to_string())
             .file("set.json", &self.set().to_string())
