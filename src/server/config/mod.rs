@@ -6,18 +6,18 @@ mod fixed;
 mod limits;
 pub(super) mod memory;
 mod replication;
-mod security;
 mod settings;
 pub(super) mod telemetry;
-mod trust;
 mod values;
 
 pub use file::{SettingsFileError, apply_file};
 pub use fixed::FixedSettings;
 pub use limits::RuleSettings;
 pub use replication::{LogConflict, ReplicationSettings, SharedLog};
-pub use security::{ClientAuth, SecuritySettings};
-pub use settings::{Config, Conflict, ConnectionSettings, DrainSettings, StateSettings};
+pub use settings::{
+    ClientAuth, Config, Conflict, ConnectionSettings, DrainSettings, SecuritySettings,
+    StateSettings,
+};
 pub use telemetry::{AdminSettings, LogFormat, TraceSettings};
 
 /// Exit code for bad configuration: `EX_USAGE` of sysexits.h.

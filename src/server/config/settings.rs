@@ -3,18 +3,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 use super::fixed::FixedSettings;
 use super::replication::{LogConflict, ReplicationSettings};
-use super::security::SecuritySettings;
 use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
-use super::trust::TrustSettings;
-use super::values::{address, count};
+use super::values::{address, count, positive_duration};
 use crate::api;
 use crate::limits::{Limits, processors};
+use crate::snapshot::MaxAges;
 use crate::store::Durability;
 
 /// The settings of `evenkeel serve`.
@@ -248,4 +248,168 @@ pub struct StateSettings {
         default_value_t = Durability::Relaxed
     )]
     pub durability: Durability,
+}
+
+/// Encryption, client certificates and access.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Security")]
+pub struct SecuritySettings {
+    /// Certificate chain for TLS, in PEM, the server's own first.
+    ///
+    /// All files of this section are reloaded when they change. A bad file is
+    /// logged, and the previous one stays in use.
+    #[arg(long, env = "EVENKEEL_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of the certificate, in PEM (PKCS#8, PKCS#1 or SEC1).
+    #[arg(long, env = "EVENKEEL_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Authority of client certificates, in PEM.
+    ///
+    /// Clients must then present a certificate of it; see --tls-client-auth.
+    #[arg(long, env = "EVENKEEL_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// Whether a client must have a certificate.
+    ///
+    /// With `optional` a client without a certificate may connect, with a token
+    /// or with nothing. A client with a bad certificate may not.
+    #[arg(
+        long,
+        env = "EVENKEEL_TLS_CLIENT_AUTH",
+        value_name = "WHEN",
+        value_enum,
+        default_value_t = ClientAuth::Required
+    )]
+    pub tls_client_auth: ClientAuth,
+
+    /// Serve without TLS on an address that is not a loopback one.
+    ///
+    /// Use it behind a proxy or mesh that encrypts. Otherwise everybody in
+    /// between can read and change what is sent.
+    #[arg(
+        long,
+        env = "EVENKEEL_ALLOW_PLAINTEXT",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
+    pub allow_plaintext: bool,
+
+    /// TOML file with access rules: who may do what with which snapshots.
+    ///
+    /// Without one, everybody who can connect may do everything. `evenkeel
+    /// token` makes tokens for it.
+    #[arg(long, env = "EVENKEEL_ACCESS_FILE", value_name = "FILE")]
+    pub access_file: Option<PathBuf>,
+}
+
+/// The rule about the certificates of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClientAuth {
+    /// It must.
+    Required,
+    /// It may.
+    Optional,
+}
+
+/// The settings by which answers count as untrustworthy.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Trust")]
+pub struct TrustSettings {
+    /// How old a snapshot may get without a batch; repeatable.
+    ///
+    /// DURATION is for all snapshots, NAME=DURATION for one. `none` allows any
+    /// age and is the default, but for snapshots of --kubernetes: those have 2
+    /// minutes. An empty batch counts, so a feed with nothing
+    /// to say sends one now and then. The health of an older snapshot is
+    /// NOT_SERVING until its next batch, and answers carry its age. Separate
+    /// several ages in one value by commas. Of two for the same snapshot the
+    /// last one counts.
+    #[arg(
+        long,
+        env = "EVENKEEL_MAX_AGE",
+        value_name = "[NAME=]DURATION",
+        value_delimiter = ','
+    )]
+    pub max_age: Vec<MaxAge>,
+
+    /// What to do with decisions on a snapshot that is too old.
+    #[arg(
+        long,
+        env = "EVENKEEL_STALE",
+        value_name = "serve|refuse",
+        value_enum,
+        default_value_t
+    )]
+    pub stale: Stale,
+}
+
+/// A maximum age.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaxAge {
+    /// The snapshot; `None` for all that are not named.
+    snapshot: Option<String>,
+    /// The maximum age; `None` for any age.
+    age: Option<Duration>,
+}
+
+/// The treatment of decisions on a snapshot that is too old.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Stale {
+    /// They are answered.
+    #[default]
+    Serve,
+    /// They are refused with FAILED_PRECONDITION.
+    Refuse,
+}
+
+impl FromStr for MaxAge {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (snapshot, age) = match text.split_once('=') {
+            None => (None, text),
+            Some((name, age)) => {
+                let name = api::parse_snapshot_name(name).map_err(|faults| faults.to_string())?;
+                (Some(name), age)
+            }
+        };
+        let age = match age {
+            "none" => None,
+            age => Some(positive_duration(age)?),
+        };
+        Ok(Self { snapshot, age })
+    }
+}
+
+#[cfg(feature = "cli")]
+impl TrustSettings {
+    /// Gives a snapshot a maximum age where the settings say nothing about it.
+    pub(crate) fn default_max_age(&mut self, snapshot: &str, age: Duration) {
+        let is_about = |it: &MaxAge| it.snapshot.as_deref().is_none_or(|name| name == snapshot);
+        if !self.max_age.iter().any(is_about) {
+            self.max_age.push(MaxAge {
+                snapshot: Some(snapshot.to_owned()),
+                age: Some(age),
+            });
+        }
+    }
+}
+
+impl From<&TrustSettings> for MaxAges {
+    fn from(settings: &TrustSettings) -> Self {
+        let mut ages = Self {
+            refuse: settings.stale == Stale::Refuse,
+            ..Self::default()
+        };
+        for MaxAge { snapshot, age } in &settings.max_age {
+            match snapshot {
+                None => ages.default = *age,
+                Some(name) => {
+                    ages.by_name.insert(name.clone(), *age);
+                }
+            }
+        }
+        ages
+    }
 }
