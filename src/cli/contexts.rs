@@ -26,7 +26,7 @@ pub(super) const VARIABLES: [&str; 6] = [
 /// A server, and the credentials to connect with.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Connection {
+pub(super) struct ServerContext {
     /// The address of the server.
     pub(super) server: String,
     /// Certificates to trust instead of the system's, in PEM.
@@ -52,10 +52,10 @@ struct ContextsFile {
     current: Option<String>,
     /// The contexts, by name.
     #[serde(default)]
-    contexts: BTreeMap<String, Connection>,
+    contexts: BTreeMap<String, ServerContext>,
 }
 
-impl Connection {
+impl ServerContext {
     /// The connection to the server that a user has named: by its address, by the name of a context,
     /// or not at all.
     pub(super) fn to(named: Option<&str>) -> Result<Self> {

@@ -14,7 +14,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use super::contexts::Connection;
+use super::contexts::ServerContext;
 use super::exit::Unreachable;
 use super::{output, probe};
 use crate::api::Transport;
@@ -50,16 +50,18 @@ impl Endpoint {
 
     /// The address of the server.
     pub(crate) fn address(&self) -> Result<String> {
-        Ok(Connection::to(self.named.as_deref())?.server)
+        Ok(ServerContext::to(self.named.as_deref())?.server)
     }
 
     /// Connects to the server.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<Transport> {
-        Connection::to(self.named.as_deref())?.open(timeout).await
+        ServerContext::to(self.named.as_deref())?
+            .open(timeout)
+            .await
     }
 }
 
-impl Connection {
+impl ServerContext {
     async fn open(&self, timeout: Duration) -> Result<Transport> {
         let address = &self.server;
         let endpoint = tonic::transport::Endpoint::from_shared(self.uri()?)

@@ -57,8 +57,8 @@ pub fn method(path: &str) -> &'static str {
 }
 
 /// Labels with their values.
-type Labels<const N: usize> = [(&'static str, &'static str); N];
-type Counters<const N: usize> = Family<Labels<N>, Counter>;
+type LabelPairs<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<LabelPairs<N>, Counter>;
 
 /// A histogram of durations in seconds: 1, 2.5 and 5 of each power of ten, from 1 µs, the time of
 /// the smallest decision, to 10 s.
@@ -78,7 +78,7 @@ impl MetricConstructor<Histogram> for Durations {
     }
 }
 
-type Histograms = Family<Labels<1>, Histogram, Durations>;
+type Histograms = Family<LabelPairs<1>, Histogram, Durations>;
 
 /// The counts of all calls.
 #[derive(Debug)]
