@@ -83,6 +83,9 @@ const (
 	Hint_KIND_PREEMPTION Hint_Kind = 22
 	// A constraint counts pods of other workloads together with the pod's own.
 	Hint_KIND_OTHER_WORKLOADS Hint_Kind = 23
+	// A constraint does not count running pods of the pod's own workload: it has no
+	// selector, or they have other labels than it selects.
+	Hint_KIND_UNCOUNTED_PODS Hint_Kind = 24
 )
 
 // Enum value maps for Hint_Kind.
@@ -112,6 +115,7 @@ var (
 		21: "KIND_ONE_DOMAIN",
 		22: "KIND_PREEMPTION",
 		23: "KIND_OTHER_WORKLOADS",
+		24: "KIND_UNCOUNTED_PODS",
 	}
 	Hint_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":           0,
@@ -138,6 +142,7 @@ var (
 		"KIND_ONE_DOMAIN":            21,
 		"KIND_PREEMPTION":            22,
 		"KIND_OTHER_WORKLOADS":       23,
+		"KIND_UNCOUNTED_PODS":        24,
 	}
 )
 
@@ -303,7 +308,8 @@ type Hint struct {
 	// Index of the other constraint of KIND_CONFLICT; -1 otherwise.
 	OtherConstraintIndex int32 `protobuf:"varint,5,opt,name=other_constraint_index,json=otherConstraintIndex,proto3" json:"other_constraint_index,omitempty"`
 	// The number of candidates that would be feasible after the suggested change,
-	// as decided with that change; 0 when the hint suggests none. For KIND_ROOM,
+	// as decided with that change; 0 when the hint suggests none, and where a constraint
+	// that refused no node (KIND_ONE_DOMAIN) then refuses all. For KIND_ROOM,
 	// with as much more of it as is missing; for KIND_NOMINATED_PODS, with a
 	// priority above that of all pods that are nominated to these nodes.
 	AdmittedNodeCount int64 `protobuf:"varint,6,opt,name=admitted_node_count,json=admittedNodeCount,proto3" json:"admitted_node_count,omitempty"`
@@ -818,7 +824,7 @@ var File_evenkeel_v1_explain_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x19evenkeel/v1/explain.proto\x12\vevenkeel.v1\x1a\x1cevenkeel/v1/kubernetes.proto\"\xee\a\n" +
+	"\x19evenkeel/v1/explain.proto\x12\vevenkeel.v1\x1a\x1cevenkeel/v1/kubernetes.proto\"\x87\b\n" +
 	"\x04Hint\x12*\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x16.evenkeel.v1.Hint.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12)\n" +
@@ -828,7 +834,7 @@ const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\x13admitted_node_count\x18\x06 \x01(\x03R\x11admittedNodeCount\x12X\n" +
 	"\x14suggested_constraint\x18\a \x01(\v2%.evenkeel.v1.TopologySpreadConstraintR\x13suggestedConstraint\x12@\n" +
 	"\x0edomain_changes\x18\b \x03(\v2\x19.evenkeel.v1.DomainChangeR\rdomainChanges\x121\n" +
-	"\bshortage\x18\t \x01(\v2\x15.evenkeel.v1.ShortageR\bshortage\"\xa7\x04\n" +
+	"\bshortage\x18\t \x01(\v2\x15.evenkeel.v1.ShortageR\bshortage\"\xc0\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12KIND_SELF_MISMATCH\x10\x01\x12\x17\n" +
@@ -854,7 +860,8 @@ const file_evenkeel_v1_explain_proto_rawDesc = "" +
 	"\fKIND_VOLUMES\x10\x14\x12\x13\n" +
 	"\x0fKIND_ONE_DOMAIN\x10\x15\x12\x13\n" +
 	"\x0fKIND_PREEMPTION\x10\x16\x12\x18\n" +
-	"\x14KIND_OTHER_WORKLOADS\x10\x17\"\xc4\x01\n" +
+	"\x14KIND_OTHER_WORKLOADS\x10\x17\x12\x17\n" +
+	"\x13KIND_UNCOUNTED_PODS\x10\x18\"\xc4\x01\n" +
 	"\bShortage\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1c\n" +
 	"\trequested\x18\x02 \x01(\tR\trequested\x12\x1d\n" +

@@ -147,7 +147,7 @@ func (x MoveBlocker_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MoveBlocker_Kind.Descriptor instead.
 func (MoveBlocker_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11, 0}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // Asks which pods of a workload should go when it scales down.
@@ -421,6 +421,11 @@ type RankRemovalsResponse struct {
 	BetterAfter []*TopologySpread `protobuf:"bytes,12,rep,name=better_after,json=betterAfter,proto3" json:"better_after,omitempty"`
 	// As WorkloadSpread.selected_count.
 	SelectedCount int64 `protobuf:"varint,13,opt,name=selected_count,json=selectedCount,proto3" json:"selected_count,omitempty"`
+	// The replica sets over which the controller of a Deployment or Rollout splits the
+	// removals in the middle of a rollout, where there are several: in proportion to
+	// their pods, the largest first, and of two as large the older one. `optimal` is
+	// then not set: pods are chosen of one replica set after the other.
+	Revisions []*ShrunkRevision `protobuf:"bytes,14,rep,name=revisions,proto3" json:"revisions,omitempty"`
 	// The time since the snapshot's last batch was applied; an empty batch
 	// counts. Set when the snapshot has a maximum age (`--max-age`).
 	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
@@ -552,6 +557,13 @@ func (x *RankRemovalsResponse) GetSelectedCount() int64 {
 	return 0
 }
 
+func (x *RankRemovalsResponse) GetRevisions() []*ShrunkRevision {
+	if x != nil {
+		return x.Revisions
+	}
+	return nil
+}
+
 func (x *RankRemovalsResponse) GetAge() *durationpb.Duration {
 	if x != nil {
 		return x.Age
@@ -564,6 +576,70 @@ func (x *RankRemovalsResponse) GetDefaults() DefaultsKind {
 		return x.Defaults
 	}
 	return DefaultsKind_DEFAULTS_KIND_UNSPECIFIED
+}
+
+// A replica set that loses pods in the middle of a rollout.
+type ShrunkRevision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The hash of its pods.
+	Hash string `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	// The number of its pods.
+	PodCount int64 `protobuf:"varint,2,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	// The number of its pods that go.
+	RemovalCount  int64 `protobuf:"varint,3,opt,name=removal_count,json=removalCount,proto3" json:"removal_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShrunkRevision) Reset() {
+	*x = ShrunkRevision{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShrunkRevision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShrunkRevision) ProtoMessage() {}
+
+func (x *ShrunkRevision) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShrunkRevision.ProtoReflect.Descriptor instead.
+func (*ShrunkRevision) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ShrunkRevision) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *ShrunkRevision) GetPodCount() int64 {
+	if x != nil {
+		return x.PodCount
+	}
+	return 0
+}
+
+func (x *ShrunkRevision) GetRemovalCount() int64 {
+	if x != nil {
+		return x.RemovalCount
+	}
+	return 0
 }
 
 // A pod that goes.
@@ -583,7 +659,7 @@ type Removal struct {
 
 func (x *Removal) Reset() {
 	*x = Removal{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +671,7 @@ func (x *Removal) String() string {
 func (*Removal) ProtoMessage() {}
 
 func (x *Removal) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +684,7 @@ func (x *Removal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Removal.ProtoReflect.Descriptor instead.
 func (*Removal) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Removal) GetName() string {
@@ -654,7 +730,7 @@ type RemovalDomain struct {
 
 func (x *RemovalDomain) Reset() {
 	*x = RemovalDomain{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +742,7 @@ func (x *RemovalDomain) String() string {
 func (*RemovalDomain) ProtoMessage() {}
 
 func (x *RemovalDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +755,7 @@ func (x *RemovalDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovalDomain.ProtoReflect.Descriptor instead.
 func (*RemovalDomain) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RemovalDomain) GetTopologyKey() string {
@@ -752,7 +828,7 @@ type RebalanceRequest struct {
 
 func (x *RebalanceRequest) Reset() {
 	*x = RebalanceRequest{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +840,7 @@ func (x *RebalanceRequest) String() string {
 func (*RebalanceRequest) ProtoMessage() {}
 
 func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +853,7 @@ func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RebalanceRequest) GetSnapshot() string {
@@ -908,7 +984,7 @@ type StayingPod struct {
 
 func (x *StayingPod) Reset() {
 	*x = StayingPod{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +996,7 @@ func (x *StayingPod) String() string {
 func (*StayingPod) ProtoMessage() {}
 
 func (x *StayingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1009,7 @@ func (x *StayingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StayingPod.ProtoReflect.Descriptor instead.
 func (*StayingPod) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StayingPod) GetNamespace() string {
@@ -988,7 +1064,7 @@ type RebalanceResponse struct {
 
 func (x *RebalanceResponse) Reset() {
 	*x = RebalanceResponse{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1076,7 @@ func (x *RebalanceResponse) String() string {
 func (*RebalanceResponse) ProtoMessage() {}
 
 func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1089,7 @@ func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceResponse.ProtoReflect.Descriptor instead.
 func (*RebalanceResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RebalanceResponse) GetRevision() int64 {
@@ -1098,7 +1174,7 @@ type PodMove struct {
 
 func (x *PodMove) Reset() {
 	*x = PodMove{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1186,7 @@ func (x *PodMove) String() string {
 func (*PodMove) ProtoMessage() {}
 
 func (x *PodMove) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1199,7 @@ func (x *PodMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodMove.ProtoReflect.Descriptor instead.
 func (*PodMove) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PodMove) GetNamespace() string {
@@ -1201,7 +1277,7 @@ type MoveEffect struct {
 
 func (x *MoveEffect) Reset() {
 	*x = MoveEffect{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1289,7 @@ func (x *MoveEffect) String() string {
 func (*MoveEffect) ProtoMessage() {}
 
 func (x *MoveEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1302,7 @@ func (x *MoveEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveEffect.ProtoReflect.Descriptor instead.
 func (*MoveEffect) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MoveEffect) GetTopologyKey() string {
@@ -1294,7 +1370,7 @@ type RebalancedWorkload struct {
 
 func (x *RebalancedWorkload) Reset() {
 	*x = RebalancedWorkload{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1382,7 @@ func (x *RebalancedWorkload) String() string {
 func (*RebalancedWorkload) ProtoMessage() {}
 
 func (x *RebalancedWorkload) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1395,7 @@ func (x *RebalancedWorkload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalancedWorkload.ProtoReflect.Descriptor instead.
 func (*RebalancedWorkload) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RebalancedWorkload) GetNamespace() string {
@@ -1412,7 +1488,7 @@ type MoveBlocker struct {
 
 func (x *MoveBlocker) Reset() {
 	*x = MoveBlocker{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1500,7 @@ func (x *MoveBlocker) String() string {
 func (*MoveBlocker) ProtoMessage() {}
 
 func (x *MoveBlocker) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1513,7 @@ func (x *MoveBlocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveBlocker.ProtoReflect.Descriptor instead.
 func (*MoveBlocker) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MoveBlocker) GetKind() MoveBlocker_Kind {
@@ -1500,7 +1576,7 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\rdeletion_cost\x18\x05 \x01(\x05R\fdeletionCost\x12\x1a\n" +
 	"\brestarts\x18\x06 \x01(\x05R\brestarts\x12)\n" +
 	"\x10sidecar_restarts\x18\a \x01(\x05R\x0fsidecarRestarts\x12?\n" +
-	"\rcreation_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationTime\"\x93\x05\n" +
+	"\rcreation_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreationTime\"\xce\x05\n" +
 	"\x14RankRemovalsResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x120\n" +
@@ -1515,9 +1591,14 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	" \x01(\x0e2\x18.evenkeel.v1.RemovalRuleR\x04rule\x12=\n" +
 	"\x0fbetter_removals\x18\v \x03(\v2\x14.evenkeel.v1.RemovalR\x0ebetterRemovals\x12>\n" +
 	"\fbetter_after\x18\f \x03(\v2\x1b.evenkeel.v1.TopologySpreadR\vbetterAfter\x12%\n" +
-	"\x0eselected_count\x18\r \x01(\x03R\rselectedCount\x12+\n" +
+	"\x0eselected_count\x18\r \x01(\x03R\rselectedCount\x129\n" +
+	"\trevisions\x18\x0e \x03(\v2\x1b.evenkeel.v1.ShrunkRevisionR\trevisions\x12+\n" +
 	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x125\n" +
-	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"y\n" +
+	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"f\n" +
+	"\x0eShrunkRevision\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x1b\n" +
+	"\tpod_count\x18\x02 \x01(\x03R\bpodCount\x12#\n" +
+	"\rremoval_count\x18\x03 \x01(\x03R\fremovalCount\"y\n" +
 	"\aRemoval\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x12\n" +
@@ -1628,64 +1709,66 @@ func file_evenkeel_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_evenkeel_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_evenkeel_v1_plan_proto_goTypes = []any{
 	(RemovalRule)(0),              // 0: evenkeel.v1.RemovalRule
 	(MoveBlocker_Kind)(0),         // 1: evenkeel.v1.MoveBlocker.Kind
 	(*RankRemovalsRequest)(nil),   // 2: evenkeel.v1.RankRemovalsRequest
 	(*PodFacts)(nil),              // 3: evenkeel.v1.PodFacts
 	(*RankRemovalsResponse)(nil),  // 4: evenkeel.v1.RankRemovalsResponse
-	(*Removal)(nil),               // 5: evenkeel.v1.Removal
-	(*RemovalDomain)(nil),         // 6: evenkeel.v1.RemovalDomain
-	(*RebalanceRequest)(nil),      // 7: evenkeel.v1.RebalanceRequest
-	(*StayingPod)(nil),            // 8: evenkeel.v1.StayingPod
-	(*RebalanceResponse)(nil),     // 9: evenkeel.v1.RebalanceResponse
-	(*PodMove)(nil),               // 10: evenkeel.v1.PodMove
-	(*MoveEffect)(nil),            // 11: evenkeel.v1.MoveEffect
-	(*RebalancedWorkload)(nil),    // 12: evenkeel.v1.RebalancedWorkload
-	(*MoveBlocker)(nil),           // 13: evenkeel.v1.MoveBlocker
-	nil,                           // 14: evenkeel.v1.RebalancedWorkload.LabelsEntry
-	(*WorkloadName)(nil),          // 15: evenkeel.v1.WorkloadName
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*TopologySpread)(nil),        // 17: evenkeel.v1.TopologySpread
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(DefaultsKind)(0),             // 19: evenkeel.v1.DefaultsKind
-	(*LabelSelector)(nil),         // 20: evenkeel.v1.LabelSelector
+	(*ShrunkRevision)(nil),        // 5: evenkeel.v1.ShrunkRevision
+	(*Removal)(nil),               // 6: evenkeel.v1.Removal
+	(*RemovalDomain)(nil),         // 7: evenkeel.v1.RemovalDomain
+	(*RebalanceRequest)(nil),      // 8: evenkeel.v1.RebalanceRequest
+	(*StayingPod)(nil),            // 9: evenkeel.v1.StayingPod
+	(*RebalanceResponse)(nil),     // 10: evenkeel.v1.RebalanceResponse
+	(*PodMove)(nil),               // 11: evenkeel.v1.PodMove
+	(*MoveEffect)(nil),            // 12: evenkeel.v1.MoveEffect
+	(*RebalancedWorkload)(nil),    // 13: evenkeel.v1.RebalancedWorkload
+	(*MoveBlocker)(nil),           // 14: evenkeel.v1.MoveBlocker
+	nil,                           // 15: evenkeel.v1.RebalancedWorkload.LabelsEntry
+	(*WorkloadName)(nil),          // 16: evenkeel.v1.WorkloadName
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*TopologySpread)(nil),        // 18: evenkeel.v1.TopologySpread
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(DefaultsKind)(0),             // 20: evenkeel.v1.DefaultsKind
+	(*LabelSelector)(nil),         // 21: evenkeel.v1.LabelSelector
 }
 var file_evenkeel_v1_plan_proto_depIdxs = []int32{
-	15, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	16, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
 	3,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
-	16, // 2: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
-	16, // 3: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
-	5,  // 4: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
-	17, // 5: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
-	17, // 6: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
+	17, // 2: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
+	17, // 3: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
+	6,  // 4: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
+	18, // 5: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
+	18, // 6: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
 	0,  // 7: evenkeel.v1.RankRemovalsResponse.rule:type_name -> evenkeel.v1.RemovalRule
-	5,  // 8: evenkeel.v1.RankRemovalsResponse.better_removals:type_name -> evenkeel.v1.Removal
-	17, // 9: evenkeel.v1.RankRemovalsResponse.better_after:type_name -> evenkeel.v1.TopologySpread
-	18, // 10: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
-	19, // 11: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	6,  // 12: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
-	15, // 13: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	20, // 14: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
-	8,  // 15: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
-	20, // 16: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
-	10, // 17: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
-	12, // 18: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
-	18, // 19: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
-	19, // 20: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	15, // 21: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
-	11, // 22: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
-	14, // 23: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
-	17, // 24: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
-	17, // 25: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
-	13, // 26: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
-	1,  // 27: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	6,  // 8: evenkeel.v1.RankRemovalsResponse.better_removals:type_name -> evenkeel.v1.Removal
+	18, // 9: evenkeel.v1.RankRemovalsResponse.better_after:type_name -> evenkeel.v1.TopologySpread
+	5,  // 10: evenkeel.v1.RankRemovalsResponse.revisions:type_name -> evenkeel.v1.ShrunkRevision
+	19, // 11: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
+	20, // 12: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	7,  // 13: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
+	16, // 14: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	21, // 15: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
+	9,  // 16: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
+	21, // 17: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
+	11, // 18: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
+	13, // 19: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
+	19, // 20: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
+	20, // 21: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	16, // 22: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
+	12, // 23: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
+	15, // 24: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
+	18, // 25: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
+	18, // 26: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
+	14, // 27: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
+	1,  // 28: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_plan_proto_init() }
@@ -1696,14 +1779,14 @@ func file_evenkeel_v1_plan_proto_init() {
 	file_evenkeel_v1_describe_spread_proto_init()
 	file_evenkeel_v1_kubernetes_proto_init()
 	file_evenkeel_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
-	file_evenkeel_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
+	file_evenkeel_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_plan_proto_rawDesc), len(file_evenkeel_v1_plan_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

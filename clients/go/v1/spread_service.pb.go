@@ -1027,7 +1027,9 @@ type UpdateSnapshotRequest struct {
 	// these kinds, such as "Pod": with this batch the snapshot has every change of the kind
 	// up to there. For feeds that watch an API server. Other kinds keep theirs, but after a
 	// replace a snapshot has only those of the replace. Kinds that the server does not know
-	// are left out.
+	// are left out. 0 says that the feed has read all objects of the kind, up to a version
+	// that it does not know. Where claims, persistent volumes and storage classes are
+	// among the kinds, a claim that is missing does not exist.
 	ResourceVersions map[string]uint64 `protobuf:"bytes,8,rep,name=resource_versions,json=resourceVersions,proto3" json:"resource_versions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -3503,7 +3505,7 @@ type Reservation struct {
 	// most `--max-string-bytes`.
 	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The time for which the picks are held, unless they are confirmed or
-	// released before. Required, positive, at most `--max-reservation-ttl`.
+	// released before. Required, positive, at most an hour.
 	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3994,7 +3996,10 @@ type Placement struct {
 	// The reservation that holds it; empty without `reserve`.
 	ReservationId string `protobuf:"bytes,3,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	// The workload: its place in `workloads` of the request, from 0.
-	Workload      int32 `protobuf:"varint,4,opt,name=workload,proto3" json:"workload,omitempty"`
+	Workload int32 `protobuf:"varint,4,opt,name=workload,proto3" json:"workload,omitempty"`
+	// The name of the pod, where the request says it. `evenkeel place` says it of each pod
+	// of a StatefulSet.
+	PodName       string `protobuf:"bytes,5,opt,name=pod_name,json=podName,proto3" json:"pod_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4055,6 +4060,13 @@ func (x *Placement) GetWorkload() int32 {
 		return x.Workload
 	}
 	return 0
+}
+
+func (x *Placement) GetPodName() string {
+	if x != nil {
+		return x.PodName
+	}
+	return ""
 }
 
 // One step of picking clusters (Fleet).
@@ -4680,7 +4692,7 @@ type RenewReservationsRequest struct {
 	// The time for which they are held from now on; also the time that a
 	// confirmation gives from then on. A reservation that would end later than
 	// that anyway stays as it is. Absent: as long as they were to be held before.
-	// Positive, at most `--max-reservation-ttl`.
+	// Positive, at most an hour.
 	Ttl           *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5363,8 +5375,8 @@ type Snapshot struct {
 	// The version of Kubernetes whose rules decide. Empty where no update has set
 	// one: the newest that the server knows.
 	KubernetesVersion string `protobuf:"bytes,17,opt,name=kubernetes_version,json=kubernetesVersion,proto3" json:"kubernetes_version,omitempty"`
-	// The resource versions of the source cluster up to which its feed has read each kind.
-	// Empty where the feed gives none.
+	// The resource versions of the source cluster up to which its feed has read each kind; 0
+	// where it does not know the version. Empty where the feed gives none.
 	ResourceVersions map[string]uint64 `protobuf:"bytes,18,rep,name=resource_versions,json=resourceVersions,proto3" json:"resource_versions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -6546,7 +6558,7 @@ type DecideResponse_Place struct {
 type DecideResponse_Error struct {
 	// The question is refused: the status with which a call would have ended, with
 	// the details of `grpc-status-details-bin`. RESOURCE_EXHAUSTED: also with more than
-	// `--max-stream-questions` unanswered ones.
+	// 256 unanswered ones.
 	Error *status.Status `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
 }
 
@@ -6881,12 +6893,13 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"scoreBound\x88\x01\x01\x12\x19\n" +
 	"\bpod_name\x18\t \x01(\tR\apodNameB\b\n" +
 	"\x06_boundB\x0e\n" +
-	"\f_score_bound\"x\n" +
+	"\f_score_bound\"\x93\x01\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x03R\x05score\x12%\n" +
 	"\x0ereservation_id\x18\x03 \x01(\tR\rreservationId\x12\x1a\n" +
-	"\bworkload\x18\x04 \x01(\x05R\bworkload\"\xab\x01\n" +
+	"\bworkload\x18\x04 \x01(\x05R\bworkload\x12\x19\n" +
+	"\bpod_name\x18\x05 \x01(\tR\apodName\"\xab\x01\n" +
 	"\rPlacementStep\x12.\n" +
 	"\x06scores\x18\x01 \x03(\v2\x16.evenkeel.v1.NodeScoreR\x06scores\x128\n" +
 	"\n" +

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from evenkeel.v1 import kubernetes_pb2 as evenkeel_dot_v1_dot_kubernetes__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x65venkeel/v1/explain.proto\x12\x0b\x65venkeel.v1\x1a\x1c\x65venkeel/v1/kubernetes.proto\"\xef\x06\n\x04Hint\x12$\n\x04kind\x18\x01 \x01(\x0e\x32\x16.evenkeel.v1.Hint.Kind\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x18\n\x10\x63onstraint_index\x18\x03 \x01(\x05\x12\x0e\n\x06\x64omain\x18\x04 \x01(\t\x12\x1e\n\x16other_constraint_index\x18\x05 \x01(\x05\x12\x1b\n\x13\x61\x64mitted_node_count\x18\x06 \x01(\x03\x12\x43\n\x14suggested_constraint\x18\x07 \x01(\x0b\x32%.evenkeel.v1.TopologySpreadConstraint\x12\x31\n\x0e\x64omain_changes\x18\x08 \x03(\x0b\x32\x19.evenkeel.v1.DomainChange\x12\'\n\x08shortage\x18\t \x01(\x0b\x32\x15.evenkeel.v1.Shortage\"\xa7\x04\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12KIND_SELF_MISMATCH\x10\x01\x12\x17\n\x13KIND_EMPTY_SELECTOR\x10\x02\x12\x18\n\x14KIND_UNUSABLE_DOMAIN\x10\x03\x12\x14\n\x10KIND_MIN_DOMAINS\x10\x04\x12\x14\n\x10KIND_MISSING_KEY\x10\x05\x12\x14\n\x10KIND_EMPTY_VALUE\x10\x06\x12\x18\n\x14KIND_MIXED_REVISIONS\x10\x07\x12\x19\n\x15KIND_TERMINATING_PODS\x10\x08\x12\x13\n\x0fKIND_FEWER_PODS\x10\t\x12\x12\n\x0eKIND_MORE_PODS\x10\n\x12\x11\n\rKIND_MAX_SKEW\x10\x0b\x12\x11\n\rKIND_CONFLICT\x10\x0c\x12\r\n\tKIND_SOFT\x10\r\x12\x1d\n\x19KIND_FLEET_SKEW_TOO_LARGE\x10\x0e\x12\x1e\n\x1aKIND_FLEET_UNUSABLE_DOMAIN\x10\x0f\x12\x15\n\x11KIND_FLEET_GREEDY\x10\x10\x12\r\n\tKIND_ROOM\x10\x11\x12\x17\n\x13KIND_NOMINATED_PODS\x10\x12\x12\x15\n\x11KIND_POD_AFFINITY\x10\x13\x12\x10\n\x0cKIND_VOLUMES\x10\x14\x12\x13\n\x0fKIND_ONE_DOMAIN\x10\x15\x12\x13\n\x0fKIND_PREEMPTION\x10\x16\x12\x18\n\x14KIND_OTHER_WORKLOADS\x10\x17\"\x81\x01\n\x08Shortage\x12\x10\n\x08resource\x18\x01 \x01(\t\x12\x11\n\trequested\x18\x02 \x01(\t\x12\x12\n\nnode_count\x18\x03 \x01(\x03\x12\x1c\n\x14too_small_node_count\x18\x04 \x01(\x03\x12\x0f\n\x07missing\x18\x05 \x01(\t\x12\r\n\x05nodes\x18\x06 \x03(\t\"+\n\x0c\x44omainChange\x12\r\n\x05value\x18\x01 \x01(\t\x12\x0c\n\x04pods\x18\x02 \x01(\x03\"\x93\x03\n\x11\x43onstraintInsight\x12\x18\n\x10\x63onstraint_index\x18\x01 \x01(\x05\x12\x37\n\x07minimum\x18\x02 \x01(\x0e\x32&.evenkeel.v1.ConstraintInsight.Minimum\x12\x17\n\x0fminimum_domains\x18\x03 \x03(\t\x12\x1c\n\x14minimum_domain_count\x18\x04 \x01(\x03\x12\r\n\x05limit\x18\x05 \x01(\x03\x12\x1b\n\x13\x61\x64mitted_node_count\x18\x06 \x01(\x03\x12&\n\x08left_out\x18\x07 \x03(\x0b\x32\x14.evenkeel.v1.LeftOut\x12+\n\x07\x64omains\x18\x08 \x03(\x0b\x32\x1a.evenkeel.v1.DomainInsight\"s\n\x07Minimum\x12\x17\n\x13MINIMUM_UNSPECIFIED\x10\x00\x12\x16\n\x12MINIMUM_BY_DOMAINS\x10\x01\x12\x1a\n\x16MINIMUM_BY_MIN_DOMAINS\x10\x02\x12\x1b\n\x17MINIMUM_WITHOUT_DOMAINS\x10\x03\"\xed\x01\n\x07LeftOut\x12)\n\x05\x63\x61use\x18\x01 \x01(\x0e\x32\x1a.evenkeel.v1.LeftOut.Cause\x12\x12\n\nnode_count\x18\x02 \x01(\x03\x12\r\n\x05nodes\x18\x03 \x03(\t\x12\x15\n\rmatching_pods\x18\x04 \x01(\x03\"}\n\x05\x43\x61use\x12\x15\n\x11\x43\x41USE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41USE_MISSING_KEY\x10\x01\x12\x1b\n\x17\x43\x41USE_MISSING_OTHER_KEY\x10\x02\x12\x17\n\x13\x43\x41USE_NODE_AFFINITY\x10\x03\x12\x10\n\x0c\x43\x41USE_TAINTS\x10\x04\"V\n\rDomainInsight\x12\r\n\x05value\x18\x01 \x01(\t\x12\x1b\n\x13matching_pods_after\x18\x02 \x01(\x03\x12\x19\n\x11usable_node_count\x18\x03 \x01(\x03\x42\x44\n\x0f\x64\x65v.evenkeel.v1P\x01Z!evenkeel.dev/client/v1;evenkeelv1\xaa\x02\x0b\x45venkeel.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x65venkeel/v1/explain.proto\x12\x0b\x65venkeel.v1\x1a\x1c\x65venkeel/v1/kubernetes.proto\"\x88\x07\n\x04Hint\x12$\n\x04kind\x18\x01 \x01(\x0e\x32\x16.evenkeel.v1.Hint.Kind\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x18\n\x10\x63onstraint_index\x18\x03 \x01(\x05\x12\x0e\n\x06\x64omain\x18\x04 \x01(\t\x12\x1e\n\x16other_constraint_index\x18\x05 \x01(\x05\x12\x1b\n\x13\x61\x64mitted_node_count\x18\x06 \x01(\x03\x12\x43\n\x14suggested_constraint\x18\x07 \x01(\x0b\x32%.evenkeel.v1.TopologySpreadConstraint\x12\x31\n\x0e\x64omain_changes\x18\x08 \x03(\x0b\x32\x19.evenkeel.v1.DomainChange\x12\'\n\x08shortage\x18\t \x01(\x0b\x32\x15.evenkeel.v1.Shortage\"\xc0\x04\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12KIND_SELF_MISMATCH\x10\x01\x12\x17\n\x13KIND_EMPTY_SELECTOR\x10\x02\x12\x18\n\x14KIND_UNUSABLE_DOMAIN\x10\x03\x12\x14\n\x10KIND_MIN_DOMAINS\x10\x04\x12\x14\n\x10KIND_MISSING_KEY\x10\x05\x12\x14\n\x10KIND_EMPTY_VALUE\x10\x06\x12\x18\n\x14KIND_MIXED_REVISIONS\x10\x07\x12\x19\n\x15KIND_TERMINATING_PODS\x10\x08\x12\x13\n\x0fKIND_FEWER_PODS\x10\t\x12\x12\n\x0eKIND_MORE_PODS\x10\n\x12\x11\n\rKIND_MAX_SKEW\x10\x0b\x12\x11\n\rKIND_CONFLICT\x10\x0c\x12\r\n\tKIND_SOFT\x10\r\x12\x1d\n\x19KIND_FLEET_SKEW_TOO_LARGE\x10\x0e\x12\x1e\n\x1aKIND_FLEET_UNUSABLE_DOMAIN\x10\x0f\x12\x15\n\x11KIND_FLEET_GREEDY\x10\x10\x12\r\n\tKIND_ROOM\x10\x11\x12\x17\n\x13KIND_NOMINATED_PODS\x10\x12\x12\x15\n\x11KIND_POD_AFFINITY\x10\x13\x12\x10\n\x0cKIND_VOLUMES\x10\x14\x12\x13\n\x0fKIND_ONE_DOMAIN\x10\x15\x12\x13\n\x0fKIND_PREEMPTION\x10\x16\x12\x18\n\x14KIND_OTHER_WORKLOADS\x10\x17\x12\x17\n\x13KIND_UNCOUNTED_PODS\x10\x18\"\x81\x01\n\x08Shortage\x12\x10\n\x08resource\x18\x01 \x01(\t\x12\x11\n\trequested\x18\x02 \x01(\t\x12\x12\n\nnode_count\x18\x03 \x01(\x03\x12\x1c\n\x14too_small_node_count\x18\x04 \x01(\x03\x12\x0f\n\x07missing\x18\x05 \x01(\t\x12\r\n\x05nodes\x18\x06 \x03(\t\"+\n\x0c\x44omainChange\x12\r\n\x05value\x18\x01 \x01(\t\x12\x0c\n\x04pods\x18\x02 \x01(\x03\"\x93\x03\n\x11\x43onstraintInsight\x12\x18\n\x10\x63onstraint_index\x18\x01 \x01(\x05\x12\x37\n\x07minimum\x18\x02 \x01(\x0e\x32&.evenkeel.v1.ConstraintInsight.Minimum\x12\x17\n\x0fminimum_domains\x18\x03 \x03(\t\x12\x1c\n\x14minimum_domain_count\x18\x04 \x01(\x03\x12\r\n\x05limit\x18\x05 \x01(\x03\x12\x1b\n\x13\x61\x64mitted_node_count\x18\x06 \x01(\x03\x12&\n\x08left_out\x18\x07 \x03(\x0b\x32\x14.evenkeel.v1.LeftOut\x12+\n\x07\x64omains\x18\x08 \x03(\x0b\x32\x1a.evenkeel.v1.DomainInsight\"s\n\x07Minimum\x12\x17\n\x13MINIMUM_UNSPECIFIED\x10\x00\x12\x16\n\x12MINIMUM_BY_DOMAINS\x10\x01\x12\x1a\n\x16MINIMUM_BY_MIN_DOMAINS\x10\x02\x12\x1b\n\x17MINIMUM_WITHOUT_DOMAINS\x10\x03\"\xed\x01\n\x07LeftOut\x12)\n\x05\x63\x61use\x18\x01 \x01(\x0e\x32\x1a.evenkeel.v1.LeftOut.Cause\x12\x12\n\nnode_count\x18\x02 \x01(\x03\x12\r\n\x05nodes\x18\x03 \x03(\t\x12\x15\n\rmatching_pods\x18\x04 \x01(\x03\"}\n\x05\x43\x61use\x12\x15\n\x11\x43\x41USE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41USE_MISSING_KEY\x10\x01\x12\x1b\n\x17\x43\x41USE_MISSING_OTHER_KEY\x10\x02\x12\x17\n\x13\x43\x41USE_NODE_AFFINITY\x10\x03\x12\x10\n\x0c\x43\x41USE_TAINTS\x10\x04\"V\n\rDomainInsight\x12\r\n\x05value\x18\x01 \x01(\t\x12\x1b\n\x13matching_pods_after\x18\x02 \x01(\x03\x12\x19\n\x11usable_node_count\x18\x03 \x01(\x03\x42\x44\n\x0f\x64\x65v.evenkeel.v1P\x01Z!evenkeel.dev/client/v1;evenkeelv1\xaa\x02\x0b\x45venkeel.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,21 +34,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017dev.evenkeel.v1P\001Z!evenkeel.dev/client/v1;evenkeelv1\252\002\013Evenkeel.V1'
   _globals['_HINT']._serialized_start=73
-  _globals['_HINT']._serialized_end=952
+  _globals['_HINT']._serialized_end=977
   _globals['_HINT_KIND']._serialized_start=401
-  _globals['_HINT_KIND']._serialized_end=952
-  _globals['_SHORTAGE']._serialized_start=955
-  _globals['_SHORTAGE']._serialized_end=1084
-  _globals['_DOMAINCHANGE']._serialized_start=1086
-  _globals['_DOMAINCHANGE']._serialized_end=1129
-  _globals['_CONSTRAINTINSIGHT']._serialized_start=1132
-  _globals['_CONSTRAINTINSIGHT']._serialized_end=1535
-  _globals['_CONSTRAINTINSIGHT_MINIMUM']._serialized_start=1420
-  _globals['_CONSTRAINTINSIGHT_MINIMUM']._serialized_end=1535
-  _globals['_LEFTOUT']._serialized_start=1538
-  _globals['_LEFTOUT']._serialized_end=1775
-  _globals['_LEFTOUT_CAUSE']._serialized_start=1650
-  _globals['_LEFTOUT_CAUSE']._serialized_end=1775
-  _globals['_DOMAININSIGHT']._serialized_start=1777
-  _globals['_DOMAININSIGHT']._serialized_end=1863
+  _globals['_HINT_KIND']._serialized_end=977
+  _globals['_SHORTAGE']._serialized_start=980
+  _globals['_SHORTAGE']._serialized_end=1109
+  _globals['_DOMAINCHANGE']._serialized_start=1111
+  _globals['_DOMAINCHANGE']._serialized_end=1154
+  _globals['_CONSTRAINTINSIGHT']._serialized_start=1157
+  _globals['_CONSTRAINTINSIGHT']._serialized_end=1560
+  _globals['_CONSTRAINTINSIGHT_MINIMUM']._serialized_start=1445
+  _globals['_CONSTRAINTINSIGHT_MINIMUM']._serialized_end=1560
+  _globals['_LEFTOUT']._serialized_start=1563
+  _globals['_LEFTOUT']._serialized_end=1800
+  _globals['_LEFTOUT_CAUSE']._serialized_start=1675
+  _globals['_LEFTOUT_CAUSE']._serialized_end=1800
+  _globals['_DOMAININSIGHT']._serialized_start=1802
+  _globals['_DOMAININSIGHT']._serialized_end=1888
 # @@protoc_insertion_point(module_scope)

@@ -36,6 +36,7 @@ class Hint(_message.Message):
         KIND_ONE_DOMAIN: _ClassVar[Hint.Kind]
         KIND_PREEMPTION: _ClassVar[Hint.Kind]
         KIND_OTHER_WORKLOADS: _ClassVar[Hint.Kind]
+        KIND_UNCOUNTED_PODS: _ClassVar[Hint.Kind]
     KIND_UNSPECIFIED: Hint.Kind
     KIND_SELF_MISMATCH: Hint.Kind
     KIND_EMPTY_SELECTOR: Hint.Kind
@@ -60,6 +61,7 @@ class Hint(_message.Message):
     KIND_ONE_DOMAIN: Hint.Kind
     KIND_PREEMPTION: Hint.Kind
     KIND_OTHER_WORKLOADS: Hint.Kind
+    KIND_UNCOUNTED_PODS: Hint.Kind
     KIND_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CONSTRAINT_INDEX_FIELD_NUMBER: _ClassVar[int]

@@ -63,7 +63,7 @@ class PodFacts(_message.Message):
     def __init__(self, name: _Optional[str] = ..., uid: _Optional[str] = ..., ready: _Optional[bool] = ..., ready_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deletion_cost: _Optional[int] = ..., restarts: _Optional[int] = ..., sidecar_restarts: _Optional[int] = ..., creation_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RankRemovalsResponse(_message.Message):
-    __slots__ = ("revision", "epoch", "removals", "pod_count", "before", "after", "unknown_pod_count", "optimal", "fault", "rule", "better_removals", "better_after", "selected_count", "age", "defaults")
+    __slots__ = ("revision", "epoch", "removals", "pod_count", "before", "after", "unknown_pod_count", "optimal", "fault", "rule", "better_removals", "better_after", "selected_count", "revisions", "age", "defaults")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REMOVALS_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class RankRemovalsResponse(_message.Message):
     BETTER_REMOVALS_FIELD_NUMBER: _ClassVar[int]
     BETTER_AFTER_FIELD_NUMBER: _ClassVar[int]
     SELECTED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REVISIONS_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     revision: int
@@ -92,9 +93,20 @@ class RankRemovalsResponse(_message.Message):
     better_removals: _containers.RepeatedCompositeFieldContainer[Removal]
     better_after: _containers.RepeatedCompositeFieldContainer[_describe_spread_pb2.TopologySpread]
     selected_count: int
+    revisions: _containers.RepeatedCompositeFieldContainer[ShrunkRevision]
     age: _duration_pb2.Duration
     defaults: _describe_spread_pb2.DefaultsKind
-    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., removals: _Optional[_Iterable[_Union[Removal, _Mapping]]] = ..., pod_count: _Optional[int] = ..., before: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., unknown_pod_count: _Optional[int] = ..., optimal: _Optional[bool] = ..., fault: _Optional[str] = ..., rule: _Optional[_Union[RemovalRule, str]] = ..., better_removals: _Optional[_Iterable[_Union[Removal, _Mapping]]] = ..., better_after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., selected_count: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., removals: _Optional[_Iterable[_Union[Removal, _Mapping]]] = ..., pod_count: _Optional[int] = ..., before: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., unknown_pod_count: _Optional[int] = ..., optimal: _Optional[bool] = ..., fault: _Optional[str] = ..., rule: _Optional[_Union[RemovalRule, str]] = ..., better_removals: _Optional[_Iterable[_Union[Removal, _Mapping]]] = ..., better_after: _Optional[_Iterable[_Union[_describe_spread_pb2.TopologySpread, _Mapping]]] = ..., selected_count: _Optional[int] = ..., revisions: _Optional[_Iterable[_Union[ShrunkRevision, _Mapping]]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
+
+class ShrunkRevision(_message.Message):
+    __slots__ = ("hash", "pod_count", "removal_count")
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    POD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REMOVAL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    hash: str
+    pod_count: int
+    removal_count: int
+    def __init__(self, hash: _Optional[str] = ..., pod_count: _Optional[int] = ..., removal_count: _Optional[int] = ...) -> None: ...
 
 class Removal(_message.Message):
     __slots__ = ("name", "uid", "node", "domains")

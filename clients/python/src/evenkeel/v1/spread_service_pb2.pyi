@@ -727,16 +727,18 @@ class WorkloadPlacement(_message.Message):
     def __init__(self, placed_count: _Optional[int] = ..., unplaced: _Optional[int] = ..., reasons: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., constraints: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., constraints_before: _Optional[_Iterable[_Union[ConstraintReport, _Mapping]]] = ..., unchecked: _Optional[_Iterable[str]] = ..., bound: _Optional[int] = ..., score_bound: _Optional[int] = ..., pod_name: _Optional[str] = ...) -> None: ...
 
 class Placement(_message.Message):
-    __slots__ = ("node", "score", "reservation_id", "workload")
+    __slots__ = ("node", "score", "reservation_id", "workload", "pod_name")
     NODE_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_ID_FIELD_NUMBER: _ClassVar[int]
     WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    POD_NAME_FIELD_NUMBER: _ClassVar[int]
     node: str
     score: int
     reservation_id: str
     workload: int
-    def __init__(self, node: _Optional[str] = ..., score: _Optional[int] = ..., reservation_id: _Optional[str] = ..., workload: _Optional[int] = ...) -> None: ...
+    pod_name: str
+    def __init__(self, node: _Optional[str] = ..., score: _Optional[int] = ..., reservation_id: _Optional[str] = ..., workload: _Optional[int] = ..., pod_name: _Optional[str] = ...) -> None: ...
 
 class PlacementStep(_message.Message):
     __slots__ = ("scores", "violations", "ranking", "picked")
