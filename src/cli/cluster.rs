@@ -11,11 +11,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::backend::Client;
 use super::live_names;
-use super::watching::run_in_thread;
 use crate::explain::number;
 use crate::kubernetes::{
     ApiResource, ClusterClient, DefaultsSource, FeedPlan, ListProgress, ListedCluster,
-    NeededObjects, ObjectSelection, READ_BY_ADMISSION, Target,
+    NeededObjects, ObjectSelection, READ_BY_ADMISSION, Target, run_in_thread,
 };
 use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::snapshot::{ObjectKind, OwnerKind};

@@ -6,12 +6,10 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use tokio::runtime::Builder;
 
 use super::args;
 use super::backend::Client;
@@ -19,7 +17,7 @@ use super::deletion_costs::WantedCosts;
 use super::exit::Exit;
 use super::live_names;
 use crate::api;
-use crate::kubernetes::{DefaultsSource, FeedPlan, Reads, Target};
+use crate::kubernetes::{DefaultsSource, FeedPlan, Reads, Target, run_in_thread};
 use crate::server::config::LogFormat;
 use crate::server::{Config, FeedCounts, Started, logging};
 
@@ -226,17 +224,6 @@ impl Watching {
         }
         Ok(())
     }
-}
-
-/// Runs a feed in a thread of its own, so that reading thousands of pods does not delay calls.
-///
-/// # Errors
-/// The thread cannot be started.
-pub(super) fn run_in_thread(feed: impl AsyncFnOnce() + Send + 'static) -> std::io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let run = move || runtime.block_on(feed());
-    thread::Builder::new().name("watch".to_owned()).spawn(run)?;
-    Ok(())
 }
 
 /// Keeps deletion costs up to date, if they are wanted.

@@ -2,10 +2,13 @@
 //! watches. After any failure it begins again.
 
 use std::convert::Infallible;
+use std::io;
 use std::mem::take;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -348,4 +351,15 @@ impl Live<'_> {
             false => Err(Broken::OtherHistory),
         }
     }
+}
+
+/// Runs a feed in a thread of its own, so that reading thousands of pods does not delay calls.
+///
+/// # Errors
+/// The thread cannot be started.
+pub(crate) fn run_in_thread(feed: impl AsyncFnOnce() + Send + 'static) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let run = move || runtime.block_on(feed());
+    thread::Builder::new().name("watch".to_owned()).spawn(run)?;
+    Ok(())
 }
