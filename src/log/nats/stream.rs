@@ -219,6 +219,8 @@ fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
         ErrorCode::CLUSTER_NOT_AVAILABLE | ErrorCode::CLUSTER_NOT_LEADER => {
             Error::Unreachable(text)
         }
+        // The code is also that of too few servers in all.
+        _ if text.contains("peer offline") => Error::Unreachable(text),
         _ => Error::Refused(text),
     }
 }
