@@ -178,9 +178,6 @@ impl Error {
                 snapshot::Error::NotStored(JournalError::Unreachable(_)) => {
                     (Code::Unavailable, "LOG_UNREACHABLE")
                 }
-                snapshot::Error::NotStored(JournalError::WrongClock(_)) => {
-                    (Code::Unavailable, "CLOCK_WRONG")
-                }
                 snapshot::Error::NotStored(_) => (Code::Unavailable, "STORAGE_FAILED"),
                 snapshot::Error::OverLimit(_) => (Code::ResourceExhausted, "OVER_LIMIT"),
             },
@@ -249,8 +246,7 @@ impl From<Error> for Status {
             Error::Snapshot(snapshot::Error::NotStored(
                 JournalError::Unreachable(_)
                 | JournalError::Untrusted(_)
-                | JournalError::LogFull(_)
-                | JournalError::WrongClock(_),
+                | JournalError::LogFull(_),
             )) => format!("{error}; the update was not applied"),
             error => error.to_string(),
         };

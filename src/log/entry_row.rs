@@ -58,6 +58,9 @@ pub struct EntryRow {
     /// The versions up to which the feed has read all kinds, where they are set.
     #[prost(message, optional, tag = "15")]
     pub resource_versions: Option<ResourceVersions>,
+    /// The time from the snapshot's last batch until the row was written, in nanoseconds.
+    #[prost(uint64, tag = "16")]
+    pub age: u64,
 }
 
 /// The effect of an entry on the objects of a snapshot.
@@ -152,6 +155,7 @@ impl EntryRow {
                 .map(Defaults::version_text)
                 .unwrap_or_default(),
             resource_versions: entry.resource_versions.cloned(),
+            age: u64::try_from(entry.age.as_nanos()).unwrap_or(u64::MAX),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The interface of an engine that keeps logs, and the errors of its calls.
 
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -70,11 +71,11 @@ pub trait Log: Send + Sync {
     /// [`Error::NotFound`] and [`Error::Unreachable`].
     fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message>;
 
-    /// The range of messages in each of the places where blobs and keys are kept, by name.
+    /// The ranges of messages in all logs and beside them, from one query.
     ///
     /// # Errors
     /// [`Error::Unreachable`].
-    fn beside(&self) -> Wait<'_, Vec<(String, Bounds)>>;
+    fn survey(&self) -> Wait<'_, Survey>;
 
     /// Returns what this server may not do at the engine, in words for people.
     fn troubles(&self) -> Vec<String>;
@@ -219,6 +220,15 @@ pub struct Bounds {
     /// The names of those servers that have not followed the leader to the end of the log, or are
     /// away. They do not count when a leader has to be elected.
     pub behind: Vec<String>,
+}
+
+/// The ranges of messages that a fleet keeps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The logs, by snapshot.
+    pub logs: HashMap<String, Bounds>,
+    /// The places where blobs and keys are kept, by name.
+    pub beside: BTreeMap<String, Bounds>,
 }
 
 impl Bounds {

@@ -45,8 +45,6 @@ pub struct Lease {
     /// Identifies this server: no other has this value.
     own: Bytes,
     pace: Pace,
-    /// Returns true if this server can do the work that the lease is for.
-    is_able: Box<dyn Fn() -> bool + Send + Sync>,
     known: Mutex<Known>,
 }
 
@@ -91,17 +89,7 @@ impl Lease {
             key: key.to_owned(),
             own: Bytes::copy_from_slice(holder.as_bytes()),
             pace,
-            is_able: Box::new(|| true),
             known: Mutex::default(),
-        }
-    }
-
-    /// The same lease, which this server takes and keeps only while `is_able` returns true.
-    #[must_use]
-    pub fn while_able(self, is_able: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self {
-            is_able: Box::new(is_able),
-            ..self
         }
     }
 
@@ -198,8 +186,7 @@ impl Lease {
                     // new tenure.
                     known.taken += 1;
                 }
-                if (self.is_able)()
-                    && (is_free || since.elapsed() >= self.pace.expires)
+                if (is_free || since.elapsed() >= self.pace.expires)
                     && let Some(held) = self.set(revision).await
                 {
                     info!(lease = self.key, "this server has the lease");
@@ -214,9 +201,6 @@ impl Lease {
     pub async fn lost(&self, mut held: Held) {
         loop {
             sleep(self.pace.renew).await;
-            if !(self.is_able)() {
-                break;
-            }
             match timeout_at(held.until, self.renew(held.revision)).await {
                 Ok(Some(renewed)) => held = renewed,
                 // Another server may have the lease, or take it soon.

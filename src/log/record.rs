@@ -52,10 +52,6 @@ pub struct Body {
     /// The hash of the log up to that message.
     #[prost(bytes = "vec", tag = "3")]
     pub chain: Vec<u8>,
-    /// The time when the record was written, in nanoseconds since 1970: by the clock of its writer,
-    /// and never before the record that it follows on.
-    #[prost(int64, tag = "4")]
-    pub at: i64,
     /// The server that wrote the record.
     #[prost(string, tag = "5")]
     pub writer: String,

@@ -13,6 +13,7 @@ use super::server::Replica;
 use super::track::{CheckpointRow, Track};
 use crate::log::record::{open, seal};
 use crate::log::{Blob, Body, EntryRow, Error, Log};
+use crate::snapshot::held_row::nanos;
 use crate::snapshot::{Aside, Change, JournalError, Registry, Restoring, Standing, Whole};
 
 /// The prefix of the names of checkpoints.
@@ -67,7 +68,7 @@ impl Replica {
         let Some((whole, place)) = copied else {
             return Ok(None);
         };
-        let written = self.time_of_log(name);
+        let copied_at = self.waiting.insist(|| self.log.time(name))?;
         let sequence = place.sequence;
         let newest = self.checkpoints(name)?;
         let newest = newest.first().and_then(|blob| parse(&blob.name));
@@ -77,7 +78,7 @@ impl Replica {
         let entry = self.write_whole(&whole)?;
         let row = CheckpointRow {
             snapshot: Some(entry),
-            written: written.unwrap_or(0),
+            copied: nanos(copied_at),
             ..place
         };
         let blob = format!("{}{sequence:020}", folder(name));
@@ -121,18 +122,16 @@ impl Replica {
         open(&bytes).map_err(|error| Decoding::Impossible(error.to_string()))
     }
 
-    /// Restores a snapshot from a checkpoint that was written at this time by the clock of the log.
+    /// Restores a snapshot from a checkpoint that was made this long ago.
     pub(super) fn restore(
         &self,
         registry: &Registry,
         name: &str,
-        (mut row, written): (EntryRow, i64),
+        (mut row, age): (EntryRow, Duration),
     ) -> Result<Restoring, Decoding> {
         let aside = row.aside.take();
         let mut saved = decode::saved(name, row)?;
-        if written > 0 {
-            saved.pass(self.passed_since(name, written));
-        }
+        saved.pass(age);
         let mut restoring = registry.restoring(saved);
         let aside = aside.ok_or_else(Decoding::damaged)?;
         self.read_objects(&aside, |batch| restoring.state.add(batch))?;

@@ -1,6 +1,7 @@
 //! Decodes the entries of records into the form that snapshots apply.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -201,6 +202,7 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
         sequence: row.sequence,
         created: time(row.created),
         updated: time(row.updated),
+        age: Duration::from_nanos(row.age),
         synced: row.synced,
         defaults: defaults.map(Arc::new),
         resource_versions: row.resource_versions.map(Arc::new),

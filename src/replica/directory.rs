@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use prost::Message;
@@ -16,8 +17,17 @@ pub struct Local {
     /// Snapshots that the directory has only in part: they are written whole before it takes their
     /// records again.
     pub behind: Mutex<HashSet<String>>,
-    /// The restored snapshots and their places, until their logs are followed.
-    pub found: Mutex<Vec<(StoredSnapshot, CheckpointRow)>>,
+    /// The restored snapshots, until their logs are followed.
+    pub found: Mutex<Vec<FoundSnapshot>>,
+}
+
+/// A snapshot of the directory that its log continues.
+pub struct FoundSnapshot {
+    pub stored: StoredSnapshot,
+    /// Its place in the log.
+    pub place: CheckpointRow,
+    /// The time that has passed since its last record.
+    pub age: Duration,
 }
 
 impl Local {

@@ -11,6 +11,7 @@ use super::server::Replica;
 use super::track::{CheckpointRow, ReadAside, Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{Bounds, Error, Place, Verdict};
+use crate::snapshot::held_row::time;
 use crate::snapshot::{JournalError, Registry, Whole};
 
 impl Replica {
@@ -185,12 +186,13 @@ impl Replica {
                 continue;
             }
             let stands = (entry.epoch.clone(), entry.sequence, entry.revision);
-            let restoring = match self.restore(registry, name, (entry, row.written)) {
+            let reading = row.reading(&*self.log, name);
+            let mut reading = reading.expect("the log goes on at its place");
+            let age = self.age_of(track, &mut reading, time(row.copied));
+            let restoring = match self.restore(registry, name, (entry, age)) {
                 Err(Decoding::Impossible(_) | Decoding::Missing(_)) => continue,
                 restoring => restoring.map_err(unreachable)?,
             };
-            let reading = row.reading(&*self.log, name);
-            let mut reading = reading.expect("the log goes on at its place");
             reading.stand_at(&stands.0, stands.1, stands.2);
             let track = Track::aside(name, reading);
             track.checkpoint.store(row.sequence, Ordering::Relaxed);

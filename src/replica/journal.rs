@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use super::clocks::GRACE;
 use super::condition::Condition;
 use super::counts::note;
 use super::reading::{NextMessage, PROVING};
@@ -11,9 +10,7 @@ use super::server::Replica;
 use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{EntryRow, Error};
-use crate::snapshot::{
-    Aside, Batch, Change, Entry, Journal, JournalError, Missed, Moment, Standing,
-};
+use crate::snapshot::{Aside, Batch, Change, Entry, Journal, JournalError, Missed, Standing};
 
 /// The number of records that are read before they are handed out.
 const AT_ONCE: usize = 32;
@@ -91,18 +88,7 @@ impl Journal for Replica {
         self.waiting.within(LOOKING, bounds).is_ok()
     }
 
-    fn right_since(&self, snapshot: &str) -> Result<Moment, JournalError> {
-        self.clock_right_since(snapshot)
-    }
-
-    fn grace(&self) -> Duration {
-        GRACE
-    }
-
     fn let_others(&self, snapshot: &str) {
-        // The append needs a checked clock. The check may ask the log, so it comes before the log
-        // is read.
-        let _ = self.check_clock(snapshot);
         let track = self.track(snapshot);
         let mut reading = track.reading.lock();
         while let Some((_, until)) = reading.owed {

@@ -3,8 +3,11 @@
 //! and then only later records of the logs. No promise depends on it: records that it lacks are
 //! read from the log.
 
+use std::time::Duration;
+
 use prost::Message;
 
+use super::directory::FoundSnapshot;
 use super::server::Replica;
 use super::track::{CheckpointRow, Reading, Track};
 use crate::log::Error;
@@ -44,9 +47,13 @@ impl Replica {
                 return Err(Unusable::Foreign(kept.name));
             };
             let row = CheckpointRow::decode(&**place).unwrap_or_default();
-            match self.is_continued(&kept.name, &row) {
-                Ok(true) => found.push((kept, row)),
-                Ok(false) => {
+            match self.continued(&kept.name, &row) {
+                Ok(Some(age)) => found.push(FoundSnapshot {
+                    stored: kept,
+                    place: row,
+                    age,
+                }),
+                Ok(None) => {
                     tracing::warn!(
                         snapshot = kept.name,
                         "its log does not continue the state directory: it is read anew"
@@ -60,13 +67,19 @@ impl Replica {
         Ok(())
     }
 
-    fn is_continued(&self, name: &str, row: &CheckpointRow) -> Result<bool, Error> {
-        if row.place().is_none() {
-            return Ok(false);
-        }
+    /// The time since the last record that the directory has of a snapshot; `None` if its log does
+    /// not go on there.
+    fn continued(&self, name: &str, row: &CheckpointRow) -> Result<Option<Duration>, Error> {
+        let Some(mut reading) = row.reading(&*self.log, name) else {
+            return Ok(None);
+        };
+        let track = self.track(name);
         match self.waiting.until(self.log.bounds(name)) {
-            Ok(bounds) => self.continues(&self.track(name), row, &bounds),
-            Err(Error::NotFound(_)) => Ok(false),
+            Ok(bounds) if self.continues(&track, row, &bounds)? => {
+                let last = reading.at;
+                Ok(Some(self.age_of(&track, &mut reading, last)))
+            }
+            Ok(_) | Err(Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -76,17 +89,21 @@ impl Replica {
         let local = self.local.as_ref();
         local.is_some_and(|local| {
             let found = local.found.lock();
-            found.iter().any(|(kept, _)| kept.name == snapshot)
+            found.iter().any(|found| found.stored.name == snapshot)
         })
     }
 
     /// Follows the logs of the snapshots that were restored, each from its place.
     pub fn resume(&self) {
         let Some(local) = &self.local else { return };
-        for (kept, row) in std::mem::take(&mut *local.found.lock()) {
-            if let Some(mut reading) = row.reading(&*self.log, &kept.name) {
-                reading.stand_at(&kept.epoch, kept.sequence, kept.revision);
-                Self::read_from(&self.track(&kept.name), reading);
+        for FoundSnapshot { stored, place, age } in std::mem::take(&mut *local.found.lock()) {
+            let restored = self.registry().map(|registry| registry.get(&stored.name));
+            if let Some(Ok(snapshot)) = restored {
+                snapshot.grow_older(age);
+            }
+            if let Some(mut reading) = place.reading(&*self.log, &stored.name) {
+                reading.stand_at(&stored.epoch, stored.sequence, stored.revision);
+                Self::read_from(&self.track(&stored.name), reading);
             }
         }
     }
@@ -133,6 +150,11 @@ impl Replica {
         if let Some((local, aside)) = self.local.as_ref().zip(aside) {
             local.store.drop_aside(aside);
         }
+    }
+
+    /// Returns whether the state directory has a snapshot only in part.
+    pub fn is_local_behind(&self, name: &str) -> bool {
+        self.local.as_ref().is_some_and(|it| it.is_behind(name))
     }
 
     /// Writes a snapshot whole to the state directory, if that is behind. Changes wait

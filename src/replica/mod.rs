@@ -45,8 +45,9 @@
 //!   `snapshot/history/unclaimed.rs` notes that the reservation is made, and `ending.rs` ends it
 //!   like one whose time is over.
 //! - Expiry is the same everywhere: a reservation counts until an entry ends it, as without a log.
-//!   `replica/clocks.rs`: each server measures time by its own monotonic clock, and appends nothing
-//!   while its wall clock is wrong.
+//!   Each server measures time by its own monotonic clock. How old a record is that it reads when
+//!   it starts, follows from the log's own times (`Replica::age_of`). No wall clock of a server
+//!   decides anything.
 //! - No server goes on with wrong data: `replica/reading.rs`: at a gap, a damaged message, a fork
 //!   or another log, the snapshot stops answering (`WriteTurn::not_stored`) until
 //!   `replica/healing.rs` has read it anew from the newest checkpoint. This is the only path for
@@ -94,7 +95,6 @@
 mod aside;
 mod checkpoint;
 mod cleaning;
-mod clocks;
 mod condition;
 mod counts;
 mod decode;

@@ -1,9 +1,8 @@
 //! Reads a log message by message. Only messages that prove their place are passed on.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use super::clocks::GRACE;
 use super::condition::Condition;
 use super::counts::note;
 use super::decode::Decoding;
@@ -11,11 +10,13 @@ use super::server::Replica;
 use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::{Body, Error, Message, Verdict};
-use crate::snapshot::held_row::nanos;
-use crate::snapshot::{JournalError, Missed, OwnedChange, OwnedEntry};
+use crate::snapshot::{JournalError, Missed, OwnedChange};
 
 /// The longest time that it may take to find out that the last record that was read is still there.
 pub(super) const PROVING: Duration = Duration::from_secs(10);
+
+/// The largest difference between the clocks of nats-servers, which lead a log in turn.
+const BROKERS: Duration = Duration::from_secs(2);
 
 /// The next message of a log.
 pub enum NextMessage {
@@ -41,7 +42,10 @@ impl Replica {
         let next = self.waiting.until(reading.follower.next(after, within));
         let message = match next {
             Ok(Some(message)) => message,
-            Ok(None) => return Ok(NextMessage::Nothing),
+            Ok(None) => {
+                reading.is_caught_up = true;
+                return Ok(NextMessage::Nothing);
+            }
             Err(Error::NotFound(_)) if after == 0 || reading.is_closed || self.is_gone(track) => {
                 self.miss(track, reading)?;
                 return Ok(NextMessage::Nothing);
@@ -161,6 +165,7 @@ impl Replica {
     fn pass(&self, track: &Track, reading: &mut Reading, message: &Message) {
         reading.before = reading.place.hash;
         reading.place = reading.place.after(message);
+        reading.at = message.at;
         track.applied.store(message.sequence, Ordering::Relaxed);
     }
 
@@ -173,7 +178,6 @@ impl Replica {
     ) {
         self.pass(track, reading, message);
         reading.place.log_id = body.log_id();
-        reading.at = reading.at.max(body.at);
         reading.is_closed |= body.closes;
     }
 
@@ -202,10 +206,8 @@ impl Replica {
         if !entries.is_empty() {
             note(&self.counts.followed);
         }
-        let is_held =
-            |entry: &OwnedEntry| !entry.after.held.is_empty() || !entry.after.answers.is_empty();
-        if entries.iter().any(|it| is_held(&it.entry)) {
-            let age = self.age_of(&track.name, body, message);
+        if !entries.is_empty() {
+            let age = self.age_of(track, reading, message.at);
             entries.iter_mut().for_each(|it| it.entry.after.pass(age));
         }
         reading.note_other(&body.writer);
@@ -219,15 +221,25 @@ impl Replica {
         Ok(())
     }
 
-    /// The least time since a record was written. If the nats-server that took the record and the
-    /// server that wrote it did not agree on the time, none is known to have passed.
-    fn age_of(&self, name: &str, body: &Body, message: &Message) -> Duration {
-        let taken = nanos(message.at);
-        let off = Duration::from_nanos(taken.abs_diff(body.at));
-        match off <= GRACE {
-            true => self.passed_since(name, taken),
-            false => Duration::ZERO,
+    /// The least time that has passed since the log took something at this time by its own clock.
+    /// Until a log was read to its end, its clock is compared with itself, as of now and as of then,
+    /// with an allowance for nats-servers that lead the log in turn. No time has passed since the
+    /// log took what is read after that, or if the log does not tell the time.
+    pub(super) fn age_of(&self, track: &Track, reading: &mut Reading, at: SystemTime) -> Duration {
+        if reading.is_caught_up {
+            return Duration::ZERO;
         }
+        let (told, when) = match reading.log_time {
+            Some(known) => known,
+            None => match self.waiting.until(self.log.time(&track.name)) {
+                // No later than now, so that nothing counts as older than it is.
+                Ok(told) => *reading.log_time.insert((told, (self.clock)().steady)),
+                Err(_) => return Duration::ZERO,
+            },
+        };
+        let since = (self.clock)().steady.since(when);
+        let passed = (told + since).duration_since(at).unwrap_or_default();
+        passed.saturating_sub(BROKERS)
     }
 
     /// Hands out the entries that were read, up to the end of their snapshot. `is_over` says that

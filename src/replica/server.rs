@@ -9,14 +9,13 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use super::clocks::ClockWatch;
 use super::condition::Condition;
 use super::counts::{Counts, Lag};
 use super::directory::Local;
 use super::parts::{OpenAsides, SeenParts};
 use super::track::{Reading, Track};
 use super::waiting::Waiting;
-use crate::log::{Error, Log, Place};
+use crate::log::{Bounds, Error, Log, Place};
 use crate::snapshot::{self, Clock, Now, Registry};
 use crate::store::Store;
 
@@ -41,7 +40,6 @@ pub struct Replica {
     pub(super) counts: Counts,
     /// The state directory besides the log, if there is one.
     pub(super) local: Option<Local>,
-    pub(super) clocks: ClockWatch,
 }
 
 impl Replica {
@@ -64,7 +62,6 @@ impl Replica {
             seen_parts: Mutex::default(),
             counts: Counts::default(),
             local: None,
-            clocks: ClockWatch::default(),
         }
     }
 
@@ -91,7 +88,6 @@ impl Replica {
 
     /// Returns its progress in each log, in any order.
     pub fn lags(&self) -> Vec<Lag> {
-        let clock = self.clocks.trouble();
         let lag = |track: &Track| Lag {
             snapshot: track.name.clone(),
             applied: track.applied.load(Ordering::Relaxed),
@@ -101,8 +97,7 @@ impl Replica {
                 .reading
                 .try_lock()
                 .and_then(|r| r.condition.trouble())
-                .or_else(|| self.fullness(track))
-                .or_else(|| clock.clone()),
+                .or_else(|| self.fullness(track)),
         };
         self.tracks.iter().map(|track| lag(&track)).collect()
     }
@@ -189,6 +184,32 @@ impl Replica {
             Err(Error::NotFound(_)) => applied > 0,
             Err(_) => false,
         }
+    }
+
+    /// Learns where logs end. A log that is said to go on is followed again if nothing came of it
+    /// since the last time: a consumer that is stuck is as silent as a log to which nothing is
+    /// added. Returns how far the logs were read that are said to go on; `late` is what the last
+    /// call returned.
+    pub fn note_ends(
+        &self,
+        ends: &HashMap<String, Bounds>,
+        late: &HashMap<String, u64>,
+    ) -> HashMap<String, u64> {
+        let mut later = HashMap::new();
+        for (name, bounds) in ends {
+            let track = self.track(name);
+            let applied = track.applied.load(Ordering::Relaxed);
+            if bounds.last <= applied {
+                continue;
+            }
+            if late.get(name) == Some(&applied)
+                && let Some(mut reading) = track.reading.try_lock()
+            {
+                reading.follower = self.log.follow(name, reading.place.sequence);
+            }
+            later.insert(name.clone(), applied);
+        }
+        later
     }
 
     /// The log of a snapshot.

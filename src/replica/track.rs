@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::condition::Condition;
 use crate::log::record::GENESIS;
 use crate::log::{EntryRow, Follower, Hash, Log, Message, Place};
+use crate::snapshot::held_row::{nanos, time};
 use crate::snapshot::{Moment, OwnedEntry, Standing, Successor};
 
 /// The time that a server waits for another one to append first, and for all others.
@@ -54,8 +55,13 @@ pub struct Reading {
     pub before: Hash,
     /// The connection on which the last message was found to be still in the log.
     pub proved: u64,
-    /// The time of the last record, as its writers told it.
-    pub at: i64,
+    /// The time when the log took the last message, by the log's clock.
+    pub at: SystemTime,
+    /// The time by the log's clock at a moment of this server's monotonic clock, once it was asked
+    /// for to tell how old records are.
+    pub log_time: Option<(SystemTime, Moment)>,
+    /// True once the log was read to its end: what is read from then on has just been written.
+    pub is_caught_up: bool,
     /// The moment when the deletion of the snapshot was read, after which nothing has begun.
     pub over: Option<Moment>,
     /// The epoch of the last entry that was handed out; empty where the next one
@@ -114,7 +120,9 @@ impl Reading {
             place,
             before: GENESIS,
             proved: log.connection(),
-            at: 0,
+            at: SystemTime::UNIX_EPOCH,
+            log_time: None,
+            is_caught_up: false,
             over: None,
             epoch: String::new(),
             sequence: 0,
@@ -230,7 +238,7 @@ pub struct CheckpointRow {
     /// The hash of the log up to that message.
     #[prost(bytes = "vec", tag = "3")]
     pub chain: Vec<u8>,
-    /// The time of the last record, in nanoseconds since 1970.
+    /// The time when the log took that message, by the log's clock, in nanoseconds since 1970.
     #[prost(int64, tag = "4")]
     pub at: i64,
     /// The snapshot, as an entry that makes it anew.
@@ -239,10 +247,10 @@ pub struct CheckpointRow {
     /// The hash of the log up to the message before that one.
     #[prost(bytes = "vec", tag = "6")]
     pub before: Vec<u8>,
-    /// The time when the checkpoint was written, by the clock of the log, in nanoseconds since 1970;
-    /// 0 if it is unknown.
+    /// The time when the snapshot was copied for a checkpoint, by the log's clock, in nanoseconds
+    /// since 1970.
     #[prost(int64, tag = "7")]
-    pub written: i64,
+    pub copied: i64,
 }
 
 impl CheckpointRow {
@@ -252,10 +260,10 @@ impl CheckpointRow {
             log_id: reading.place.log_id.as_bytes().to_vec(),
             sequence: reading.place.sequence,
             chain: reading.place.hash.to_vec(),
-            at: reading.at,
+            at: nanos(reading.at),
             snapshot: None,
             before: reading.before.to_vec(),
-            written: 0,
+            copied: 0,
         }
     }
 
@@ -263,7 +271,7 @@ impl CheckpointRow {
     pub fn reading(&self, log: &dyn Log, name: &str) -> Option<Reading> {
         let reading = Reading::from(self.place()?, log, name);
         Some(Reading {
-            at: self.at,
+            at: time(self.at),
             before: self.before[..].try_into().unwrap_or(reading.before),
             ..reading
         })

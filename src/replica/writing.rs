@@ -1,6 +1,6 @@
 //! Appends records: compares, appends, and waits until they are read back.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use prost::bytes::Bytes;
 use uuid::Uuid;
@@ -13,7 +13,6 @@ use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::log::record::MAX_BYTES;
 use crate::log::{Body, EntryRow, Error};
-use crate::snapshot::held_row::nanos;
 use crate::snapshot::{Doubt, JournalError, Moment};
 
 /// The longest time that one append may take, and that its record may then take to come back,
@@ -30,7 +29,7 @@ const SENDING: Duration = Duration::from_secs(12);
 
 /// The result of an append.
 enum AppendOutcome {
-    Ours(SystemTime),
+    Ours,
     /// Another message is in the place of the record, which can never land any more.
     Others,
     Nothing,
@@ -106,7 +105,6 @@ impl Replica {
         entries: Vec<EntryRow>,
         closes: bool,
     ) -> Result<(), JournalError> {
-        self.check_clock(&track.name)?;
         let nonce = Uuid::new_v4();
         let log_id = match reading.place.sequence {
             0 => Uuid::new_v4(),
@@ -116,12 +114,6 @@ impl Replica {
             log_id: log_id.as_bytes().to_vec(),
             after: reading.place.sequence,
             chain: reading.place.hash.to_vec(),
-            // Never before the time of the last record. A record that only proves the end tells no
-            // time.
-            at: match entries.is_empty() && !closes {
-                true => reading.at,
-                false => reading.at.max(nanos((self.clock)().wall)),
-            },
             writer: self.writer.clone(),
             nonce: nonce.as_bytes().to_vec(),
             entries,
@@ -145,20 +137,18 @@ impl Replica {
         message: &Bytes,
         nonce: Uuid,
     ) -> Result<(), JournalError> {
-        let from = (self.clock)();
+        let until = (self.clock)().steady.after(SENDING);
         // The reason why it is not known whether the message has landed, once it may have.
         let mut unknown = None;
         for _ in 0..SENDS {
-            let until = from.steady.after(SENDING);
             if until.since((self.clock)().steady).is_zero() {
                 break;
             }
             match self.send(track, reading, (message, nonce, until), &mut unknown) {
-                Ok(AppendOutcome::Ours(at)) => {
+                Ok(AppendOutcome::Ours) => {
                     note(&self.counts.appended);
                     *track.full.lock() = None;
                     reading.note_own((self.clock)().steady);
-                    self.clocks.note(at, from, (self.clock)());
                     return Ok(());
                 }
                 Ok(AppendOutcome::Others) => {
@@ -252,73 +242,13 @@ impl Replica {
             NextMessage::Void => AppendOutcome::Others,
             NextMessage::Record(body, message) if body.nonce == nonce.as_bytes() => {
                 self.take(track, reading, (&body, &message));
-                AppendOutcome::Ours(message.at)
+                reading.is_caught_up = true;
+                AppendOutcome::Ours
             }
             NextMessage::Record(body, message) => {
                 self.take_others(track, reading, (&body, &message))?;
                 AppendOutcome::Others
             }
         })
-    }
-
-    /// Checks that the wall clock is right, before something is appended.
-    ///
-    /// # Errors
-    /// The clock is wrong, or that cannot be found out now.
-    pub fn check_clock(&self, name: &str) -> Result<(), JournalError> {
-        if !self.clocks.is_right((self.clock)()) {
-            self.compare_clock(name)?;
-        }
-        self.clocks.check()
-    }
-
-    /// Returns whether the wall clock is not known to be wrong: then this server appends.
-    pub fn has_right_clock(&self) -> bool {
-        self.clocks.trouble().is_none()
-    }
-
-    /// Compares the clocks with that of a log. Returns whether that was quick enough to tell how
-    /// much time has passed.
-    fn compare_clock(&self, name: &str) -> Result<bool, JournalError> {
-        let from = (self.clock)();
-        match self.waiting.until(self.log.time(name)) {
-            Ok(told) => Ok(self.clocks.note(told, from, (self.clock)())),
-            // The log begins with the first append.
-            Err(Error::NotFound(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The time by the clock of the log, in nanoseconds since 1970; `None` if it does not tell soon
-    /// enough, or this server's clock is wrong.
-    pub(super) fn time_of_log(&self, name: &str) -> Option<i64> {
-        let is_told = self.compare_clock(name) == Ok(true);
-        self.clocks.log_time((self.clock)()).filter(|_| is_told)
-    }
-
-    /// The least time that has passed since a time by the clock of the log.
-    pub(super) fn passed_since(&self, name: &str, since: i64) -> Duration {
-        let is_right = self.check_clock(name).is_ok();
-        if !is_right || self.clocks.passed(since, (self.clock)()).is_zero() {
-            return Duration::ZERO;
-        }
-        // The monotonic clock may run otherwise than that of the log: the log is asked again.
-        let now = self.time_of_log(name);
-        now.map_or(Duration::ZERO, |_| {
-            self.clocks.passed(since, (self.clock)())
-        })
-    }
-
-    /// The moment since which the monotonic clock runs as the clock of the log does.
-    ///
-    /// # Errors
-    /// The wall clock is wrong, or the log does not tell the time soon enough.
-    pub(super) fn clock_right_since(&self, name: &str) -> Result<Moment, JournalError> {
-        let is_told = self.compare_clock(name)?;
-        self.clocks.check()?;
-        match is_told {
-            true => Ok(self.clocks.right_since()),
-            false => Err(unreachable("it did not tell the time soon enough")),
-        }
     }
 }

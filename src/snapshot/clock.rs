@@ -18,10 +18,8 @@ pub struct Now {
 }
 
 impl Now {
-    /// The moment when the wall clock showed this time. The wall clock alone tells how long ago
-    /// that was, because the monotonic clock knows no time before this process.
-    pub(super) fn back_to(self, wall: SystemTime) -> Self {
-        let ago = self.wall.duration_since(wall).unwrap_or_default();
+    /// The moment this long ago, when some wall clock showed this time.
+    pub(super) fn back_to(self, wall: SystemTime, ago: Duration) -> Self {
         Self {
             wall,
             steady: self.steady.before(ago),

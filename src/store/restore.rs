@@ -111,7 +111,11 @@ impl Store {
             // The wall clock does not end holds that servers share.
             let wall = row.place.is_none().then_some(now);
             let left = |held: &HeldRow| held.left(uptime.as_ref(), wall);
-            let saved = read_saved(file, (&name, &row), left).map_err(damaged)?;
+            let mut saved = read_saved(file, (&name, &row), left).map_err(damaged)?;
+            // The log tells how old a snapshot is that servers share.
+            saved.age = wall.map_or(Duration::ZERO, |wall| {
+                wall.duration_since(saved.updated).unwrap_or_default()
+            });
             let mut restoring = registry.restoring(saved);
             let read = read_ahead(file, &row, |part| {
                 restoring.state.add(&part);
@@ -174,6 +178,7 @@ pub(super) fn read_saved(
         sequence: row.sequence,
         created: held_row::time(row.created),
         updated: held_row::time(row.updated),
+        age: Duration::ZERO,
         synced: row.synced,
         defaults: Some(Arc::new(defaults.map_err(|faults| first(&faults))?)),
         resource_versions: row.resource_versions.clone().map(Arc::new),

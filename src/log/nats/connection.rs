@@ -48,6 +48,9 @@ pub(super) struct Connection {
     pub client: Client,
     /// The client that asks for streams.
     pub streams: jetstream::Context,
+    /// The client that asks for lists of streams. The nats-servers wait up to 4 seconds for leaders
+    /// that do not answer.
+    pub lists: jetstream::Context,
     notices: Arc<ServerNotices>,
 }
 
@@ -72,12 +75,15 @@ impl Connection {
             Ok(client) => client,
             Err(error) => return Err(refused(&error, &servers).await),
         };
-        let streams = jetstream::context::ContextBuilder::new()
-            .timeout(REQUEST_TIMEOUT)
-            .build(client.clone());
+        let context = |timeout| {
+            let builder = jetstream::context::ContextBuilder::new();
+            builder.timeout(timeout).build(client.clone())
+        };
+        let (streams, lists) = (context(REQUEST_TIMEOUT), context(2 * REQUEST_TIMEOUT));
         let connection = Self {
             client,
             streams,
+            lists,
             notices,
         };
         connection.check_server()?;

@@ -22,18 +22,14 @@ use crate::backoff::Backoff;
 use crate::log::{self, Error, Message, Wait};
 use crate::tasks;
 
-/// The time that a request for messages waits for them at the server. The client's ordered
-/// consumers wait for 30 seconds, and only then notice that their server is gone.
-const EXPIRES: Duration = Duration::from_secs(2);
+/// The time that a request for messages waits for them at the server.
+const EXPIRES: Duration = Duration::from_secs(30);
 
-/// The interval of the server's heartbeats. Two missing heartbeats end a session.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+/// The interval of the server's heartbeats, all that a log costs to which nothing is added. Two
+/// missing heartbeats end a session.
+const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// The silence after which the follower asks for the end of the log: a consumer that is stuck is as
-/// silent as a log to which nothing is added.
-const SILENCE: Duration = Duration::from_secs(2);
-
-/// The longest wait for that answer, and for a new consumer.
+/// The longest wait for the extent of the log, and for a new consumer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// The pauses before the next session.
@@ -213,18 +209,17 @@ impl FollowerState {
 
     /// Reads until something is wrong. If it returns no error, the next session may succeed.
     async fn session(&self, connection: &Connection, stream: &str) -> Result<(), Error> {
-        let (read, _) = self.place(connection, stream).await?;
+        let read = self.place(connection, stream).await?;
         let mut messages = open(connection, stream, read).await?;
         self.ahead.lock().error = None;
         let mut delivered = 0;
-        let mut stuck_at = None;
         loop {
             let next = select! {
-                next = timeout(SILENCE, messages.next()) => next,
+                next = messages.next() => next,
                 () = self.moved.notified() => return Ok(()),
             };
             match next {
-                Ok(Some(Ok(message))) => {
+                Some(Ok(message)) => {
                     let (number, message) = received(message)?;
                     if number != delivered + 1 {
                         return Ok(());
@@ -232,21 +227,15 @@ impl FollowerState {
                     delivered = number;
                     self.push(message).await;
                 }
-                Ok(Some(Err(error))) => return Err(unreachable(error)),
-                Ok(None) => return Ok(()),
-                Err(_silence) => {
-                    let (read, last) = self.place(connection, stream).await?;
-                    if last > read && stuck_at.replace(read) == Some(read) {
-                        return Ok(());
-                    }
-                }
+                Some(Err(error)) => return Err(unreachable(error)),
+                None => return Ok(()),
             }
         }
     }
 
-    /// The sequences of the last message that was read and of the last message of the log; an error
-    /// if the log does not continue after the former.
-    async fn place(&self, connection: &Connection, stream: &str) -> Result<(u64, u64), Error> {
+    /// The sequence of the last message that was read; an error if the log does not continue after
+    /// it.
+    async fn place(&self, connection: &Connection, stream: &str) -> Result<u64, Error> {
         let found = timeout(ANSWER, find(connection, stream)).await;
         let found = found.map_err(|elapsed| connection.unanswered(elapsed))??;
         let info = found.cached_info();
@@ -264,7 +253,7 @@ impl FollowerState {
         } else if bounds.first > read + 1 {
             Err(Error::Trimmed(bounds.first))
         } else {
-            Ok((read, bounds.last))
+            Ok(read)
         }
     }
 }

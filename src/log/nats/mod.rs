@@ -37,7 +37,7 @@ use self::generations::Generations;
 use self::named::{NamedStream, NatsKeys};
 use self::stream::{bounds, find, time};
 use super::Error;
-use super::interface::{self, Bounds, Log, Message, Wait};
+use super::interface::{self, Bounds, Log, Message, Survey, Wait};
 
 pub use self::access::{Access, ConnectError};
 pub use self::names::{BadFleet, FleetName};
@@ -203,6 +203,31 @@ impl Nats {
         Ok(names)
     }
 
+    async fn look_at_all(&self) -> Result<Survey, Error> {
+        let mut found = Survey::default();
+        for info in stream::list(&self.connection, &self.fleet.all_subjects()).await? {
+            let bounds = bounds(&info);
+            match self.fleet.log_of(&info.config.name) {
+                Some(log) => {
+                    let told = info.config.metadata.get(stream::SNAPSHOT).cloned();
+                    let name = log.snapshot.or(told).unwrap_or_default();
+                    if !self.generations.has_ended(&name, log.generation) {
+                        found.logs.insert(name, bounds);
+                    }
+                }
+                None => {
+                    found.beside.insert(info.config.name, bounds);
+                }
+            }
+        }
+        for stream in [&self.blobs.0, &self.keys.0] {
+            if !found.beside.contains_key(stream.name()) {
+                stream.find().await?;
+            }
+        }
+        Ok(found)
+    }
+
     /// The name of the snapshot whose log a stream is. The metadata tells it if the name of the
     /// stream does not.
     async fn snapshot_of(
@@ -333,15 +358,8 @@ impl Log for Nats {
         Box::pin(async move { read_of_leader(&self.find(name).await?, sequence).await })
     }
 
-    fn beside(&self) -> Wait<'_, Vec<(String, Bounds)>> {
-        Box::pin(async move {
-            let mut found = Vec::new();
-            for stream in [&self.blobs.0, &self.keys.0] {
-                let info = stream.find().await?.cached_info().clone();
-                found.push((stream.name().to_owned(), bounds(&info)));
-            }
-            Ok(found)
-        })
+    fn survey(&self) -> Wait<'_, Survey> {
+        Box::pin(self.look_at_all())
     }
 
     fn troubles(&self) -> Vec<String> {

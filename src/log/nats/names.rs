@@ -73,6 +73,11 @@ impl FleetName {
         format!("evk.{self}.log.>")
     }
 
+    /// The subjects of all that the fleet keeps.
+    pub(super) fn all_subjects(&self) -> String {
+        format!("evk.{self}.>")
+    }
+
     /// A subject like those of records, which no stream has.
     pub(super) fn probe(&self) -> String {
         format!("evk.{self}.log._")

@@ -13,6 +13,7 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, PersistenceMode, RawMessageError, RawMessageErrorKind,
     RetentionPolicy, StorageType, Stream,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -103,24 +104,38 @@ pub(super) async fn find_checked(connection: &Connection, wanted: &Config) -> Re
 
 /// The names of the streams with any of these subjects.
 pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec<String>, Error> {
+    pages(connection, "STREAM.NAMES", subjects).await
+}
+
+/// The streams with any of these subjects, but those without a leader.
+pub(super) async fn list(connection: &Connection, subjects: &str) -> Result<Vec<Info>, Error> {
+    pages(connection, "STREAM.LIST", subjects).await
+}
+
+/// All pages of a list.
+async fn pages<T: DeserializeOwned>(
+    connection: &Connection,
+    api: &'static str,
+    subjects: &str,
+) -> Result<Vec<T>, Error> {
     let mut found = Vec::new();
     loop {
-        let request = NamesRequest {
+        let request = PageRequest {
             offset: found.len(),
             subject: subjects,
         };
-        let page: Response<NamesPage> = connection
-            .streams
-            .request("STREAM.NAMES", &request)
+        let page: Response<Page<T>> = connection
+            .lists
+            .request(api, &request)
             .await
-            .map_err(unreachable)?;
+            .map_err(|error| connection.unanswered(error))?;
         let page = match page {
             Response::Ok(page) => page,
             Response::Err { error } => return Err(Error::Unreachable(error.to_string())),
         };
-        let names = page.streams.unwrap_or_default();
-        let is_last = names.is_empty();
-        found.extend(names);
+        let listed = page.streams.unwrap_or_default();
+        let is_last = listed.is_empty();
+        found.extend(listed);
         if is_last || found.len() >= page.total {
             return Ok(found);
         }
@@ -153,18 +168,18 @@ pub(super) async fn delete(connection: &Connection, name: &str) -> Result<(), Er
     }
 }
 
-/// Asks for the names of streams.
+/// Asks for a page of a list of streams.
 #[derive(Serialize)]
-struct NamesRequest<'a> {
+struct PageRequest<'a> {
     offset: usize,
     subject: &'a str,
 }
 
-/// A page of names. An empty page has no list.
+/// A page of a list. An empty page has no list.
 #[derive(Deserialize)]
-struct NamesPage {
+struct Page<T> {
     total: usize,
-    streams: Option<Vec<String>>,
+    streams: Option<Vec<T>>,
 }
 
 /// Makes a stream, unless it is there with these settings by now.
@@ -204,6 +219,8 @@ fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
         ErrorCode::CLUSTER_NOT_AVAILABLE | ErrorCode::CLUSTER_NOT_LEADER => {
             Error::Unreachable(text)
         }
+        // The code is also that of too few servers in all.
+        _ if text.contains("peer offline") => Error::Unreachable(text),
         _ => Error::Refused(text),
     }
 }

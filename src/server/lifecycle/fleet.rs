@@ -30,7 +30,7 @@ const AT_ONCE: usize = 32;
 const REMOVING_LOOK: Duration = Duration::from_secs(10);
 const CLEANING_LOOK: Duration = Duration::from_secs(1_800);
 
-/// The time between two queries for the extent and the copies of a log, for telemetry.
+/// The time between two queries for the extents and the copies of all logs.
 const ASK: Duration = Duration::from_secs(5);
 
 /// The shortest pause after a log could not be followed.
@@ -51,6 +51,7 @@ pub async fn follow_all(member: Membership, ended: CancellationToken) {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut asked = None;
+    let mut late = HashMap::new();
     while ended.run_until_cancelled(looks.tick()).await.is_some() {
         let replica = Arc::clone(&member.replica);
         match tasks::spawn_blocking(move || replica.discover()).await {
@@ -64,8 +65,10 @@ pub async fn follow_all(member: Membership, ended: CancellationToken) {
         }
         if asked.is_none_or(|at: Instant| at.elapsed() >= ASK) {
             asked = Some(Instant::now());
-            if let Ok(beside) = member.log.beside().await {
-                member.tails.note_beside(beside);
+            let survey = ended.run_until_cancelled(member.log.survey());
+            if let Some(Ok(found)) = survey.await {
+                late = member.replica.note_ends(&found.logs, &late);
+                member.tails.note(found);
             }
         }
     }
@@ -85,7 +88,7 @@ fn follow(
     ended: &CancellationToken,
     names: Vec<String>,
 ) {
-    tasks.retain(|name, _| names.contains(name));
+    tasks.retain(|name, _| names.binary_search(name).is_ok());
     for name in names {
         tasks.entry(name).or_insert_with_key(|name| {
             let ended = ended.child_token();
@@ -115,16 +118,9 @@ impl Following {
         let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         let mut asked = Instant::now();
         loop {
-            if asked.elapsed() >= ASK {
+            if asked.elapsed() >= ASK && member.replica.is_local_behind(name) {
                 asked = Instant::now();
-                let bounds = member.log.bounds(name).await;
-                member.tails.note(name, bounds.ok());
-                self.aside(|replica, name| {
-                    // This reports its fault itself.
-                    let _ = replica.check_clock(name);
-                    replica.mend_local(name);
-                })
-                .await;
+                self.aside(Replica::mend_local).await;
             }
             let begun = Instant::now();
             let wait = member.replica.wait(name, WAIT);
@@ -141,7 +137,6 @@ impl Following {
                 break;
             }
         }
-        member.tails.forget(name);
     }
 
     /// Works on a thread that may wait; `None` if that failed.

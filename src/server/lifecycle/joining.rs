@@ -113,9 +113,7 @@ impl Membership {
     /// The lease of the server that does some work for all.
     pub fn lease(&self, of: &str) -> Lease {
         let (log, key) = (Arc::clone(&self.log), format!("lease/{of}"));
-        let replica = Arc::clone(&self.replica);
         Lease::new(log, &key, &self.name, Pace::default())
-            .while_able(move || replica.has_right_clock())
     }
 
     /// Finds out which snapshots of the state directory are continued by their logs.

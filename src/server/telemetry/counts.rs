@@ -2,37 +2,25 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use dashmap::DashMap;
 use parking_lot::Mutex;
 use tokio::runtime::RuntimeMetrics;
 
 use crate::limits::Limit;
-use crate::log::Bounds;
+use crate::log::{Bounds, Survey};
 use crate::visible;
 
 /// The extents of logs and of the streams beside them, and whether the nats-servers can be reached,
 /// as of the last query.
 #[derive(Debug, Default)]
 pub struct Tails {
-    /// By snapshot.
-    logs: DashMap<String, Bounds>,
-    /// By stream.
-    beside: Mutex<Vec<(String, Bounds)>>,
+    last: Mutex<Survey>,
     is_away: AtomicBool,
 }
 
 impl Tails {
-    /// Records the extent of a log. After a failed query, which is `None`, the known one stays.
-    pub fn note(&self, snapshot: &str, bounds: Option<Bounds>) {
-        self.note_reached(bounds.is_some());
-        if let Some(bounds) = bounds {
-            self.logs.insert(snapshot.to_owned(), bounds);
-        }
-    }
-
-    /// Records the extents of the streams beside the logs.
-    pub fn note_beside(&self, beside: Vec<(String, Bounds)>) {
-        *self.beside.lock() = beside;
+    /// Records the answer to a query.
+    pub fn note(&self, found: Survey) {
+        *self.last.lock() = found;
     }
 
     /// Records whether the nats-servers have answered.
@@ -40,14 +28,9 @@ impl Tails {
         self.is_away.store(!is_reached, Ordering::Relaxed);
     }
 
-    /// Forgets a log that is gone.
-    pub fn forget(&self, snapshot: &str) {
-        self.logs.remove(snapshot);
-    }
-
     /// The extent of a log, if it is known.
     pub(super) fn of(&self, snapshot: &str) -> Option<Bounds> {
-        self.logs.get(snapshot).map(|bounds| bounds.clone())
+        self.last.lock().logs.get(snapshot).cloned()
     }
 
     /// The logs and streams of which not all copies are current, a line each.
@@ -63,12 +46,12 @@ impl Tails {
                 )
             })
         };
-        let logs = self.logs.iter();
-        let logs = logs.filter_map(|it| told(format!("log of snapshot {}", it.key()), it.value()));
+        let last = self.last.lock();
+        let logs = last.logs.iter();
+        let logs = logs.filter_map(|(name, it)| told(format!("log of snapshot {name}"), it));
         let mut lines: Vec<_> = logs.collect();
         lines.sort_unstable();
-        let beside = self.beside.lock();
-        let beside = beside.iter();
+        let beside = last.beside.iter();
         lines.extend(beside.filter_map(|(stream, it)| told(format!("stream {stream}"), it)));
         lines
     }

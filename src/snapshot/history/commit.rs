@@ -164,10 +164,7 @@ impl Commit<'_> {
                 entry.after.resource_versions = read;
                 taken
             }
-            None => {
-                self.turn.trust_clock()?;
-                snapshot.due(at.steady)
-            }
+            None => snapshot.due(at.steady),
         };
         let is_planned = |serial: &Serial| {
             let mut planned = self.group.iter();

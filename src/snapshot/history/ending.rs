@@ -6,43 +6,18 @@ use std::time::Duration;
 use super::error::Error;
 use super::named::Snapshot;
 use super::offer::Job;
-use super::turn::WriteTurn;
 use crate::limits::Limits;
 use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::reservation::Serial;
 
-impl WriteTurn<'_> {
-    /// Makes sure that the clock is right before reservations end by it. Times that were measured
-    /// while the clock was wrong are measured again.
-    ///
-    /// # Errors
-    /// [`Error::NotStored`]: it is unknown whether the clock is right.
-    pub fn trust_clock(&self) -> Result<(), Error> {
-        let snapshot = self.snapshot;
-        let Some(journal) = &snapshot.around.journal else {
-            return Ok(());
-        };
-        let since = journal.right_since(snapshot.name());
-        let since = since.map_err(|error| self.not_stored(error))?;
-        let reservations = snapshot.reservation_table();
-        if reservations.since < since {
-            let count = reservations.len() + reservations.answer_count();
-            drop(reservations);
-            snapshot.change_reservations(count.max(1), |all| all.measure_from(since));
-        }
-        Ok(())
-    }
-}
-
 impl Snapshot {
     /// The reservations and answers that are to end at a moment, ascending: those whose time is
-    /// over, and those whose caller was never told. The caller [trusts](WriteTurn::trust_clock) the
-    /// clock.
+    /// over, and those whose caller was never told.
     pub(super) fn due(&self, now: Moment) -> Vec<Serial> {
         let reservations = self.reservation_table();
         let mut due = self.unclaimed.lock().made.clone();
         due.retain(|serial| reservations.holds(*serial));
-        due.extend(reservations.expired(now.before(self.around.grace())));
+        due.extend(reservations.expired(now));
         due.sort_unstable();
         due.dedup();
         due
@@ -85,7 +60,6 @@ impl Snapshot {
             return Some(Duration::ZERO);
         }
         let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
-        let due = || next.after(self.around.grace());
-        (next != Moment::NEVER).then(|| due().since(self.now().steady))
+        (next != Moment::NEVER).then(|| next.since(self.now().steady))
     }
 }

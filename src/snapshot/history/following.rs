@@ -111,7 +111,7 @@ pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), 
         turn.note_deleted();
     } else {
         let now = snapshot.now();
-        let at = now.back_to(after.updated);
+        let at = now.back_to(after.updated, after.age);
         let feed = entry.is_fed(turn.live.revision).then_some(FeedSign {
             arrived: at.steady,
             age: Duration::ZERO,

@@ -21,7 +21,6 @@ use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
 use crate::account::{Charge, Part};
-use crate::snapshot::clock::Moment;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
@@ -60,22 +59,6 @@ pub trait Journal: Send + Sync {
     /// [`Self::missed`], and begins with the first entry of all.
     fn is_shared(&self) -> bool {
         false
-    }
-
-    /// The moment since which the monotonic clock of this server is known to be right. Callers ask
-    /// before they end something because its time is over.
-    ///
-    /// # Errors
-    /// Nothing may end by this clock at present.
-    fn right_since(&self, snapshot: &str) -> Result<Moment, JournalError> {
-        let _ = snapshot;
-        Ok(Moment::FIRST)
-    }
-
-    /// The most by which a time span may be shorter than this server measures it while its clock is
-    /// right. Holds end later by this time.
-    fn grace(&self) -> Duration {
-        Duration::ZERO
     }
 
     /// The entries of a snapshot that others have appended since it had this standing. The caller
@@ -222,6 +205,8 @@ pub struct Entry<'a> {
     pub created: SystemTime,
     /// The time when its last batch was applied, this one included.
     pub updated: SystemTime,
+    /// The time that has passed since then.
+    pub age: Duration,
     /// True if decisions are answered afterwards.
     pub synced: bool,
     /// The change of its objects.
@@ -302,9 +287,6 @@ pub enum JournalError {
     /// No answer came in time: the entry may still be appended.
     #[error(transparent)]
     UnknownFate(Doubt),
-    /// The clock of this server is wrong, so it appends nothing.
-    #[error("{0}: this server appends nothing")]
-    WrongClock(String),
     /// The log of the servers may not grow. Nothing was appended.
     #[error("the log of the servers is full: {0}")]
     LogFull(String),
@@ -342,8 +324,10 @@ pub struct SavedSnapshot {
     pub sequence: u64,
     /// The time when it was created.
     pub created: SystemTime,
-    /// The time when its last batch was applied.
+    /// The time when its last batch was applied, by the wall clock of the server that did so.
     pub updated: SystemTime,
+    /// The time that has passed since then.
+    pub age: Duration,
     /// True if decisions were answered.
     pub synced: bool,
     /// The snapshot's default constraints, where they are set.
@@ -359,9 +343,10 @@ pub struct SavedSnapshot {
 }
 
 impl SavedSnapshot {
-    /// Notes that time has passed since the snapshot was saved: less of reservations and answers is
-    /// left.
+    /// Notes that time has passed since the snapshot was saved: it is older, and less of
+    /// reservations and answers is left.
     pub fn pass(&mut self, passed: Duration) {
+        self.age = self.age.saturating_add(passed);
         for (_, held) in &mut self.held {
             held.left = held.left.saturating_sub(passed);
         }
@@ -381,6 +366,7 @@ impl SavedSnapshot {
             sequence: self.sequence,
             created: self.created,
             updated: self.updated,
+            age: self.age,
             synced: self.synced,
             change,
             defaults: self.defaults.as_deref(),

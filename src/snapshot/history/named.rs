@@ -97,11 +97,6 @@ impl Surroundings {
     pub fn is_shared(&self) -> bool {
         self.journal.as_ref().is_some_and(|j| j.is_shared())
     }
-
-    /// See [`Journal::grace`].
-    pub fn grace(&self) -> Duration {
-        self.journal.as_ref().map_or(Duration::ZERO, |j| j.grace())
-    }
 }
 
 /// The position of a snapshot in its journal.
@@ -153,7 +148,7 @@ impl Snapshot {
     pub(super) fn restored(from: Restoring, expected: bool, around: Arc<Surroundings>) -> Self {
         let saved = from.saved;
         let now = (around.clock)();
-        let updated = now.back_to(saved.updated);
+        let updated = now.back_to(saved.updated, saved.age);
         let snapshot = Self {
             freshness: Freshness::new(&saved.name, &around.max_ages, updated.steady),
             origin: Origin {
@@ -296,6 +291,15 @@ impl Snapshot {
         let lag = self.now().steady.since(sign.arrived);
         let tell = |stale| self.tell_stale(stale);
         self.freshness.feed(at.steady, (lag, sign.age), tell);
+    }
+
+    /// Notes that this much more time has passed since the last batch.
+    pub fn grow_older(&self, by: Duration) {
+        let mut updated = self.updated.lock();
+        updated.steady = updated.steady.before(by);
+        let tell = |stale| self.tell_stale(stale);
+        self.freshness
+            .feed(updated.steady, (self.freshness.lag(), Duration::ZERO), tell);
     }
 
     fn tell_stale(&self, stale: bool) {

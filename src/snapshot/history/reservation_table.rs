@@ -25,9 +25,6 @@ pub struct ReservationTable {
     /// The last answer for each key.
     answered: HashMap<[u8; 32], Serial>,
     by_expiry: BTreeSet<(Moment, Serial)>,
-    /// The moment since which the clock is known to be right: no time is measured from an earlier
-    /// one.
-    pub(super) since: Moment,
     /// Confirmed reservations, by namespace and the identity of their pod.
     claims: HashMap<(Box<str>, PodIdentity), Vec<Serial>>,
     /// The number of the last reservation ever made.
@@ -104,32 +101,16 @@ impl ReservationTable {
         self.answers.insert(serial, (answer, ends));
     }
 
-    /// Measures all times again that were put in before a moment: the clock was wrong until then.
-    pub fn measure_from(&mut self, since: Moment) {
-        self.since = since;
-        let held = self.held.iter_mut();
-        let held = held.map(|(serial, (held, ends))| (*serial, held.left, ends));
-        let answers = self.answers.iter_mut();
-        let answers = answers.map(|(serial, (answer, ends))| (*serial, answer.left, ends));
-        for (serial, left, ends) in held.chain(answers) {
-            if ends.before(left) < since {
-                self.by_expiry.remove(&(*ends, serial));
-                *ends = since.after(left);
-                self.by_expiry.insert((*ends, serial));
-            }
-        }
-    }
-
     /// The answer that is kept under the key of a request, and the moment when its time is over.
     pub fn answer(&self, request: &Retryable) -> Option<&(KeptAnswer, Moment)> {
         self.answers.get(self.answered.get(&request.key)?)
     }
 
     /// All answers, as [`Self::entries`].
-    pub fn answers(&self, now: Option<Moment>) -> Vec<(Serial, KeptAnswer)> {
+    pub fn answers(&self, now: Moment) -> Vec<(Serial, KeptAnswer)> {
         let all = self.answers.iter();
         let kept = |(serial, (answer, ends)): (&Serial, &(KeptAnswer, Moment))| {
-            let left = now.map_or(answer.left, |now| ends.since(now));
+            let left = ends.since(now);
             (
                 *serial,
                 KeptAnswer {
@@ -291,12 +272,11 @@ impl ReservationTable {
         later.map(|(serial, (held, _))| (*serial, held))
     }
 
-    /// All reservations, oldest first, with the time that is left now; without a clock with the
-    /// time that was left when they were put in.
-    pub fn entries(&self, now: Option<Moment>) -> Vec<(Serial, Reservation)> {
+    /// All reservations, oldest first, with the time that is left now.
+    pub fn entries(&self, now: Moment) -> Vec<(Serial, Reservation)> {
         let all = self.held.iter();
         let held = |(serial, (held, ends)): (&Serial, &(Reservation, Moment))| {
-            let left = now.map_or(held.left, |now| ends.since(now));
+            let left = ends.since(now);
             (
                 *serial,
                 Reservation {

@@ -89,7 +89,7 @@ impl Snapshot {
     pub fn answered<T>(&self, request: &Retryable) -> Option<Reserving<T>> {
         let reservations = self.reservation_table();
         let (kept, ends) = reservations.answer(request)?;
-        if *ends <= self.now().steady.before(self.around.grace()) {
+        if *ends <= self.now().steady {
             return None;
         }
         Some(match kept.request.question == request.question {
@@ -119,14 +119,8 @@ impl Snapshot {
         let mut decided = Some(decided);
         let mut turn = WriteTurn::take(self);
         let held = turn.attempt(|turn| {
-            if let Some(request) =
-                request.filter(|it| self.reservation_table().answer(it).is_some())
-            {
-                // Only a right clock can tell that the time of the answer is over.
-                turn.trust_clock()?;
-                if let Some(answered) = self.answered(&request) {
-                    return Ok(Ok(answered));
-                }
+            if let Some(answered) = request.and_then(|request| self.answered(&request)) {
+                return Ok(Ok(answered));
             }
             let is_current = |decided: &DecidedPicks<T>| decided.revision == self.revision();
             let decided = decided.take().filter(is_current);

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use parking_lot::MutexGuard;
 use uuid::Uuid;
@@ -93,10 +94,11 @@ impl<'s> WriteTurn<'s> {
 
     /// The whole content of the snapshot.
     pub fn whole(&self) -> Whole {
-        let now = self.trust_clock().ok().map(|()| self.snapshot.now().steady);
+        let now = self.snapshot.now().steady;
         let reservations = self.snapshot.reservation_table();
         let saved = SavedSnapshot {
             sequence: self.position.sequence,
+            age: now.since(self.snapshot.updated.lock().steady),
             defaults: Some(Arc::clone(self.live.defaults())),
             resource_versions: Some(Arc::clone(self.live.resource_versions())),
             held: reservations.entries(now),
@@ -120,6 +122,7 @@ impl<'s> WriteTurn<'s> {
                 sequence: 0,
                 created: *created,
                 updated: self.snapshot.updated.lock().wall,
+                age: Duration::ZERO,
                 synced: self.snapshot.is_synced(),
                 defaults: None,
                 resource_versions: None,

@@ -287,10 +287,10 @@ async fn messages_are_read_one_by_one(log: &dyn Log, name: &str) {
     for sequence in [1, 5] {
         assert_missing(log.read(name, sequence).await);
     }
-    let mut kept = log.beside().await.expect("it is there");
+    let found = log.survey().await.expect("it can be reached");
     let own = log.bounds(name).await.expect("it is there");
-    kept.push((name.to_owned(), own));
-    for (of, bounds) in kept {
+    assert_eq!(found.logs.get(name), Some(&own));
+    for (of, bounds) in found.logs.into_iter().chain(found.beside) {
         assert!(
             bounds.copies > 0 && bounds.has_majority(),
             "{of}: {bounds:?}"

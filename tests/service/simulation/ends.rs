@@ -1,11 +1,11 @@
-//! No wrong clock ends a reservation, and the other clocks end it on time.
+//! No wrong clock ends a reservation or refuses a change, and reservations end on time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel::log::Log;
-use evenkeel::snapshot::{Error, JournalError, Retryable};
+use evenkeel::snapshot::Retryable;
 use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};
@@ -60,51 +60,71 @@ impl Fleet {
 /// Ends the reservations whose time is over, and returns the number of the others.
 fn held(server: &Alone) -> usize {
     server.read();
-    // A server whose clock is wrong may not end any.
-    let _ = server.registry.end_expired();
+    let ended = server.registry.end_expired();
+    ended.expect("it is recorded");
     server.snapshot().reservations(0, "", 9).len()
 }
 
 #[test]
-fn a_wrong_clock_ends_nothing_and_appends_nothing() {
-    for (off, rate) in [
-        (Some(7_200_000), None),
-        (Some(-3_600_000), None),
-        (None, Some(10_000)),
-    ] {
-        for starts_so in [true, false] {
-            let fleet = Fleet::new();
-            let right = fleet.holding();
-            let (wrong, clocks) = fleet.start("wrong");
-            if starts_so {
-                clocks.set(off, rate);
-            }
-            wrong.read();
-            clocks.set(off, rate);
-            for _ in 0..2 {
-                fleet.pass(1_000);
-                assert_eq!(held(&wrong), 1, "{off:?} {rate:?}");
-                let refused = wrong.registry.update(NAME, offer(1, None));
-                let refused = refused.expect_err("its clock is wrong");
-                let is_told = matches!(&refused, Error::NotStored(JournalError::WrongClock(_)));
-                assert!(is_told, "{refused:?}");
-                let trouble = wrong.replica.lags()[0].trouble.clone();
-                assert!(trouble.is_some_and(|why| why.contains("clock")));
-                let again = reserve(&wrong, Some(REQUEST));
-                assert_ne!(again.ok(), Some(false), "it was placed before");
-                assert_eq!(held(&right), 1);
-            }
-            clocks.set_right();
-            assert_eq!(held(&wrong), 1, "what it measured is wrong");
-            let updated = wrong.registry.update(NAME, offer(2, None));
-            updated.expect("its clock is right");
+fn no_wrong_wall_clock_refuses_a_change_or_moves_an_end() {
+    for off in [7_200_000, -3_600_000, 2_000] {
+        let fleet = Fleet::new();
+        let right = fleet.holding();
+        let (wrong, clocks) = fleet.start("wrong");
+        clocks.set(off);
+        wrong.follow();
+        for number in 1..3 {
+            fleet.pass(1_000);
+            assert_eq!((held(&wrong), held(&right)), (1, 1), "{off}");
+            let updated = wrong.registry.update(NAME, offer(number, None));
+            updated.expect("it is applied");
+            let again = reserve(&wrong, Some(REQUEST));
+            assert!(again.expect("it is answered"), "it was placed before");
             assert_eq!(wrong.replica.lags()[0].trouble, None);
-            fleet.pass(TTL - 2_001);
-            assert_eq!(held(&right), 1, "too early");
-            fleet.pass(3);
-            assert_eq!(held(&right), 0, "its time is over");
-            assert_eq!(held(&wrong), 0);
         }
+        // A server that begins with a wrong clock knows how much time is over.
+        let (late, clocks) = fleet.start("late");
+        clocks.set(-off);
+        late.follow();
+        fleet.pass(TTL - 2_001);
+        for server in [&right, &wrong, &late] {
+            assert_eq!(held(server), 1, "{off}: too early");
+        }
+        fleet.pass(4);
+        assert_eq!(held(&late), 0, "{off}: its time is over");
+        assert_eq!((held(&wrong), held(&right)), (0, 0));
+    }
+}
+
+/// The nats-servers that lead the log in turn differ by two seconds, and by hours from all others.
+#[test]
+fn no_wrong_clock_of_a_nats_server_refuses_a_change_or_moves_an_end() {
+    const SECOND: u64 = 1_000;
+    for (begun, later) in [(7_200, 7_200), (0, 2), (2, 0)] {
+        let fleet = Fleet::new();
+        let ahead = |seconds: u64| {
+            let log_ahead = &fleet.world.log_ahead;
+            log_ahead.store(seconds * SECOND, Ordering::Relaxed);
+        };
+        ahead(begun);
+        let mut servers = vec![fleet.holding()];
+        for number in 0..3 {
+            ahead(if number % 2 == 0 { later } else { begun });
+            fleet.pass(TTL / 4);
+            let (server, _) = fleet.start(&format!("s{number}"));
+            server.follow();
+            let updated = server.registry.update(NAME, offer(number, None));
+            updated.expect("it is applied");
+            servers.push(server);
+        }
+        fleet.pass(TTL / 4 - 1);
+        for server in &servers {
+            assert_eq!(held(server), 1, "{begun} {later}: too early");
+        }
+        // Each of them alone ends it by then.
+        let last = servers.pop().expect("it began");
+        fleet.pass(6);
+        assert_eq!(held(&last), 0, "{begun} {later}: its time is over");
     }
 }
 
@@ -131,7 +151,7 @@ fn a_reservation_ends_on_time_although_servers_restart_in_turn() {
             assert_eq!(held(&server), 1, "too early");
         }
         // Each restart from a checkpoint may lose what the clocks of nats-servers may differ by.
-        fleet.pass(60);
+        fleet.pass(50);
         assert_eq!(held(&server), 0, "keeps {keeps}: its time is over");
     }
 }

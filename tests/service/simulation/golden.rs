@@ -222,7 +222,7 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn logs_of_earlier_versions_come_to_the_same() {
+fn logs_of_released_versions_come_to_the_same() {
     let runtime = Runtime::new().expect("a runtime");
     if let Ok(name) = std::env::var("GOLDEN") {
         let file = directory().join(name);

@@ -146,7 +146,7 @@ impl Server {
     pub fn jump(&self) {
         let dice = &self.world.dice;
         if self.world.seed % 8 == 3 && dice.happens(200) {
-            let off = [0, 0, 60_000][dice.below(3)];
+            let off = [0, 0, 2_000][dice.below(3)];
             self.told("clock of the log", &off);
             self.world.log_ahead.store(off, Ordering::Relaxed);
             return;

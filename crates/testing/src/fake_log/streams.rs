@@ -10,7 +10,7 @@ use prost::bytes::Bytes;
 
 use super::faults::{Call, Fate, Faults, NextCall, fault, flipped, full, lost};
 use super::kept::{Append, BlobsAndKeys, Stream, Streams};
-use evenkeel::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Wait};
+use evenkeel::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Survey, Wait};
 
 /// A log inside the process. Clones made by [`Self::seen_with`] share its content, as servers share
 /// a log.
@@ -206,6 +206,21 @@ impl FakeLog {
     }
 }
 
+impl FakeLog {
+    fn bounds_of(&self, stream: &Stream) -> Bounds {
+        let bytes = stream.messages.iter().map(|m| m.bytes.len() as u64);
+        let behind = self.faults.keepers()..3;
+        Bounds {
+            first: stream.first,
+            last: stream.last(),
+            bytes: bytes.sum(),
+            max_bytes: 0,
+            copies: 3,
+            behind: behind.map(|it| format!("n{it}")).collect(),
+        }
+    }
+}
+
 impl Log for FakeLog {
     fn names(&self) -> Wait<'_, Vec<String>> {
         self.call(Call::Read, move || {
@@ -249,19 +264,7 @@ impl Log for FakeLog {
 
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
         self.call(Call::Read, move || {
-            self.with_log(name, |stream| {
-                let bytes = stream.messages.iter().map(|m| m.bytes.len() as u64);
-                Ok(Bounds {
-                    first: stream.first,
-                    last: stream.last(),
-                    bytes: bytes.sum(),
-                    max_bytes: 0,
-                    copies: 3,
-                    behind: (self.faults.keepers()..3)
-                        .map(|it| format!("n{it}"))
-                        .collect(),
-                })
-            })
+            self.with_log(name, |stream| Ok(self.bounds_of(stream)))
         })
     }
 
@@ -276,8 +279,14 @@ impl Log for FakeLog {
         })
     }
 
-    fn beside(&self) -> Wait<'_, Vec<(String, Bounds)>> {
-        self.call(Call::Read, || Ok(Vec::new()))
+    fn survey(&self) -> Wait<'_, Survey> {
+        self.call(Call::Read, || {
+            let bounds = |(name, it): (&String, &Stream)| (name.clone(), self.bounds_of(it));
+            Ok(Survey {
+                logs: self.with_logs(|logs| logs.iter().map(bounds).collect()),
+                ..Survey::default()
+            })
+        })
     }
 
     fn troubles(&self) -> Vec<String> {
