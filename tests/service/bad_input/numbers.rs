@@ -140,7 +140,9 @@ impl Case<'_> {
         let (name, field) = (self.path.name(), self.path.field().json_name());
         match status.code() {
             // The deadline of the client may pass first.
-            Code::DeadlineExceeded | Code::Cancelled => ["minRevision", "timeout"].contains(&field),
+            Code::DeadlineExceeded | Code::Cancelled => {
+                field == "minRevision" || name.contains("timeout")
+            }
             Code::ResourceExhausted => true,
             Code::NotFound | Code::FailedPrecondition | Code::Aborted => true,
             Code::InvalidArgument => {

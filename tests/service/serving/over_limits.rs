@@ -91,7 +91,10 @@ pub(crate) async fn second_snapshot(client: &mut Client) -> Status {
         snapshot: "second".into(),
         ..batch([])
     };
-    updated(client, second).await
+    let refused = refusal(client.update_snapshot(second).await);
+    let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
+    assert_eq!(listed.expect("it is small").into_inner().snapshots.len(), 1);
+    refused
 }
 
 pub(crate) async fn second_feed(client: &mut Client, channel: Channel) -> Status {
