@@ -122,7 +122,7 @@ impl Placing {
                 if best.unplaced == 0 || tried == place_workloads::OTHER_NODES {
                     return Ok(best);
                 }
-                tried += 1;
+                tried = tried.saturating_add(1);
                 let is_in_other_domain = other.is_in_other_domain();
                 let away = [&away[..], &[other]].concat();
                 let answer = place(&first, &[], &away)?;

@@ -75,7 +75,7 @@ pub trait Log: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Unreachable`].
-    fn survey(&self) -> Wait<'_, Survey>;
+    fn survey(&self) -> Wait<'_, FleetBounds>;
 
     /// Returns what this server may not do at the engine, in words for people.
     fn troubles(&self) -> Vec<String>;
@@ -224,7 +224,7 @@ pub struct Bounds {
 
 /// The ranges of messages that a fleet keeps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct FleetBounds {
     /// The logs, by snapshot.
     pub logs: HashMap<String, Bounds>,
     /// The places where blobs and keys are kept, by name.

@@ -13,5 +13,5 @@ pub mod nats;
 pub mod record;
 
 pub use entry_row::{AsideRow, EntryRow, Happened, NumberedRow};
-pub use interface::{Blob, Blobs, Bounds, Error, Follower, Keys, Log, Message, Survey, Wait};
+pub use interface::{Blob, Blobs, Bounds, Error, FleetBounds, Follower, Keys, Log, Message, Wait};
 pub use record::{Body, Hash, Place, Unreadable, Verdict};

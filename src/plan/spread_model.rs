@@ -17,6 +17,9 @@ use crate::spread::describe::{
     By, JudgedWorkload, WantedSpread, WorkloadId, WorkloadPods, selects,
 };
 
+/// Pods, by their class and their domain for each goal.
+pub type PodCells = BTreeMap<(usize, Vec<Option<usize>>), Vec<usize>>;
+
 /// The pods and constraints of a namespace.
 #[derive(Default)]
 pub struct SpreadModel {
@@ -350,7 +353,7 @@ impl SpreadModel {
         workload: usize,
         goals: &[usize],
         deadline: &Deadline<'_>,
-    ) -> Result<BTreeMap<(usize, Vec<Option<usize>>), Vec<usize>>, Stopped> {
+    ) -> Result<PodCells, Stopped> {
         let mut cells: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (at, pod) in self.pods.iter().enumerate() {
             deadline.step(1 + goals.len())?;

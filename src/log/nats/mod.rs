@@ -37,7 +37,7 @@ use self::generations::Generations;
 use self::named::{NamedStream, NatsKeys};
 use self::stream::{bounds, find, time};
 use super::Error;
-use super::interface::{self, Bounds, Log, Message, Survey, Wait};
+use super::interface::{self, Bounds, FleetBounds, Log, Message, Wait};
 
 pub use self::access::{Access, ConnectError};
 pub use self::names::{BadFleet, FleetName};
@@ -203,8 +203,8 @@ impl Nats {
         Ok(names)
     }
 
-    async fn look_at_all(&self) -> Result<Survey, Error> {
-        let mut found = Survey::default();
+    async fn look_at_all(&self) -> Result<FleetBounds, Error> {
+        let mut found = FleetBounds::default();
         for info in stream::list(&self.connection, &self.fleet.all_subjects()).await? {
             let bounds = bounds(&info);
             match self.fleet.log_of(&info.config.name) {
@@ -358,7 +358,7 @@ impl Log for Nats {
         Box::pin(async move { read_of_leader(&self.find(name).await?, sequence).await })
     }
 
-    fn survey(&self) -> Wait<'_, Survey> {
+    fn survey(&self) -> Wait<'_, FleetBounds> {
         Box::pin(self.look_at_all())
     }
 

@@ -6,20 +6,20 @@ use parking_lot::Mutex;
 use tokio::runtime::RuntimeMetrics;
 
 use crate::limits::Limit;
-use crate::log::{Bounds, Survey};
+use crate::log::{Bounds, FleetBounds};
 use crate::visible;
 
 /// The extents of logs and of the streams beside them, and whether the nats-servers can be reached,
 /// as of the last query.
 #[derive(Debug, Default)]
 pub struct Tails {
-    last: Mutex<Survey>,
+    last: Mutex<FleetBounds>,
     is_away: AtomicBool,
 }
 
 impl Tails {
     /// Records the answer to a query.
-    pub fn note(&self, found: Survey) {
+    pub fn note(&self, found: FleetBounds) {
         *self.last.lock() = found;
     }
 

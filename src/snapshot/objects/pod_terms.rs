@@ -151,6 +151,11 @@ impl TermTable {
         self.terms.count()
     }
 
+    /// Returns whether there is no term.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn find(&self, term: &PodTerm, own: &str) -> Option<u32> {
         let hash = self.terms.hasher().hash_one((term, own));
         let same = |number| {

@@ -148,7 +148,7 @@ impl<'a> ReadView<'a> {
         labels: &'a BTreeMap<String, String>,
         namespace: &'a str,
     ) -> Result<impl Iterator<Item = &'a HeldTerm> + use<'a>, Stopped> {
-        let table = Some(of(&self.state.requested)).filter(|table| table.len() > 0);
+        let table = Some(of(&self.state.requested)).filter(|table| !table.is_empty());
         let candidates = table.map_or(0, |table| table.candidates(labels));
         self.deadline.step(candidates)?;
         let own = self.namespace_labels(namespace);

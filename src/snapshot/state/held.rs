@@ -122,7 +122,7 @@ impl State {
         let account = self.upkeep.account();
         let charge = account.open(Part::Staged);
         let mut state = Self::empty(account, usize::MAX, &Arc::default());
-        for batch in in_batches(self.objects_of(namespaces)) {
+        for batch in in_batches(self.objects_of(namespaces.to_vec())) {
             if is_cancelled() {
                 return None;
             }
@@ -152,18 +152,18 @@ impl State {
                 .is_some_and(|it| is_reservation(&it.name)),
             _ => false,
         };
-        let objects = self.objects_of(&self.namespaces());
+        let objects = self.objects_of(self.namespaces());
         objects.filter(move |object| !is_held(object))
     }
 
     fn objects_of<'s>(
         &'s self,
-        namespaces: &[(&'s str, &'s Namespace)],
+        namespaces: Vec<(&'s str, &'s Namespace)>,
     ) -> impl Iterator<Item = Object> + use<'s> {
         let all = self.nodes();
         let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
         let nodes = nodes.map(|node| Object::Node(node.to_wire()));
-        let namespaces = namespaces.to_vec().into_iter();
+        let namespaces = namespaces.into_iter();
         let namespaces = namespaces.flat_map(move |(name, namespace)| {
             let names = namespace.pod_names();
             let pods = names.filter_map(move |pod| namespace.pod_to_wire(name, pod, all));

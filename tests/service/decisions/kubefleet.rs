@@ -165,9 +165,9 @@ fn terminating(mut pod: Pod) -> Pod {
 async fn server_decides_like_kubefleet() {
     let server = Server::start().await;
     for (file, count) in FILES {
-        let mut decided = 0;
-        for vector in load_recorded::<Vector>(file, count) {
-            let name = format!("{file}, case {decided} {:?}", vector.name);
+        let vectors = load_recorded::<Vector>(file, count);
+        for (number, vector) in vectors.into_iter().enumerate() {
+            let name = format!("{file}, case {number} {:?}", vector.name);
             let snapshot = "fleet";
             server
                 .replace(snapshot, vector.case.changes(), Default::default())
@@ -178,7 +178,6 @@ async fn server_decides_like_kubefleet() {
                 Some(_) => check_picks(&server, snapshot, &name, &vector).await,
                 None => assert!(vector.want.steps.is_empty() && vector.want.removed.is_empty()),
             }
-            decided += 1;
         }
     }
 }

@@ -60,7 +60,8 @@ fn commands_trust_prove_and_name_as_told() {
         all.map(|(name, value)| (name, value.to_owned())).collect()
     };
     // Each case has the address, the variables, the exit code, and a part of the output.
-    let cases: [(&str, Vec<(&str, String)>, i32, &str); 10] = [
+    type Variables = Vec<(&'static str, String)>;
+    let cases: [(&str, Variables, i32, &str); 10] = [
         (&url, with(&[]), 0, ""),
         // A certificate means https.
         (&bare, with(&[]), 0, ""),

@@ -10,7 +10,9 @@ use prost::bytes::Bytes;
 
 use super::faults::{Call, Fate, Faults, NextCall, fault, flipped, full, lost};
 use super::kept::{Append, BlobsAndKeys, Stream, Streams};
-use evenkeel::log::interface::{Blobs, Bounds, Error, Follower, Keys, Log, Message, Survey, Wait};
+use evenkeel::log::interface::{
+    Blobs, Bounds, Error, FleetBounds, Follower, Keys, Log, Message, Wait,
+};
 
 /// A log inside the process. Clones made by [`Self::seen_with`] share its content, as servers share
 /// a log.
@@ -279,12 +281,12 @@ impl Log for FakeLog {
         })
     }
 
-    fn survey(&self) -> Wait<'_, Survey> {
+    fn survey(&self) -> Wait<'_, FleetBounds> {
         self.call(Call::Read, || {
             let bounds = |(name, it): (&String, &Stream)| (name.clone(), self.bounds_of(it));
-            Ok(Survey {
+            Ok(FleetBounds {
                 logs: self.with_logs(|logs| logs.iter().map(bounds).collect()),
-                ..Survey::default()
+                ..FleetBounds::default()
             })
         })
     }
