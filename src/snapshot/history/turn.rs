@@ -96,9 +96,10 @@ impl<'s> WriteTurn<'s> {
     pub fn whole(&self) -> Whole {
         let now = self.snapshot.now().steady;
         let reservations = self.snapshot.reservation_table();
+        let updated = *self.snapshot.updated.lock();
         let saved = SavedSnapshot {
             sequence: self.position.sequence,
-            age: now.since(self.snapshot.updated.lock().steady),
+            age: now.since(updated.steady),
             defaults: Some(Arc::clone(self.live.defaults())),
             resource_versions: Some(Arc::clone(self.live.resource_versions())),
             held: reservations.entries(now),
@@ -114,6 +115,7 @@ impl<'s> WriteTurn<'s> {
     /// An entry that changes nothing. It gets its number when it is recorded.
     pub fn entry(&self) -> OwnedEntry {
         let Origin { epoch, created } = self.snapshot.origin();
+        let updated = *self.snapshot.updated.lock();
         OwnedEntry {
             after: SavedSnapshot {
                 name: self.snapshot.name().to_owned(),
@@ -121,7 +123,7 @@ impl<'s> WriteTurn<'s> {
                 revision: self.live.revision,
                 sequence: 0,
                 created: *created,
-                updated: self.snapshot.updated.lock().wall,
+                updated: updated.wall,
                 age: Duration::ZERO,
                 synced: self.snapshot.is_synced(),
                 defaults: None,
