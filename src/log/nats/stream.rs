@@ -124,7 +124,7 @@ async fn pages<T: DeserializeOwned>(
             offset: found.len(),
             subject: subjects,
         };
-        let page: Response<Page<T>> = connection
+        let page: Response<StreamPage<T>> = connection
             .lists
             .request(api, &request)
             .await
@@ -177,7 +177,7 @@ struct PageRequest<'a> {
 
 /// A page of a list. An empty page has no list.
 #[derive(Deserialize)]
-struct Page<T> {
+struct StreamPage<T> {
     total: usize,
     streams: Option<Vec<T>>,
 }
