@@ -115,13 +115,6 @@ impl Shifts {
         }
     }
 
-    /// Returns whether pods come with terms about others or with storage. Decisions read those even
-    /// where no node reports its resources.
-    pub fn are_looked_at(&self) -> bool {
-        let mut terms = self.keeps_away.iter().chain(&self.scored);
-        terms.any(|shift| shift.comes) || self.storage.iter().any(|shift| shift.comes)
-    }
-
     /// Applies the shifts to a table, which is copied if it is shared.
     pub fn apply_to(&self, table: &mut Arc<RequestedTable>) {
         if !(self.room.is_empty() && self.names.is_empty()) {
