@@ -86,7 +86,7 @@ impl Snapshot {
         let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
         names.extend(namespaces.iter().map(|name| Box::from(*name)));
         let changed = overlay.changes().map(|change| change.id);
-        let changed = changed.filter(|id| id.kind.is_in_shard());
+        let changed = changed.filter(|id| id.kind.is_kept_with_namespace());
         names.extend(changed.map(|id| Box::from(id.namespace)));
         if names.is_empty() {
             names.insert("default".into());

@@ -210,7 +210,8 @@ impl Batch {
             CheckedChange::Other(other) => {
                 let kind = other.1.kind();
                 self.has_nodes |= kind == ObjectKind::Node;
-                self.has_cluster_objects |= kind != ObjectKind::Node && !kind.is_in_shard();
+                self.has_cluster_objects |=
+                    kind != ObjectKind::Node && !kind.is_kept_with_namespace();
             }
         }
         self.changes.push(change);

@@ -128,11 +128,11 @@ impl ObjectKind {
 
     /// Returns whether its objects are in namespaces.
     pub fn is_namespaced(self) -> bool {
-        self.is_in_shard() || self == Self::Storage(StorageKind::Claim)
+        self.is_kept_with_namespace() || self == Self::Storage(StorageKind::Claim)
     }
 
     /// Returns whether its objects are kept with their namespace. All others are kept together.
-    pub fn is_in_shard(self) -> bool {
+    pub fn is_kept_with_namespace(self) -> bool {
         matches!(self, Self::Pod | Self::Owner(_))
     }
 

@@ -44,7 +44,7 @@ impl State {
         let mut shifts = Shifts::default();
         let mut changes = batch
             .changes()
-            .filter(|change| change.id.kind.is_in_shard());
+            .filter(|change| change.id.kind.is_kept_with_namespace());
         let mut next = changes.next();
         while let Some(first) = next.take() {
             let name = first.id.namespace;
