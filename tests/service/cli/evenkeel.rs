@@ -103,6 +103,15 @@ impl Workspace {
         command
     }
 
+    /// What a shell gets that completes a command line.
+    pub fn completed(&self, line: &str) -> String {
+        let index = line.split(' ').count().to_string();
+        let mut command = self.command(&format!("-- evenkeel {line}"));
+        command.env("_EVENKEEL_COMPLETE", "bash");
+        command.env("_CLAP_COMPLETE_INDEX", index);
+        Outcome::of(process::run(command)).expect(0).out
+    }
+
     /// Runs a command line with nothing on standard input.
     pub fn run(&self, line: &str) -> Outcome {
         self.run_with(line, "")

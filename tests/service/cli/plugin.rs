@@ -108,11 +108,6 @@ fn a_shell_gets_the_names_of_a_cluster() {
         ("explain deploy/", ""),
     ];
     for (line, expected) in cases {
-        let index = line.split(' ').count().to_string();
-        let mut command = workspace.command(&format!("-- evenkeel {line}"));
-        command.env("_EVENKEEL_COMPLETE", "bash");
-        command.env("_CLAP_COMPLETE_INDEX", index);
-        let outcome = Outcome::of(crate::cli::process::run(command)).expect(0);
-        assert_eq!(outcome.out, expected, "{line}");
+        assert_eq!(workspace.completed(line), expected, "{line}");
     }
 }
