@@ -1,87 +1,21 @@
-//! Compiles the protocol without `protoc`: messages by prost, the descriptor set
-//! for reflection, and what the features of the crate ask for: gRPC stubs by
-//! tonic, proto-JSON by pbjson.
+//! Generates the stubs of the gRPC service over the messages of `evenkeel-core`, without `protoc`.
 
 use std::error::Error;
-use std::path::PathBuf;
-use std::{env, fs};
 
-use prost::Message;
-use prost_types::FieldDescriptorProto;
-#[cfg(feature = "server")]
 use prost_types::{MethodDescriptorProto, ServiceDescriptorProto};
-#[cfg(feature = "server")]
 use tonic_build::manual;
-
-const PROTOS: [&str; 3] = [
-    "proto/evenkeel/v1/explain.proto",
-    "proto/evenkeel/v1/kubernetes.proto",
-    "proto/evenkeel/v1/spread_service.proto",
-];
-
-/// Fields of objects that nobody reads here: JSON that `kubectl` writes has them. They
-/// are in the descriptors for clients, and in no Rust type.
-const NEVER_READ: [&str; 2] = ["kind", "api_version"];
-
-/// From which number on fields are none of Kubernetes'.
-const OWN_FIELDS: i32 = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
-    let mut descriptors = protox::compile(PROTOS, ["proto"])?;
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(
-        out.join("evenkeel_descriptor.bin"),
-        descriptors.encode_to_vec(),
-    )?;
-    let files = &mut descriptors.file;
-    for message in files.iter_mut().flat_map(|file| &mut file.message_type) {
-        let is_read = |field: &FieldDescriptorProto| {
-            field.number() < OWN_FIELDS || !NEVER_READ.contains(&field.name())
-        };
-        message.field.retain(is_read);
-    }
-    #[cfg(feature = "json")]
-    let encoded = descriptors.encode_to_vec();
-
-    #[cfg(feature = "server")]
+    let descriptors = protox::compile(["proto/evenkeel/v1/spread_service.proto"], ["proto"])?;
     for service in descriptors.file.iter().flat_map(|file| &file.service) {
         stubs(service);
     }
-    // Ordered maps: equal objects have equal bytes and equal JSON.
-    tonic_prost_build::configure()
-        .btree_map(".")
-        .bytes(".")
-        .compile_well_known_types(true)
-        .extern_path(".google.protobuf", "::pbjson_types")
-        .extern_path(
-            ".google.protobuf.StringValue",
-            "crate::proto::quantity_text::QuantityText",
-        )
-        .extern_path(".google.rpc.Status", "crate::proto::rpc_status::RpcStatus")
-        .build_client(cfg!(feature = "client"))
-        // See `stubs`.
-        .build_server(false)
-        .compile_fds(descriptors)?;
-    #[cfg(feature = "json")]
-    pbjson_build::Builder::new()
-        .register_descriptors(&encoded)?
-        .btree_map(["."])
-        .ignore_unknown_fields()
-        // Kubernetes writes the first two in a way of its own. An answer of a stream may have
-        // details of any type.
-        .exclude([
-            ".evenkeel.v1.Volume",
-            ".evenkeel.v1.IntOrString",
-            ".evenkeel.v1.DecideResponse",
-        ])
-        .build(&[".evenkeel.v1"])?;
     Ok(())
 }
 
 /// Generates the stubs of a server. It takes and gives messages in their encoding, and
 /// reads and writes them by itself (`src/proto/encoded.rs`).
-#[cfg(feature = "server")]
 fn stubs(service: &ServiceDescriptorProto) {
     let mut stubs = manual::Service::builder()
         .name(service.name())
@@ -94,7 +28,6 @@ fn stubs(service: &ServiceDescriptorProto) {
         .compile(&[stubs.build()]);
 }
 
-#[cfg(feature = "server")]
 fn stub(method: &MethodDescriptorProto) -> manual::Method {
     let stub = manual::Method::builder()
         .name(snake_case(method.name()))
@@ -112,7 +45,6 @@ fn stub(method: &MethodDescriptorProto) -> manual::Method {
     }
 }
 
-#[cfg(feature = "server")]
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for letter in name.chars() {

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use evenkeel::api::{Service, Transport};
+use evenkeel::api::Service;
+use evenkeel::kubernetes::Transport;
 use evenkeel::plan::{RebalanceOptions, RebalancePlan, StayingPods};
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::api::ExportSum;
+use evenkeel::manifest::ExportSum;
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::stream_snapshot_request::Step;

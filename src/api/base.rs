@@ -20,6 +20,7 @@ use super::request_context::{AboutSnapshot, OpenedCall, open};
 use super::slots::FairLimiter;
 use crate::access::Role;
 use crate::decision_log::{DecisionLog, LoggedRequest, Pending};
+use crate::kubernetes::Transport;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::snapshot::{Fence, Registry, Snapshot};
 use crate::tasks::{self, Task};
@@ -27,13 +28,6 @@ use crate::tasks::{self, Task};
 /// The largest message to send or take, in bytes. A client trusts the server that it was configured
 /// for, and the answer about a large cluster is large.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
-
-/// Takes calls, over a socket or without one.
-pub type Transport = BoxCloneSyncService<
-    http::Request<Body>,
-    http::Response<Body>,
-    Box<dyn std::error::Error + Send + Sync + 'static>,
->;
 
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]

@@ -88,14 +88,13 @@ mod workload_rank;
 mod written;
 
 pub use background::Background;
-pub use base::{MAX_MESSAGE_BYTES, Service, Transport};
+pub use base::{MAX_MESSAGE_BYTES, Service};
 pub use deadline::last as last_moment;
 pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS};
 pub use error::Error;
-#[cfg(feature = "cli")]
 pub(crate) use error::{MIN_REVISION_NOT_REACHED, WORKLOAD_NOT_FOUND};
 pub use executor::LARGE_REQUEST;
-pub use export::{ExportSum, summary as describe};
+pub use export::summary as describe;
 pub use feed::MAX_GROUP;
 pub use noted::{Decision, Size};
 pub use request::parse_snapshot_name;

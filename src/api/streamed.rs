@@ -30,17 +30,10 @@ pub fn streamed(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-    use tonic::{Code, Request};
+    use tonic::Code;
 
     use super::*;
-    use crate::api::Service;
-    use crate::proto::encoded::encode;
-    use crate::proto::v1::ExportSnapshotRequest;
-    use crate::proto::v1::spread_service_server::SpreadService;
-    use crate::snapshot::InjectedFault;
     use crate::tasks;
-    use crate::verify::tests::{registry, update};
 
     /// Returns the code with which a stream ended, and the number of its items.
     async fn read<T>(mut stream: impl Stream<Item = Result<T, Status>> + Unpin) -> (usize, Code) {
@@ -72,25 +65,5 @@ mod tests {
             });
             assert_eq!(read(streamed(receiver, feeder)).await, (3, code));
         }
-    }
-
-    /// An export that fails midway, after parts that were good.
-    #[tokio::test]
-    async fn an_export_that_fails_is_an_error() {
-        let registry = registry();
-        let node = |i| json!({"node": {"metadata": {"name": format!("many-{i}")}}});
-        update(&registry, (0..5_000).map(node).collect());
-        let service = Service::new(registry.clone(), Default::default());
-        let export = || async {
-            let request = Request::new(encode(ExportSnapshotRequest::default()));
-            let answer = service.export_snapshot(request).await;
-            read(answer.expect("it exists").into_inner()).await
-        };
-        let (parts, code) = export().await;
-        assert_eq!((parts > 5, code), (true, Code::Ok));
-        let snapshot = registry.get("default").expect("it exists");
-        snapshot.inject_fault("default", "n1", InjectedFault::UnknownSlot);
-        let (parts, code) = export().await;
-        assert_eq!((parts > 4, code), (true, Code::Internal));
     }
 }

@@ -256,7 +256,7 @@ impl Fields for ConstraintFields<'_> {
         to.int(5, report.global_minimum);
         to.flag(6, active.self_match > 0);
         for domain in &report.domains {
-            to.message(7, domain);
+            to.message(7, &DomainFields(domain));
         }
         to.double(8, report.weight);
         to.flag(9, report.min_domains_unmet);
@@ -264,14 +264,17 @@ impl Fields for ConstraintFields<'_> {
 }
 
 /// A `Domain`.
-impl Fields for DomainReport<'_> {
+struct DomainFields<'a>(&'a DomainReport<'a>);
+
+impl Fields for DomainFields<'_> {
     fn put<S: Sink>(&self, to: &mut S) {
-        to.text(1, self.tally.value);
-        to.int(2, self.tally.matching_pods);
-        to.int(3, self.skew);
-        to.flag(4, self.feasible);
-        to.int(5, self.tally.eligible_nodes);
-        to.int(6, self.feasible_nodes);
+        let report = self.0;
+        to.text(1, report.tally.value);
+        to.int(2, report.tally.matching_pods);
+        to.int(3, report.skew);
+        to.flag(4, report.feasible);
+        to.int(5, report.tally.eligible_nodes);
+        to.int(6, report.feasible_nodes);
     }
 }
 
@@ -301,17 +304,19 @@ impl Fields for RefusalFields<'_> {
         to.int(5, refusal.matching_pods);
         to.int(6, refusal.skew);
         for reason in refusal.reasons() {
-            to.message(7, reason);
+            to.message(7, &ReasonFields(reason));
         }
         to.int(8, count(refusal.nominated_pods));
     }
 }
 
 /// A `RefusalReason`.
-impl Fields for Reason {
+struct ReasonFields<'a>(&'a Reason);
+
+impl Fields for ReasonFields<'_> {
     fn put<S: Sink>(&self, to: &mut S) {
-        to.int(1, i32::from(self.code()).into());
-        to.text(2, self.resource().unwrap_or_default());
+        to.int(1, i32::from(self.0.code()).into());
+        to.text(2, self.0.resource().unwrap_or_default());
     }
 }
 

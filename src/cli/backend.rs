@@ -13,7 +13,8 @@ use tonic::client::Grpc;
 use tonic::{Request, Response, Status};
 
 use super::exit::{RefusedCall, Unreachable};
-use crate::api::{self, MAX_MESSAGE_BYTES, Transport};
+use crate::api::{self, MAX_MESSAGE_BYTES};
+use crate::kubernetes::Transport;
 use crate::misspelt::nearest;
 use crate::proto::encoded::{BytesCodec, encode};
 use crate::proto::v1::spread_service_client::SpreadServiceClient;

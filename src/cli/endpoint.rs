@@ -17,7 +17,7 @@ use tower::util::BoxCloneSyncService;
 use super::contexts::ServerContext;
 use super::exit::Unreachable;
 use super::{output, probe};
-use crate::api::Transport;
+use crate::kubernetes::Transport;
 use crate::visible::causes;
 
 /// The longest wait for a connection, unless `--timeout` is shorter.

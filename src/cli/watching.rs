@@ -17,9 +17,10 @@ use super::deletion_costs::WantedCosts;
 use super::exit::Exit;
 use super::live_names;
 use crate::api;
+use crate::kubernetes::FeedCounts;
 use crate::kubernetes::{DefaultsSource, FeedPlan, Reads, Target, run_in_thread};
 use crate::server::config::LogFormat;
-use crate::server::{Config, FeedCounts, Started, logging};
+use crate::server::{Config, Started, logging};
 
 /// The default maximum age of a snapshot that is fed from a cluster. It is three times the age that
 /// the snapshot reaches in normal operation.

@@ -40,9 +40,8 @@ impl<M> Encoded<M> {
     }
 
     /// Returns an upper bound of the number of entries of all lists of the message.
-    #[cfg(feature = "server")]
     pub fn entries(&self) -> usize {
-        super::wire::entries(&self.bytes)
+        evenkeel_core::proto::wire::entries(&self.bytes)
     }
 
     /// Returns the encoded bytes, which may also be taken as the encoding of another message.
@@ -68,14 +67,12 @@ impl<M: Message> From<M> for Encoded<M> {
 }
 
 /// The bytes of a message between two looks whether to go on decoding it.
-#[cfg(feature = "server")]
 const BETWEEN_LOOKS: usize = 64 << 10;
 
 /// Decodes a message until `is_given_up` returns true; `None` if it did.
 ///
 /// # Errors
 /// When the bytes are not the encoding of such a message.
-#[cfg(feature = "server")]
 pub fn decode_until<M: Message + Default>(
     bytes: Bytes,
     is_given_up: &dyn Fn() -> bool,
@@ -94,7 +91,6 @@ pub fn decode_until<M: Message + Default>(
 }
 
 /// Bytes that end once `is_given_up` returns true, so that decoding ends, too.
-#[cfg(feature = "server")]
 struct EndingBytes<'a> {
     bytes: Bytes,
     /// The bytes that were read since the last look.
@@ -103,7 +99,6 @@ struct EndingBytes<'a> {
     has_ended: bool,
 }
 
-#[cfg(feature = "server")]
 impl Buf for EndingBytes<'_> {
     #[inline]
     fn remaining(&self) -> usize {
@@ -187,7 +182,7 @@ impl Decoder for BytesCodec {
     }
 }
 
-#[cfg(all(test, feature = "server"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::proto::v1;

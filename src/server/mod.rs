@@ -17,5 +17,4 @@ pub use lifecycle::ends;
 pub use lifecycle::joining::Started;
 pub use lifecycle::run::run;
 pub use lifecycle::serve::serve;
-pub use telemetry::feeds::{FeedCounts, KindCounts, ListReason};
 pub use telemetry::logging;

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use evenkeel::explain::{self, Case};
-use evenkeel::matching::Path;
-use evenkeel::proto::v1;
-use evenkeel::proto::v1::change::Object;
-use evenkeel::snapshot::{Batch, Limits, Offer, Registry, Unobserved};
-use evenkeel::spread::{Filter, NodeChecks, Question, Scores};
+use evenkeel_core::explain::{self, Case};
+use evenkeel_core::matching::Path;
+use evenkeel_core::proto::v1;
+use evenkeel_core::proto::v1::change::Object;
+use evenkeel_core::snapshot::{Batch, Limits, Offer, Registry, Unobserved};
+use evenkeel_core::spread::{Filter, NodeChecks, Question, Scores};
 
 const SNAPSHOT: &str = "cluster";
 const ZONE: &str = "topology.kubernetes.io/zone";

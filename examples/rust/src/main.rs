@@ -8,13 +8,13 @@ use std::error::Error as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use evenkeel::proto::Duration as Span;
-use evenkeel::proto::v1;
-use evenkeel::proto::v1::change::Object;
-use evenkeel::proto::v1::decide_response::Answer;
-use evenkeel::proto::v1::question::Ask;
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::stream_snapshot_request::Step;
+use evenkeel_core::proto::Duration as Span;
+use evenkeel_core::proto::v1;
+use evenkeel_core::proto::v1::change::Object;
+use evenkeel_core::proto::v1::decide_response::Answer;
+use evenkeel_core::proto::v1::question::Ask;
+use evenkeel_core::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel_core::proto::v1::stream_snapshot_request::Step;
 use tonic::transport::{Channel, Endpoint};
 
 const SNAPSHOT: &str = "rust";

@@ -1,5 +1,7 @@
 //! The flags of the limits that people set, and of rules that apply to all snapshots.
 
+use std::ops::{Deref, DerefMut};
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -45,7 +47,25 @@ impl RuleSettings {
     }
 }
 
-impl Args for Limits {
+/// The flags of the limits, and their values.
+#[derive(Debug, Clone)]
+pub struct LimitSettings(Limits);
+
+impl Deref for LimitSettings {
+    type Target = Limits;
+
+    fn deref(&self) -> &Limits {
+        &self.0
+    }
+}
+
+impl DerefMut for LimitSettings {
+    fn deref_mut(&mut self) -> &mut Limits {
+        &mut self.0
+    }
+}
+
+impl Args for LimitSettings {
     fn augment_args(command: Command) -> Command {
         let flags = settable().map(flag);
         RuleSettings::augment_args(command.next_help_heading("Limits").args(flags))
@@ -56,11 +76,11 @@ impl Args for Limits {
     }
 }
 
-impl FromArgMatches for Limits {
+impl FromArgMatches for LimitSettings {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut limits = RuleSettings::from_arg_matches(matches)?.with(Self {
+        let mut limits = RuleSettings::from_arg_matches(matches)?.with(Limits {
             max_memory_bytes: memory::usual_limit(),
-            ..Self::default()
+            ..Limits::default()
         });
         let unexpected = |error| clap::Error::raw(ErrorKind::InvalidValue, error);
         for limit in settable() {
@@ -69,7 +89,7 @@ impl FromArgMatches for Limits {
                 limits.set(limit, *value);
             }
         }
-        Ok(limits)
+        Ok(Self(limits))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -9,11 +9,12 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 use super::fixed::FixedSettings;
+use super::limits::LimitSettings;
 use super::replication::{LogConflict, ReplicationSettings};
 use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
 use super::values::{address, count, positive_duration};
 use crate::api;
-use crate::limits::{Limits, processors};
+use crate::limits::processors;
 use crate::snapshot::MaxAges;
 use crate::store::Durability;
 
@@ -91,7 +92,7 @@ pub struct Config {
 
     /// The limits of what clients can make grow.
     #[command(flatten)]
-    pub limits: Limits,
+    pub limits: LimitSettings,
 
     /// When answers are not to be trusted.
     #[command(flatten)]
@@ -382,7 +383,6 @@ impl FromStr for MaxAge {
     }
 }
 
-#[cfg(feature = "cli")]
 impl TrustSettings {
     /// Gives a snapshot a maximum age where the settings say nothing about it.
     pub(crate) fn default_max_age(&mut self, snapshot: &str, age: Duration) {

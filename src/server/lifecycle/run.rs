@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::joining::Started;
 use super::serve::serve;
+use crate::kubernetes::FeedCounts;
 use crate::server::config::{self, Config};
 use crate::server::error::{BoxError, Error};
-use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging;
 
 /// Runs `evenkeel serve` to its end and returns the exit code: 0 after a drain, 1 when it cannot

@@ -17,11 +17,12 @@ use super::{ends, fleet, state, upkeep};
 use crate::account::Account;
 use crate::api;
 use crate::decision_log::{DecisionLog, Writer};
+use crate::kubernetes::FeedCounts;
+use crate::limits::Limits;
 use crate::server::config::Config;
 use crate::server::error::{BoxError, Error, Signal};
 use crate::server::telemetry::Telemetry;
 use crate::server::telemetry::counts::SecurityCounts;
-use crate::server::telemetry::feeds::FeedCounts;
 use crate::server::telemetry::logging::Levels;
 use crate::server::telemetry::sources::{SharedLogSource, Sources};
 use crate::server::transport::calls::CallLimits;
@@ -183,7 +184,7 @@ async fn restore_once(
         }
         None => None,
     };
-    let mut registry = Registry::new(config.limits.clone(), Arc::new(health.clone()))
+    let mut registry = Registry::new(Limits::clone(&config.limits), Arc::new(health.clone()))
         .with_max_ages(MaxAges::from(&config.trust))
         .with_account(Account::new(config.limits.max_memory_bytes));
     match (&member, &store) {

@@ -29,11 +29,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
 use tracing::{debug, info};
 
-use super::feeds::FeedCounts;
 use super::logging::Levels;
 use super::metrics::Metrics;
 use super::sources::{Readiness, Sources};
 use crate::api;
+use crate::kubernetes::FeedCounts;
 use crate::proto::v1;
 use crate::server::error::Error;
 use crate::snapshot::Summary;

@@ -2,7 +2,6 @@
 
 mod admin;
 pub(super) mod counts;
-pub mod feeds;
 pub mod logging;
 pub(super) mod metrics;
 pub(super) mod observe;
@@ -13,12 +12,12 @@ use std::sync::Arc;
 
 use self::admin::{AdminPort, Pages, RestoredPages};
 use self::counts::Refusals;
-use self::feeds::FeedCounts;
 use self::logging::Levels;
 use self::metrics::{Calls, Metrics};
 use self::observe::CallObserver;
 use self::sources::{Readiness, Sources};
 use self::traces::Traces;
+use crate::kubernetes::FeedCounts;
 use crate::server::config::Config;
 use crate::server::error::Error;
 

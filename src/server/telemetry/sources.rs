@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::counts::{SecurityCounts, Tails, Threads};
-use super::feeds::FeedCounts;
 use crate::decision_log::DecisionLog;
+use crate::kubernetes::FeedCounts;
 use crate::replica::Replica;
 use crate::snapshot::Registry;
 use crate::store::StoreCounts;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use evenkeel::api::ExportSum;
+use evenkeel::manifest::ExportSum;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{Change, ExportSnapshotResponse};

@@ -1,7 +1,7 @@
 //! The first decision of docs/api.md, of the server whose address is the argument.
 
-use evenkeel::proto::v1;
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel_core::proto::v1;
+use evenkeel_core::proto::v1::spread_service_client::SpreadServiceClient;
 
 #[tokio::main(flavor = "current_thread")]
 #[rustfmt::skip]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, plain, read, seconds};
-use crate::server::telemetry::feeds::{FeedCounts, KindCounts, ListReason};
+use crate::kubernetes::{FeedCounts, KindCounts, ListReason};
 
 const EVENTS: Family = plain(
     "kubernetes_events",

@@ -18,7 +18,6 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry;
 
-pub(super) use self::calls::durations;
 pub use self::calls::{Calls, method};
 use super::counts::Refusals;
 use super::sources::Sources;
@@ -41,7 +40,7 @@ impl Metrics {
         let mut metrics = Self::with(ServerParts {
             refusals: Arc::clone(&calls.refusals),
             sources,
-            limits: config.limits.clone(),
+            limits: Limits::clone(&config.limits),
             labelled: config.fixed.metrics_snapshots,
         });
         // The port is read before the calls that have ended, so a call that leaves the port in

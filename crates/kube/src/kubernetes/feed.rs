@@ -1,0 +1,365 @@
+//! The feed, which keeps a snapshot equal to a cluster: it lists, replaces the snapshot, then
+//! watches. After any failure it begins again.
+
+use std::convert::Infallible;
+use std::io;
+use std::mem::take;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Builder;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tracing::{info, warn};
+
+use super::connection::{ClusterClient, Reads};
+use super::defaults::DefaultsSource;
+use super::error::Broken;
+use super::following::FollowedKinds;
+use super::guard::{LONGEST_PAUSE, SHORTEST_PAUSE};
+use super::known::LeftOut;
+use super::pulse::Pulses;
+use super::sink::Transport;
+use super::sink::{SnapshotSink, Undone};
+use super::target::Target;
+use super::watch::{KindEvent, follow};
+use crate::kubernetes::counts::FeedCounts;
+use evenkeel_core::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel_core::proto::v1::{Change, DefaultConstraints, UpdateSnapshotResponse};
+use evenkeel_core::snapshot::{ObjectKind, ResourceVersions};
+use evenkeel_log::backoff::Backoff;
+use evenkeel_log::lease::Lease;
+use evenkeel_log::tasks;
+
+/// The most events that are taken together into one batch.
+const AT_ONCE: usize = 1_000;
+/// The most changes in a batch of a replace. Its bytes stay well below gRPC's usual 4 MiB.
+const STAGED_CHANGES: usize = 1_000;
+const STAGED_BYTES: usize = 1 << 20;
+/// The time between two checks for a due heartbeat.
+const LOOK: Duration = Duration::from_secs(1);
+/// The least time without a batch before a feed sends a heartbeat.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// The name under which a feed reports trouble that is not about a kind.
+const WHOLE: &str = "";
+
+/// A feed of a snapshot from a cluster that has not begun.
+pub struct FeedPlan {
+    /// The cluster.
+    pub target: Target,
+    /// The source of the snapshot's default constraints.
+    pub defaults: DefaultsSource,
+    /// What the feed counts and reports.
+    pub counts: Arc<FeedCounts>,
+}
+
+impl FeedPlan {
+    /// A feed of `snapshot` from `target`.
+    pub fn new(target: Target, snapshot: &str, defaults: DefaultsSource) -> Self {
+        let kinds = ObjectKind::all().map(ObjectKind::as_str);
+        Self {
+            target,
+            defaults,
+            counts: Arc::new(FeedCounts::new(snapshot, kinds)),
+        }
+    }
+
+    /// The feed into a server that `rpc` calls.
+    pub fn into(self, rpc: SpreadServiceClient<Transport>) -> ClusterFeed {
+        ClusterFeed {
+            sink: SnapshotSink::new(rpc, self.counts.snapshot()),
+            target: self.target,
+            defaults: self.defaults,
+            counts: self.counts,
+            left_out: LeftOut::default(),
+            lease: None,
+            on_refusal: None,
+        }
+    }
+}
+
+/// Feeds a snapshot from a cluster.
+pub struct ClusterFeed {
+    target: Target,
+    sink: SnapshotSink,
+    defaults: DefaultsSource,
+    counts: Arc<FeedCounts>,
+    left_out: LeftOut,
+    /// The lease, if several servers share the right to feed.
+    lease: Option<Arc<Lease>>,
+    /// Learns whether the feed is refused, and why.
+    on_refusal: Option<OnRefusal>,
+}
+
+/// Learns whether a feed is refused, and why.
+type OnRefusal = Box<dyn Fn(Option<String>) + Send>;
+
+impl ClusterFeed {
+    /// The same feed in a fleet: it feeds only while it holds the lease, and tells whether it is
+    /// refused because the fleet feeds the snapshot from another cluster.
+    #[must_use]
+    pub fn in_fleet(
+        mut self,
+        lease: Arc<Lease>,
+        on_refusal: impl Fn(Option<String>) + Send + 'static,
+    ) -> Self {
+        self.counts.share(Arc::clone(&lease));
+        self.lease = Some(lease);
+        self.on_refusal = Some(Box::new(on_refusal));
+        self
+    }
+
+    /// Feeds without end. After each failure, everything is listed again and replaced. Until then
+    /// the old state answers.
+    pub async fn run(mut self) -> Infallible {
+        let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        loop {
+            let broken = self.feed().await;
+            if let Broken::Undone(Undone::Refused(refused)) = &broken {
+                let refused = refused.iter().take(3).map(|(_, why)| why.as_str());
+                let refused: Vec<&str> = refused.collect();
+                warn!(refused = refused.join("; "), "objects are left out");
+            }
+            let pause = pauses.after_failure();
+            let what = broken.to_string();
+            self.counts.trouble(WHOLE, Some(what.clone()));
+            warn!(
+                snapshot = self.counts.snapshot(),
+                error = what,
+                pause = ?pause,
+                "the feed begins anew"
+            );
+            if let Some(lease) = &self.lease {
+                // Perhaps another server can feed.
+                lease.release().await;
+            }
+            sleep(pause).await;
+        }
+    }
+
+    /// Feeds while this server holds the lease, until something breaks.
+    async fn feed(&mut self) -> Broken {
+        let Some(lease) = self.lease.clone() else {
+            let Err(broken) = self.keep_right().await;
+            return broken;
+        };
+        if let Err(broken) = self.bind(&lease).await {
+            return broken;
+        }
+        let held = lease.acquire().await;
+        // Somebody else may have bound the snapshot while it did not exist.
+        if let Err(broken) = self.bind(&lease).await {
+            return broken;
+        }
+        tokio::select! {
+            kept = self.keep_right() => {
+                let Err(broken) = kept;
+                broken
+            }
+            () = lease.lost(held) => Broken::Superseded,
+        }
+    }
+
+    /// Checks that the fleet feeds the snapshot from this cluster and no other. A snapshot that does
+    /// not exist may be fed from any.
+    async fn bind(&self, lease: &Lease) -> Result<(), Broken> {
+        let cluster = self.target.clone().connect(Reads::WholeObjects).await?;
+        let Some(uid) = cluster.identity().await? else {
+            return Ok(());
+        };
+        let is_free = !lease.is_held() && !self.sink.exists().await?;
+        let bound = lease.bind(&uid, is_free).await?;
+        let refused = (bound != uid).then(|| Broken::OtherCluster {
+            own: format!("{} ({uid})", cluster.name),
+            bound,
+        });
+        if let Some(on_refusal) = &self.on_refusal {
+            on_refusal(refused.as_ref().map(Broken::to_string));
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Finds the cluster, and keeps the snapshot equal to it until something breaks.
+    async fn keep_right(&mut self) -> Result<Infallible, Broken> {
+        let cluster = self.target.clone().connect(Reads::Decisions).await?;
+        // The feed stays with this cluster, even if the current context changes later.
+        self.target = cluster.target.clone();
+        tokio::select! {
+            kept = self.keep_equal(&cluster) => kept,
+            () = cluster.renewing.moved() => Err(Broken::Moved),
+        }
+    }
+
+    /// Lists, replaces the snapshot, then watches, until something breaks.
+    async fn keep_equal(&mut self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
+        let rules = (
+            self.defaults.read(cluster).await?,
+            cluster.kubernetes_version().await,
+        );
+        let (to, mut events) = mpsc::channel(AT_ONCE);
+        // The watches end when this set is dropped, at the end of the call.
+        let mut watches = JoinSet::new();
+        for kind in ObjectKind::all() {
+            tasks::spawn_in(&mut watches, follow(cluster.clone(), kind, to.clone()));
+        }
+        let mut following = FollowedKinds::new(cluster, &self.counts, &mut self.left_out);
+
+        let (acknowledged, read) = {
+            let pulses = &cluster.pulses;
+            replace(&self.sink, rules, &mut following, (&mut events, pulses)).await?
+        };
+        following.is_live = true;
+        self.counts.trouble(WHOLE, None);
+        info!(
+            snapshot = self.counts.snapshot(),
+            cluster = cluster.name,
+            objects = following.objects(),
+            "snapshot replaced from the cluster"
+        );
+        let live = Live {
+            sink: &self.sink,
+            cluster,
+            acknowledged,
+            read,
+            spoken: Instant::now(),
+            told: Instant::now(),
+        };
+        live.run(following, events).await
+    }
+}
+
+/// Replaces the snapshot by the listed objects of the cluster. Returns the acknowledgement, and the
+/// resource versions up to which the snapshot has the cluster.
+async fn replace(
+    sink: &SnapshotSink,
+    (defaults, version): (DefaultConstraints, String),
+    following: &mut FollowedKinds<'_>,
+    (events, pulses): (&mut mpsc::Receiver<KindEvent>, &Pulses),
+) -> Result<(UpdateSnapshotResponse, ResourceVersions), Broken> {
+    let mut replace = sink.replace().await?;
+    replace.set(defaults, version).await?;
+    let mut taken = Vec::new();
+    while !following.is_complete() {
+        tokio::select! {
+            _ = events.recv_many(&mut taken, AT_ONCE) => {}
+            () = pulses.any() => {}
+        }
+        for event in taken.drain(..) {
+            following.take(event)?;
+            let waits = &mut following.pending;
+            if waits.changes.len() >= STAGED_CHANGES || waits.bytes >= STAGED_BYTES {
+                let batch = take(waits);
+                let none = ResourceVersions::default();
+                let done = replace.update(batch.changes.clone(), &none).await;
+                following.done(batch, done)?;
+            }
+        }
+        // After the events: a watch that is heard before the end of its list has been taken is not
+        // heard again for up to 30 seconds.
+        following.hear(pulses);
+    }
+    let batch = take(&mut following.pending);
+    let read = following.resource_versions();
+    let done = replace.update(batch.changes.clone(), &read).await;
+    following.done(batch, done)?;
+    Ok((replace.commit().await?, read))
+}
+
+/// A feed after its replace.
+struct Live<'a> {
+    sink: &'a SnapshotSink,
+    cluster: &'a ClusterClient,
+    /// The last acknowledgement.
+    acknowledged: UpdateSnapshotResponse,
+    /// The resource versions up to which the snapshot has the cluster.
+    read: ResourceVersions,
+    /// The time when the last batch was applied.
+    spoken: Instant,
+    /// The moment up to which that batch contains all changes of the cluster.
+    told: Instant,
+}
+
+impl Live<'_> {
+    async fn run(
+        mut self,
+        mut following: FollowedKinds<'_>,
+        mut events: mpsc::Receiver<KindEvent>,
+    ) -> Result<Infallible, Broken> {
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut taken = Vec::new();
+        loop {
+            tokio::select! {
+                _ = events.recv_many(&mut taken, AT_ONCE) => {
+                    for event in taken.drain(..) {
+                        following.take(event)?;
+                    }
+                    self.send(&mut following).await?;
+                }
+                _ = look.tick() => {
+                    following.hear(&self.cluster.pulses);
+                    let is_known = following.known_at().is_some_and(|known| known > self.told)
+                        || following.resource_versions() != self.read;
+                    if is_known && self.spoken.elapsed() >= HEARTBEAT {
+                        self.update(&following, Vec::new()).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends the pending changes as one batch. Objects that the snapshot refuses are left out.
+    async fn send(&mut self, following: &mut FollowedKinds<'_>) -> Result<(), Broken> {
+        while !following.pending.changes.is_empty() {
+            let batch = take(&mut following.pending);
+            match self.update(following, batch.changes.clone()).await {
+                Ok(()) => following.sent(&batch),
+                Err(Broken::Undone(Undone::Refused(refused))) => {
+                    following.leave_out(batch, &refused);
+                }
+                Err(broken) => return Err(broken),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a batch with its age, the time since the watch of every kind was last heard, and with
+    /// the resource versions up to which the feed has read on.
+    async fn update(
+        &mut self,
+        following: &FollowedKinds<'_>,
+        changes: Vec<Change>,
+    ) -> Result<(), Broken> {
+        if let Some(known) = following.known_at() {
+            self.told = known;
+        }
+        let read = following.resource_versions();
+        let news = read.since(&self.read);
+        let age = self.told.elapsed();
+        let answer = self.sink.update(changes, age, &news).await?;
+        self.read = read;
+        self.spoken = Instant::now();
+        let before = std::mem::replace(&mut self.acknowledged, answer);
+        let now = &self.acknowledged;
+        // Somebody may have restored an older copy of the state directory.
+        let least = before.revision + i64::from(now.changed_count > 0);
+        match now.epoch == before.epoch && now.revision >= least {
+            true => Ok(()),
+            false => Err(Broken::OtherHistory),
+        }
+    }
+}
+
+/// Runs a feed in a thread of its own, so that reading thousands of pods does not delay calls.
+///
+/// # Errors
+/// The thread cannot be started.
+pub fn run_in_thread(feed: impl AsyncFnOnce() + Send + 'static) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let run = move || runtime.block_on(feed());
+    thread::Builder::new().name("watch".to_owned()).spawn(run)?;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Clients of Kubernetes API servers, which list objects, keep snapshots equal to clusters, evict
+//! pods and write deletion costs.
+//!
+//! `target` selects a cluster, `credentials` has the credentials for it, `connection` is the
+//! client, and `renewal` reads credentials again when they change. `resource` defines the
+//! resources, and `listing` lists them page by page. `crate::manifest` decodes the objects, in the
+//! same way as those in files.
+//!
+//! `feed` keeps a snapshot equal to a cluster. `watch` follows each kind with `kube`'s watcher,
+//! `protobuf` converts the encoding, and `progress` notices a watch that is ahead of its API
+//! server. `following` finds changes by comparison with the `known` objects, `pending` collects
+//! them in batches, and `sink` sends them.
+
+mod connection;
+mod counts;
+mod credentials;
+mod defaults;
+mod deletion_cost;
+mod error;
+mod eviction;
+mod feed;
+mod following;
+mod guard;
+mod known;
+mod listing;
+mod pending;
+mod progress;
+mod protobuf;
+mod pulse;
+mod renewal;
+mod resource;
+mod sink;
+mod target;
+mod watch;
+
+pub use connection::{ClusterClient, Reads};
+pub use counts::{FeedCounts, KindCounts, ListReason};
+pub use defaults::DefaultsSource;
+pub use deletion_cost::{CostWrite, DeletionCost};
+pub use error::Error;
+pub use eviction::Eviction;
+pub use feed::{FeedPlan, run_in_thread};
+pub use listing::{ListProgress, ListedCluster, ListedFor, NeededObjects, ObjectSelection};
+pub use resource::{ApiResource, READ_BY_ADMISSION};
+pub use sink::Transport;
+pub use target::Target;

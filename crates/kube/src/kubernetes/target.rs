@@ -1,0 +1,274 @@
+//! Selects a cluster, and reads the address and the credentials for a client of its API server.
+
+use std::collections::hash_map::DefaultHasher;
+use std::env;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kube::Client;
+use kube::client::ClientBuilder;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use super::credentials::{Credentials, kubeconfig_fault};
+use super::error::Error;
+use evenkeel_log::visible::causes;
+
+/// The longest time to establish a connection, and to send a request.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest silence of an API server within an answer. It is longer than a watch lasts.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The name of the cluster in which this pod runs, which has no context.
+const IN_CLUSTER: &str = "in-cluster";
+/// The directory of a pod's service account.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// The options that select a cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Target {
+    /// The kubeconfig; else the files of KUBECONFIG, else ~/.kube/config, else
+    /// the service account of this pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context in the kubeconfig; else its current context.
+    pub context: Option<String>,
+}
+
+/// The configuration of a client of an API server.
+pub(super) struct ClusterAccess {
+    /// The context; `in-cluster` for the cluster in which this pod runs.
+    pub(super) name: String,
+    /// The address and the credentials.
+    pub(super) config: Config,
+    /// The sources of the credentials.
+    pub(super) credentials: Credentials,
+    /// The files that the configuration was read from.
+    pub(super) files: ReadFiles,
+    /// The target with the chosen context, so that the same cluster is read again even if the
+    /// current context changes.
+    pub(super) target: Target,
+}
+
+/// Files, each with the hash of its content before it was read.
+#[derive(Debug, Default)]
+pub(super) struct ReadFiles(Vec<(PathBuf, Option<u64>)>);
+
+impl ReadFiles {
+    fn add(&mut self, path: impl Into<PathBuf>) {
+        let path = path.into();
+        let hash = hash_of(&path);
+        self.0.push((path, hash));
+    }
+
+    /// Returns whether the content of one of the files has changed.
+    pub(super) fn have_changed(&self) -> bool {
+        let mut files = self.0.iter();
+        files.any(|(path, hash)| hash_of(path) != *hash)
+    }
+}
+
+/// A hash of a file's content; `None` if the file cannot be read.
+fn hash_of(path: &Path) -> Option<u64> {
+    let content = fs::read(path).ok()?;
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+impl Target {
+    /// Reads the kubeconfig, and the files that it names. No request is sent to the API server.
+    ///
+    /// # Errors
+    /// The fault of the kubeconfig, or that no cluster is known.
+    pub(super) async fn read(&self) -> Result<ClusterAccess, Error> {
+        let file = self.file();
+        let mut files = ReadFiles::default();
+        self.paths().into_iter().for_each(|path| files.add(path));
+        let kubeconfig = match self.kubeconfig() {
+            Ok(kubeconfig) => kubeconfig,
+            Err(error) if self.kubeconfig.is_none() && is_missing(&error) => {
+                return self.in_cluster(file);
+            }
+            Err(error) => return Err(unusable(file, &error)),
+        };
+        let context = self.context_in(&kubeconfig, &file)?;
+        for path in named_files(&kubeconfig, &context) {
+            files.add(path);
+        }
+        let options = KubeConfigOptions {
+            context: Some(context.clone()),
+            ..Default::default()
+        };
+        // The future is boxed here, because in the caller the compiler cannot prove that `kube`'s
+        // future is `Send`.
+        let config: BoxFuture<'static, _> =
+            Box::pin(async move { Config::from_custom_kubeconfig(kubeconfig, &options).await });
+        let config = config.await.map_err(|error| unusable(file, &error))?;
+        let target = Self {
+            context: Some(context.clone()),
+            ..self.clone()
+        };
+        Ok(ClusterAccess::of(context, config, files, target))
+    }
+
+    /// The names of the contexts; empty if no kubeconfig can be read.
+    pub fn contexts(&self) -> Vec<String> {
+        let contexts = self.kubeconfig().unwrap_or_default().contexts.into_iter();
+        contexts.map(|context| context.name).collect()
+    }
+
+    fn kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        }
+    }
+
+    /// The selected context.
+    fn context_in(&self, kubeconfig: &Kubeconfig, file: &str) -> Result<String, Error> {
+        let file = file.to_owned();
+        let names = kubeconfig.contexts.iter().map(|context| &*context.name);
+        let names: Vec<&str> = names.collect();
+        let known = match names.join(", ") {
+            none if none.is_empty() => "none".to_owned(),
+            names => names,
+        };
+        let chosen = self
+            .context
+            .as_ref()
+            .or(kubeconfig.current_context.as_ref());
+        match chosen.filter(|name| !name.is_empty()).cloned() {
+            None => Err(Error::NoContext { file, known }),
+            Some(context) if names.contains(&&*context) => Ok(context),
+            Some(context) => Err(Error::UnknownContext {
+                file,
+                context,
+                known,
+            }),
+        }
+    }
+
+    /// The kubeconfig that is read, for a message.
+    fn file(&self) -> String {
+        if let Some(path) = &self.kubeconfig {
+            return path.display().to_string();
+        }
+        let by_variable = env::var("KUBECONFIG").ok().filter(|it| !it.is_empty());
+        by_variable.unwrap_or_else(|| "~/.kube/config".to_owned())
+    }
+
+    /// The kubeconfigs that are read.
+    fn paths(&self) -> Vec<PathBuf> {
+        if let Some(path) = &self.kubeconfig {
+            return vec![path.clone()];
+        }
+        let by_variable = env::var_os("KUBECONFIG").unwrap_or_default();
+        let paths = env::split_paths(&by_variable);
+        let paths: Vec<PathBuf> = paths.filter(|path| !path.as_os_str().is_empty()).collect();
+        match paths.is_empty() {
+            true => {
+                let home = env::home_dir().into_iter();
+                home.map(|home| home.join(".kube/config")).collect()
+            }
+            false => paths,
+        }
+    }
+
+    /// The cluster in which this process runs as a pod.
+    fn in_cluster(&self, looked: String) -> Result<ClusterAccess, Error> {
+        if env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+            return Err(Error::NoCluster { looked });
+        }
+        if let Some(context) = &self.context {
+            return Err(Error::UnknownContext {
+                file: looked,
+                context: context.clone(),
+                known: "no such file".to_owned(),
+            });
+        }
+        let mut files = ReadFiles::default();
+        for file in ["token", "ca.crt", "namespace"] {
+            files.add(Path::new(SERVICE_ACCOUNT).join(file));
+        }
+        let config = Config::incluster().map_err(|error| {
+            Error::ServiceAccount(format!("{} in {SERVICE_ACCOUNT}", causes(&error)))
+        })?;
+        let name = IN_CLUSTER.to_owned();
+        Ok(ClusterAccess::of(name, config, files, self.clone()))
+    }
+}
+
+/// The files that the cluster and the user of a context name.
+fn named_files(kubeconfig: &Kubeconfig, context: &str) -> Vec<String> {
+    let contexts = &kubeconfig.contexts;
+    let context = contexts.iter().find(|it| it.name == context);
+    let Some(context) = context.and_then(|it| it.context.as_ref()) else {
+        return Vec::new();
+    };
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters.find(|it| it.name == context.cluster);
+    let cluster = cluster.and_then(|it| it.cluster.as_ref());
+    let mut users = kubeconfig.auth_infos.iter();
+    let user = users.find(|it| Some(&it.name) == context.user.as_ref());
+    let user = user.and_then(|it| it.auth_info.as_ref());
+    let of_cluster = cluster.and_then(|it| it.certificate_authority.clone());
+    let of_user = user.into_iter().flat_map(|user| {
+        let files = [&user.client_certificate, &user.client_key, &user.token_file];
+        files.map(Clone::clone).into_iter().flatten()
+    });
+    of_cluster.into_iter().chain(of_user).collect()
+}
+
+fn unusable(file: String, error: &KubeconfigError) -> Error {
+    let file = match error {
+        // KUBECONFIG may name several files; this is the path of the faulty one.
+        KubeconfigError::ReadConfig(_, path) => path.display().to_string(),
+        _ => file,
+    };
+    let fault = kubeconfig_fault(error);
+    Error::Kubeconfig { file, fault }
+}
+
+/// Returns whether there is no kubeconfig at all.
+fn is_missing(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::FindPath => true,
+        KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+impl ClusterAccess {
+    fn of(name: String, mut config: Config, files: ReadFiles, target: Target) -> Self {
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.write_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(READ_TIMEOUT);
+        config.reset_reader_on_write = true;
+        Self {
+            name,
+            credentials: Credentials::of(&config.auth_info),
+            config,
+            files,
+            target,
+        }
+    }
+
+    /// Builds a client. This runs the command that returns credentials, if there is one.
+    ///
+    /// # Errors
+    /// The fault of the credentials, or of the proxy.
+    pub(super) fn client(&self) -> Result<Client, Error> {
+        let client = ClientBuilder::try_from(self.config.clone());
+        let client = client.map_err(|error| Error::NoClient {
+            cluster: self.name.clone(),
+            fault: self
+                .credentials
+                .fault(&error)
+                .unwrap_or_else(|| causes(&error)),
+        })?;
+        Ok(client.build())
+    }
+}

@@ -1,0 +1,312 @@
+//! Finds the pod or workload that a question is about: the only one of a file, or the one with a
+//! name.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use super::admission::Admission;
+use super::document::{for_each_item, for_each_item_in};
+use super::error::ManifestError;
+use super::item::{Item, text};
+use super::naming::ObjectName;
+use super::object;
+use super::places::CustomResources;
+use super::revision::ReplicaSets;
+use super::source::{InputSource, expand};
+use super::templates::{Template, templates_of};
+use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
+use crate::misspelt;
+use evenkeel_core::matching::names;
+use evenkeel_core::proto::v1::{Change, LabelSelector};
+
+/// A function that takes from a finder the pods that a command decides about. The text is the place
+/// of the search, for messages.
+pub type FindPods = fn(&WorkloadFinder, &str) -> Result<Vec<WorkloadPod>, ManifestError>;
+
+/// The number of choices that an error lists.
+const LISTED_CHOICES: usize = 20;
+
+/// Searches for the object that a question is about.
+#[derive(Debug, Default)]
+pub struct WorkloadFinder {
+    name: Option<ObjectName>,
+    /// True if the objects are those of a cluster, with thousands of others, not a file for the
+    /// question.
+    in_cluster: bool,
+    found: Vec<(Item, InputSource)>,
+    /// The objects that the user could have meant.
+    choices: Vec<String>,
+    /// The ReplicaSets of the named Deployment.
+    replica_sets: ReplicaSets,
+    /// The Services of a file.
+    services: Vec<(Item, InputSource)>,
+    admission: Admission,
+}
+
+impl WorkloadFinder {
+    /// A finder in a cluster, by kind, namespace and name.
+    pub fn in_cluster(name: ObjectName) -> Self {
+        Self {
+            name: Some(name),
+            in_cluster: true,
+            ..Self::default()
+        }
+    }
+
+    /// Searches the file or directory `path` (`-`: standard input), which contains one workload or
+    /// one of that name. `namespace` overrides the namespace in the file.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read(
+        path: &Path,
+        name: Option<&ObjectName>,
+        namespace: Option<&str>,
+    ) -> Result<Self, ManifestError> {
+        let mut finder = Self {
+            name: name.cloned(),
+            ..Self::default()
+        };
+        let sources = expand(&[path.to_path_buf()])?;
+        for (index, source) in (0..).zip(&sources) {
+            for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
+                finder.offer(&item, source);
+                Ok(())
+            })?;
+        }
+        if let Some(namespace) = namespace {
+            finder.move_to(namespace);
+        }
+        Ok(finder)
+    }
+
+    /// The namespace of the first found object, else the default namespace.
+    pub fn namespace(&self) -> &str {
+        let found = self.found.first();
+        found.map_or(names::DEFAULT_NAMESPACE, |(item, _)| parts(&item.value).1)
+    }
+
+    /// The templates of the found objects, each with its source.
+    pub fn templates(&self) -> impl Iterator<Item = (Template, &InputSource)> {
+        self.found.iter().flat_map(|(item, source)| {
+            let templates = templates_of(item.clone(), source, &CustomResources::default());
+            templates.map(move |template| (template, source))
+        })
+    }
+
+    /// Adds the objects that admission reads when a pod is created.
+    pub fn admit_by(&mut self, admission: Admission) {
+        self.admission.add_missing(admission);
+    }
+
+    /// Moves the found objects of a file, and the Services of their namespaces, to another
+    /// namespace.
+    fn move_to(&mut self, namespace: &str) {
+        let of = |(item, _): &(Item, InputSource)| parts(&item.value).1.to_owned();
+        let former: BTreeSet<String> = self.found.iter().map(of).collect();
+        let beside = self.services.iter_mut();
+        let beside = beside.filter(|(service, _)| former.contains(parts(&service.value).1));
+        for (item, _) in self.found.iter_mut().chain(beside) {
+            item.value["metadata"]["namespace"] = namespace.into();
+        }
+    }
+
+    /// Considers an object.
+    pub(super) fn offer(&mut self, item: &Item, source: &InputSource) {
+        let value = &item.value;
+        self.admission.offer(value);
+        let (kind, namespace, called) = parts(value);
+        let is_called = |name: &ObjectName| name.is_of(kind, namespace, called);
+        let is_named = self.name.as_ref().is_none_or(is_called);
+        if self.in_cluster {
+            self.offer_replica_set(item, source);
+            // Only objects of the wanted kind are choices. A list of thousands of pods would not
+            // help a question about a Deployment.
+            let wanted = self.name.as_ref().and_then(|name| name.kind.as_deref());
+            if !is_named && !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(kind)) {
+                return;
+            }
+        } else if kind == "Service" {
+            self.services.push((item.clone(), source.clone()));
+        }
+        if path_of_kind(kind).is_some() || !template_paths(value).is_empty() {
+            self.choices.push(choice(value));
+            if is_named {
+                if self.in_cluster {
+                    // In a cluster these are the same object, and the last occurrence counts.
+                    self.found.clear();
+                }
+                self.found.push((item.clone(), source.clone()));
+            }
+        }
+    }
+
+    /// Considers the objects of a JSON text, whose origin is `source`.
+    ///
+    /// # Errors
+    /// The text is no JSON of an object or a list of them.
+    pub fn offer_json(&mut self, text: &str, source: &InputSource) -> Result<(), ManifestError> {
+        for_each_item_in(text, source, &mut |item| {
+            self.offer(&item, source);
+            Ok(())
+        })
+    }
+
+    /// Keeps an object if it is a ReplicaSet of the named Deployment.
+    fn offer_replica_set(&mut self, item: &Item, source: &InputSource) {
+        if let Some(name) = &self.name
+            && name.kind.as_deref() == Some("Deployment")
+            && let Some(namespace) = &name.namespace
+        {
+            self.replica_sets.offer(item, source, namespace, &name.name);
+        }
+    }
+
+    /// The selector of the named object, if it was found and has one.
+    pub fn selector(&self) -> Option<LabelSelector> {
+        let [(item, _)] = &*self.found else {
+            return None;
+        };
+        selector(&item.value)
+    }
+
+    /// The pod of the requested object. `place` is the place of the search, for messages.
+    ///
+    /// # Errors
+    /// No object or several match, or the object has no pod that can be read.
+    pub fn finish(&self, place: &str) -> Result<WorkloadPod, ManifestError> {
+        let [one] = &*self.found else {
+            let unknown = self.unknown_kind();
+            let unknown = unknown.map_or_else(String::new, |unknown| format!("{unknown}: "));
+            let miscount = self.miscount();
+            let message = format!("{place}: {unknown}{miscount}");
+            return Err(ManifestError::Choice(message));
+        };
+        self.pod_of(one)
+    }
+
+    /// As [`Self::finish`], in the form of [`FindPods`].
+    ///
+    /// # Errors
+    /// The errors of [`Self::finish`].
+    pub fn finish_one(&self, place: &str) -> Result<Vec<WorkloadPod>, ManifestError> {
+        Ok(vec![self.finish(place)?])
+    }
+
+    /// The pods of the found objects: one, or several workloads that have replicas. `place` is the
+    /// place of the search, for messages.
+    ///
+    /// # Errors
+    /// The errors of [`Self::finish`]. It is also an error if several objects match and one of them
+    /// has no replicas.
+    pub fn finish_all(&self, place: &str) -> Result<Vec<WorkloadPod>, ManifestError> {
+        let has_replicas = |(item, _): &(Item, InputSource)| {
+            let kind = parts(&item.value).0;
+            matches!(
+                kind,
+                "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController"
+            )
+        };
+        if self.found.len() < 2 || !self.found.iter().all(has_replicas) {
+            return Ok(vec![self.finish(place)?]);
+        }
+        self.found.iter().map(|found| self.pod_of(found)).collect()
+    }
+
+    fn pod_of(&self, (item, source): &(Item, InputSource)) -> Result<WorkloadPod, ManifestError> {
+        let mut workload = workload_pod(item.clone(), &self.admission, source)?;
+        if let Some((replica_set, source)) = self.replica_sets.current(item) {
+            workload.pod = workload_pod(replica_set, &self.admission, &source)?.pod;
+        } else if workload.object.kind == "Deployment" {
+            let next = self.replica_sets.next(item, &self.admission, source)?;
+            workload.next_revision = Some(next);
+        }
+        workload.beside = self.beside(item, source)?;
+        Ok(workload)
+    }
+
+    /// Returns the objects that default constraints read and that a file creates together with a
+    /// workload.
+    fn beside(&self, item: &Item, source: &InputSource) -> Result<Vec<Change>, ManifestError> {
+        let mut beside = Vec::new();
+        if self.in_cluster {
+            return Ok(beside);
+        }
+        let (kind, namespace, _) = parts(&item.value);
+        if let "ReplicaSet" | "StatefulSet" | "ReplicationController" = kind {
+            beside.push(object::change(item.clone(), source)?);
+        }
+        for (service, source) in &self.services {
+            if parts(&service.value).1 == namespace {
+                beside.push(object::change(service.clone(), source)?);
+            }
+        }
+        Ok(beside)
+    }
+
+    /// The message that the kind of the name is unknown, if no object has that kind.
+    fn unknown_kind(&self) -> Option<String> {
+        let kind = self.name.as_ref()?.kind.as_deref()?;
+        let is_of = |choice: &String| {
+            let (of, _) = choice.split_once('/').unwrap_or_default();
+            of.eq_ignore_ascii_case(kind)
+        };
+        let is_there = self.choices.iter().any(is_of);
+        ObjectName::unknown_kind(kind).filter(|_| !is_there)
+    }
+
+    /// Says how many objects match, and lists them.
+    fn miscount(&self) -> String {
+        let count = self.found.len();
+        let matching = self.found.iter().map(|(item, _)| choice(&item.value));
+        let matching: Vec<String> = matching.collect();
+        match &self.name {
+            Some(name) if self.in_cluster && self.choices.is_empty() => {
+                let kind = name.kind.as_deref().unwrap_or_default();
+                format!("no {name} in it, nor any other {kind}")
+            }
+            _ if self.choices.is_empty() => {
+                "no Pod or workload with a pod template in it".to_owned()
+            }
+            Some(name) if count == 0 => {
+                let known = self.choices.iter().map(String::as_str);
+                format!(
+                    "no {name} in it{}",
+                    misspelt::nearest(&name.to_string(), known)
+                )
+            }
+            Some(name) => format!(
+                "{count} objects called {name} in it; say which with --name KIND/NAMESPACE/NAME: {}",
+                listed(&matching)
+            ),
+            None => format!(
+                "{count} pods and workloads in it; say which with --name KIND/NAME: {}",
+                listed(&matching)
+            ),
+        }
+    }
+}
+
+/// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.
+fn choice(value: &Value) -> String {
+    let (kind, namespace, name) = parts(value);
+    format!("{kind}/{namespace}/{name}")
+}
+
+/// Kind, namespace and name of an object.
+fn parts(value: &Value) -> (&str, &str, &str) {
+    let metadata = &value["metadata"];
+    let namespace = names::namespace_or_default(text(metadata, "namespace"));
+    (text(value, "kind"), namespace, text(metadata, "name"))
+}
+
+fn listed(choices: &[String]) -> String {
+    let mut text = choices[..choices.len().min(LISTED_CHOICES)].join(", ");
+    if choices.len() > LISTED_CHOICES {
+        text.push_str(&format!(" and {} more", choices.len() - LISTED_CHOICES));
+    }
+    text
+}

@@ -1,0 +1,241 @@
+//! All objects of input files, as changes of a snapshot.
+
+use std::collections::{BTreeMap, HashMap};
+
+use indicatif::ProgressBar;
+
+use super::admission::Admission;
+use super::document::{for_each_item, for_each_item_in};
+use super::error::ManifestError;
+use super::export_sum::ExportSum;
+use super::finder::WorkloadFinder;
+use super::fleet::is_cluster;
+use super::item::{Item, ObjectOrigin, text};
+use super::object::{DecodedItem, decode, name_of, object_name};
+use super::pod_facts::{StayReason, WaitingPod, pod_facts};
+use super::saved::{CUT_SHORT, SavedOrigin, compare};
+use super::source::InputSource;
+use evenkeel_core::proto::v1::change::Object;
+use evenkeel_core::proto::v1::{Change, DefaultConstraints, PodFacts};
+use evenkeel_core::snapshot::{ObjectId, ObjectKind, ResourceVersions};
+
+/// The objects of input files, or of a cluster.
+#[derive(Debug, Clone, Default)]
+pub struct LoadedObjects {
+    /// The objects that decisions read, each at most once.
+    pub changes: Vec<Change>,
+    /// The number of objects of other kinds, by kind (`Deployment.apps`).
+    pub skipped: BTreeMap<String, u64>,
+    /// The default constraints, if a file has any.
+    pub default_constraints: Option<DefaultConstraints>,
+    /// The version of Kubernetes of the objects' cluster; empty if unknown.
+    pub kubernetes_version: String,
+    /// The origin of the saved objects, if a file has one.
+    pub saved: Option<SavedOrigin>,
+    /// True if the objects contain clusters of a fleet, for which the rules of KubeFleet apply.
+    pub is_fleet: bool,
+    /// The fields of pods that controllers read, by namespace and name.
+    pub pod_facts: HashMap<(String, String), PodFacts>,
+    /// The reasons why pods should stay where they are, by namespace and name.
+    pub staying: HashMap<(String, String), StayReason>,
+    /// A message for each object that occurs more than once. The last occurrence counts.
+    pub repeated: Vec<String>,
+    /// The objects that admission reads when a pod is created.
+    pub admission: Admission,
+    /// The conditions of pods that wait for a node, by namespace and name.
+    pub waiting: HashMap<(String, String), WaitingPod>,
+    /// The kinds that a cluster listed, so that those objects are all that there are.
+    pub listed: ResourceVersions,
+    origins: Vec<ObjectOrigin>,
+    sources: Vec<InputSource>,
+}
+
+impl LoadedObjects {
+    /// Kind, name and origin of a change, for a message.
+    pub fn describe(&self, index: usize) -> String {
+        let object = self.changes[index].object.as_ref();
+        let name = object.map_or_else(String::new, object_name);
+        format!("{name} ({})", self.place(self.origins[index]))
+    }
+
+    /// Returns the number of objects of each kind.
+    pub fn kinds(&self) -> BTreeMap<&'static str, u64> {
+        let mut kinds = BTreeMap::new();
+        for object in self.changes.iter().filter_map(|it| it.object.as_ref()) {
+            *kinds.entry(ObjectId::of(object).kind.as_str()).or_default() += 1;
+        }
+        kinds
+    }
+
+    /// Adds other objects, with their origins. No object may be in both.
+    pub fn append(&mut self, other: Self) {
+        let before = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
+        let moved = other.origins.into_iter().map(|origin| ObjectOrigin {
+            source: origin.source + before,
+            ..origin
+        });
+        self.origins.extend(moved);
+        self.sources.extend(other.sources);
+        self.changes.extend(other.changes);
+        self.is_fleet |= other.is_fleet;
+        self.pod_facts.extend(other.pod_facts);
+        self.staying.extend(other.staying);
+        self.admission.add_missing(other.admission);
+        self.repeated.extend(other.repeated);
+        self.waiting.extend(other.waiting);
+        for (kind, count) in other.skipped {
+            *self.skipped.entry(kind).or_default() += count;
+        }
+    }
+
+    /// Drops claims, persistent volumes and storage classes.
+    pub fn drop_storage(&mut self) {
+        let is_storage = |change: &Change| {
+            let object = change.object.as_ref();
+            let kind = object.and_then(ObjectKind::of);
+            matches!(kind, Some(ObjectKind::Storage(_)))
+        };
+        let kept: Vec<bool> = self.changes.iter().map(|it| !is_storage(it)).collect();
+        self.keep(&kept);
+    }
+
+    /// Drops the objects of the changes that are not marked in `kept`.
+    pub fn keep(&mut self, kept: &[bool]) {
+        let mut marks = kept.iter();
+        self.origins.retain(|_| *marks.next().unwrap_or(&true));
+        let mut marks = kept.iter();
+        self.changes.retain(|_| *marks.next().unwrap_or(&true));
+    }
+
+    fn place(&self, origin: ObjectOrigin) -> String {
+        origin.describe(&self.sources[origin.source as usize])
+    }
+}
+
+/// Reads all of `sources`, and shows each object to `finder`. `progress` counts
+/// bytes.
+pub fn read_objects(
+    sources: Vec<InputSource>,
+    mut finder: Option<&mut WorkloadFinder>,
+    progress: &ProgressBar,
+) -> Result<LoadedObjects, ManifestError> {
+    let mut reader = ObjectReader::of(sources.clone());
+    for (index, source) in (0..).zip(&sources) {
+        for_each_item(source, index, progress, &mut |item| {
+            if let Some(finder) = &mut finder {
+                finder.offer(&item, source);
+            }
+            reader.take(item)
+        })?;
+        if reader.sum.is_some() {
+            return Err(not_whole(source, CUT_SHORT));
+        }
+    }
+    Ok(reader.objects)
+}
+
+/// Reads objects one by one.
+#[derive(Default)]
+pub struct ObjectReader {
+    /// The objects that were read.
+    pub objects: LoadedObjects,
+    /// The index of each object in `objects.changes`, by kind, namespace and name.
+    places: HashMap<(ObjectKind, String, String), usize>,
+    /// The sum over the saved snapshot that is being read; `None` outside of a saved snapshot.
+    sum: Option<ExportSum>,
+}
+
+fn not_whole(source: &InputSource, message: &'static str) -> ManifestError {
+    let file = source.to_string();
+    ManifestError::NotWhole { file, message }
+}
+
+impl ObjectReader {
+    /// A reader of `sources` that has read nothing yet.
+    pub fn of(sources: Vec<InputSource>) -> Self {
+        let mut reader = Self::default();
+        reader.objects.sources = sources;
+        reader
+    }
+
+    /// Reads a page of the first source, the JSON text of a list.
+    pub fn read_page(&mut self, page: &str) -> Result<(), ManifestError> {
+        let source = self.objects.sources[0].clone();
+        for_each_item_in(page, &source, &mut |item| self.take(item))
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), ManifestError> {
+        let origin = item.origin;
+        let source = &self.objects.sources[origin.source as usize];
+        self.objects.admission.offer(&item.value);
+        let (kind, version) = (text(&item.value, "kind"), text(&item.value, "apiVersion"));
+        self.objects.is_fleet |= is_cluster(kind, version);
+        let facts = (kind == "Pod").then(|| (pod_facts(&item.value), StayReason::of(&item.value)));
+        if let Some((name, waiting)) = WaitingPod::of(&item.value) {
+            self.objects.waiting.insert(name, waiting);
+        }
+        match decode(item, source)? {
+            DecodedItem::Object(object) => {
+                if let (Object::Pod(_), Some((facts, staying))) = (&object, facts) {
+                    let id = ObjectId::of(&object);
+                    let place = (id.namespace.to_owned(), id.name.to_owned());
+                    if let Some(staying) = staying {
+                        self.objects.staying.insert(place.clone(), staying);
+                    }
+                    self.objects.pod_facts.insert(place, facts);
+                }
+                let change = Change {
+                    object: Some(object),
+                };
+                if let Some(sum) = &mut self.sum {
+                    sum.add(&change);
+                }
+                self.keep(change, origin);
+            }
+            DecodedItem::DefaultConstraints(constraints) => {
+                if let Some(sum) = &mut self.sum {
+                    sum.add_defaults(&constraints);
+                }
+                self.objects.default_constraints = Some(constraints);
+            }
+            DecodedItem::Saved(saved) => {
+                if self.sum.replace(ExportSum::default()).is_some() {
+                    return Err(not_whole(source, CUT_SHORT));
+                }
+                self.objects
+                    .kubernetes_version
+                    .clone_from(&saved.kubernetes_version);
+                self.objects.saved = Some(saved);
+            }
+            DecodedItem::SavedEnd(summary) => {
+                let compared = compare(self.sum.take(), &summary);
+                compared.map_err(|message| not_whole(source, message))?;
+            }
+            DecodedItem::Other(kind) => *self.objects.skipped.entry(kind).or_default() += 1,
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, change: Change, origin: ObjectOrigin) {
+        let objects = &mut self.objects;
+        let id = change.object.as_ref().map(ObjectId::of);
+        // An object without a name is kept: the server reports the fault.
+        if let Some(id) = id.filter(|id| !id.name.is_empty()) {
+            let place = (id.kind, id.namespace.to_owned(), id.name.to_owned());
+            let index = *self.places.entry(place).or_insert(objects.changes.len());
+            if index < objects.changes.len() {
+                objects.repeated.push(format!(
+                    "{} occurs more than once: taking the one of {}, not of {}",
+                    name_of(&id),
+                    objects.place(origin),
+                    objects.place(objects.origins[index]),
+                ));
+                objects.changes[index] = change;
+                objects.origins[index] = origin;
+                return;
+            }
+        }
+        objects.changes.push(change);
+        objects.origins.push(origin);
+    }
+}

@@ -1,0 +1,143 @@
+//! The file as redb sees it, and the faults that an acknowledged update survives.
+
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use redb::backends::FileBackend;
+use redb::{BackendError, StorageBackend};
+
+use super::counts::StoreCounts;
+use super::error::StoreError;
+use super::file::{self, FILE};
+use super::unwritten::Unwritten;
+
+/// The faults that an acknowledged update survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Durability {
+    /// A stop of the server. The store writes at least once a second; a killed
+    /// process may lose that much.
+    None,
+    /// A killed process, but not a power cut: the system writes when it sees
+    /// fit.
+    Relaxed,
+    /// A power cut: an update is on the disk before it is acknowledged.
+    Full,
+}
+
+/// A file that is synced to the disk only where durability demands it, or not written to at all.
+#[derive(Debug)]
+pub(super) struct Disk {
+    file: FileBackend,
+    syncs: bool,
+    /// The changes to a file that is only read, which are not written.
+    unwritten: Option<Mutex<Unwritten>>,
+    counts: Arc<StoreCounts>,
+}
+
+impl Disk {
+    /// Opens the file of a directory, which must exist: a removed file must not come back empty.
+    pub(super) fn open(
+        directory: &Path,
+        durability: Durability,
+        counts: &Arc<StoreCounts>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            file: file::backend(directory, FILE)?,
+            syncs: durability == Durability::Full,
+            unwritten: None,
+            counts: Arc::clone(counts),
+        })
+    }
+
+    /// Opens the file of a directory for reading only: the changes that redb makes when it opens a
+    /// file stay in memory.
+    pub(super) fn open_unwritten(
+        directory: &Path,
+        counts: &Arc<StoreCounts>,
+    ) -> Result<Self, StoreError> {
+        let disk = Self::open(directory, Durability::None, counts)?;
+        let len = disk.len().map_err(StoreError::io(directory))?;
+        Ok(Self {
+            unwritten: Some(Mutex::new(Unwritten::of(len))),
+            ..disk
+        })
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        if let Some(unwritten) = &self.unwritten {
+            return Ok(unwritten.lock().len);
+        }
+        let len = self.file.len()?;
+        self.counts.bytes.store(len, Ordering::Relaxed);
+        Ok(len)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        match &self.unwritten {
+            Some(unwritten) => unwritten.lock().read(&self.file, offset, out),
+            None => self.file.read(offset, out),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if let Some(unwritten) = &self.unwritten {
+            unwritten.lock().set_len(len);
+            return Ok(());
+        }
+        self.file.set_len(len)?;
+        self.counts.bytes.store(len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        match self.syncs {
+            true => self.file.sync_data(),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        match &self.unwritten {
+            Some(unwritten) => unwritten.lock().write(&self.file, offset, data),
+            None => self.file.write(offset, data),
+        }
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> Result<bool, BackendError> {
+        self.file.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.query_lock_range(start, end)
+    }
+}

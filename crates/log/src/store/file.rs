@@ -1,0 +1,352 @@
+//! The file of a state directory: it is created, opened and read here.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redb::backends::FileBackend;
+use redb::{
+    Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
+    TableHandle, WriteTransaction,
+};
+
+use super::error::StoreError;
+use super::last_commit::RECORD;
+use super::pending;
+use super::private::open_private;
+use super::rows::{
+    EncodedEntry, EntryEffect, FACTS, HELD, OBJECTS, SNAPSHOTS, SnapshotRow, objects_name,
+};
+use super::sealed;
+use evenkeel_core::snapshot::Aside;
+
+/// Name of the file in a state directory.
+pub const FILE: &str = "evenkeel.redb";
+
+/// The name of the file while it is created.
+const DRAFT: &str = "evenkeel.redb.new";
+
+/// The prefix of the names of damaged files that were set aside.
+const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
+
+/// The format that this version writes and reads.
+const FORMAT: u32 = 1;
+
+/// The name of the fact that contains the format.
+const FORMAT_FACT: &str = "format";
+
+/// The most bytes of pages that are kept in memory: moving batches under the keys of their objects
+/// reads and writes nearly all pages of a state.
+const CACHE_BYTES: usize = 256 << 20;
+
+/// An open file.
+pub(super) struct File(Database);
+
+/// The location and the identity of a directory's file.
+#[derive(Debug)]
+pub(super) struct FileLocation {
+    path: PathBuf,
+    /// The file's device and inode.
+    id: (u64, u64),
+}
+
+impl FileLocation {
+    /// The file that a directory has now.
+    pub fn of(directory: &Path) -> io::Result<Self> {
+        let path = directory.join(FILE);
+        let id = id(&path)?;
+        Ok(Self { path, id })
+    }
+
+    /// Returns whether the path still leads to the same file. A removed file can be written while
+    /// it is open, but could not be found again.
+    pub fn is_kept(&self) -> bool {
+        id(&self.path).is_ok_and(|id| id == self.id)
+    }
+}
+
+#[cfg(unix)]
+fn id(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn id(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|_| (0, 0))
+}
+
+/// Makes sure that a directory has a file, unless it contains foreign files.
+pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
+    if directory.join(FILE).exists() {
+        return Ok(());
+    }
+    check_free(directory)?;
+    let draft = directory.join(DRAFT);
+    create(directory, &draft)?.close(directory)?;
+    publish(directory, &draft)
+}
+
+/// Puts an empty file in the place of a damaged one. Returns the path at which that is kept.
+///
+/// # Errors
+/// [`StoreError::Io`].
+pub fn set_aside(directory: &Path) -> Result<PathBuf, StoreError> {
+    let draft = directory.join(DRAFT);
+    create(directory, &draft)?.close(directory)?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since.map_or(0, |since| since.as_secs());
+    let kept = directory.join(format!("{KEPT_ASIDE}{seconds}"));
+    let exchange = || {
+        if_there(fs::rename(directory.join(FILE), &kept))?;
+        if_there(fs::remove_file(directory.join(RECORD)))
+    };
+    exchange().map_err(StoreError::io(directory))?;
+    publish(directory, &draft)?;
+    Ok(kept)
+}
+
+/// The result of a change of a file that need not be there.
+fn if_there(changed: io::Result<()>) -> io::Result<()> {
+    match changed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        changed => changed,
+    }
+}
+
+/// Creates a new empty file.
+fn create(directory: &Path, path: &Path) -> Result<File, StoreError> {
+    if path.exists() {
+        fs::remove_file(path).map_err(StoreError::io(directory))?;
+    }
+    let mut options = fs::OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true);
+    let empty = open_private(options, path).map_err(StoreError::io(directory))?;
+    let backend = FileBackend::new(empty).map_err(StoreError::redb(directory))?;
+    let database = Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .create_with_backend(backend)
+        .map_err(StoreError::redb(directory))?;
+    let file = File(database);
+    let begun = file.transact(|transaction| {
+        let format = FORMAT.to_le_bytes();
+        let mut facts = transaction.open_table(FACTS)?;
+        facts.insert(FORMAT_FACT, &format[..])?;
+        transaction.open_table(SNAPSHOTS)?;
+        transaction.open_table(HELD)?;
+        Ok(())
+    });
+    begun.map_err(StoreError::redb(directory))?;
+    Ok(file)
+}
+
+/// Gives a finished file its name.
+fn publish(directory: &Path, draft: &Path) -> Result<(), StoreError> {
+    let publish = || {
+        fs::rename(draft, directory.join(FILE))?;
+        // The name is on the disk only once the directory is synced.
+        fs::File::open(directory)?.sync_all()
+    };
+    publish().map_err(StoreError::io(directory))
+}
+
+/// Refuses a directory with files that are not the store's.
+fn check_free(directory: &Path) -> Result<(), StoreError> {
+    let entries = fs::read_dir(directory).map_err(StoreError::io(directory))?;
+    for entry in entries {
+        let entry = entry.map_err(StoreError::io(directory))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let origin = match &*name {
+            name if name.starts_with(KEPT_ASIDE) => "was damaged",
+            RECORD => "is written with each commit",
+            // A mounted file system has a `lost+found`.
+            DRAFT | "lost+found" => continue,
+            _ => return Err(StoreError::Foreign(directory.to_owned())),
+        };
+        let what = format!("it has {name}, which {origin}, but no {FILE}");
+        return Err(StoreError::damaged(directory, what));
+    }
+    Ok(())
+}
+
+/// Opens the file of a directory to look at it; it must be there.
+pub(super) fn open_existing(directory: &Path) -> Result<File, StoreError> {
+    if !directory.join(FILE).exists() {
+        return Err(match check_free(directory) {
+            Ok(()) => StoreError::Nothing(directory.to_owned()),
+            Err(error) => error,
+        });
+    }
+    File::open(directory, backend(directory, FILE)?)
+}
+
+/// A file of a directory, which must be there, as redb sees it.
+pub(super) fn backend(directory: &Path, name: &str) -> Result<FileBackend, StoreError> {
+    let mut options = fs::OpenOptions::new();
+    let options = options.read(true).write(true);
+    let file = open_private(options, &directory.join(name));
+    FileBackend::new(file.map_err(StoreError::io(directory))?).map_err(StoreError::redb(directory))
+}
+
+impl File {
+    /// Opens an existing file and verifies all of it.
+    pub fn open(directory: &Path, backend: impl StorageBackend) -> Result<Self, StoreError> {
+        let len = backend.len().map_err(StoreError::io(directory))?;
+        if len == 0 {
+            return Err(StoreError::damaged(directory, format!("{FILE} is empty")));
+        }
+        // redb may panic on bytes that it did not write.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            Builder::new()
+                .set_cache_size(CACHE_BYTES)
+                .set_check_integrity_on_open(true)
+                .create_with_backend(backend)
+        }));
+        let opened =
+            opened.map_err(|_| StoreError::damaged(directory, format!("{FILE} makes no sense")))?;
+        let file = Self(opened.map_err(StoreError::redb(directory))?);
+        file.check_format(directory)?;
+        file.tidy_up().map_err(StoreError::redb(directory))?;
+        Ok(file)
+    }
+
+    /// Runs one transaction, which succeeds as a whole or has no effect.
+    pub fn transact<T>(
+        &self,
+        act: impl FnOnce(&mut WriteTransaction) -> Result<T, redb::Error>,
+    ) -> Result<T, redb::Error> {
+        let mut transaction = self.0.begin_write()?;
+        let done = act(&mut transaction)?;
+        transaction.commit()?;
+        Ok(done)
+    }
+
+    pub fn begin_read(&self) -> Result<ReadTransaction, redb::Error> {
+        Ok(self.0.begin_read()?)
+    }
+
+    fn check_format(&self, directory: &Path) -> Result<(), StoreError> {
+        let read = || -> Result<Option<Vec<u8>>, redb::Error> {
+            let facts = match self.begin_read()?.open_table(FACTS) {
+                Ok(facts) => facts,
+                Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            Ok(facts.get(FORMAT_FACT)?.map(|v| v.value().to_vec()))
+        };
+        let format = read().map_err(StoreError::redb(directory))?;
+        let format = format.ok_or_else(|| {
+            StoreError::damaged(directory, format!("{FILE} is of another program"))
+        })?;
+        let found = <[u8; 4]>::try_from(&format[..]).map_or(0, u32::from_le_bytes);
+        match found {
+            FORMAT => Ok(()),
+            0 => Err(StoreError::damaged(directory, "its format is not a number")),
+            _ => Err(StoreError::Newer {
+                directory: directory.to_owned(),
+                found,
+                known: FORMAT,
+            }),
+        }
+    }
+
+    /// Moves all batches under the keys of their objects, and drops states aside that became no
+    /// snapshot.
+    fn tidy_up(&self) -> Result<(), redb::Error> {
+        let snapshots = self.snapshots()?;
+        for (name, row) in snapshots.iter().filter(|(_, row)| row.pending > 0) {
+            self.settle(name, row)?;
+        }
+        let names = snapshots
+            .iter()
+            .map(|(_, row)| objects_name(Aside(row.aside)));
+        let used: HashSet<String> = names.collect();
+        let is_left = |name: &str| name.starts_with(OBJECTS) && !used.contains(name);
+        let read = self.begin_read()?;
+        let tables = read.list_tables()?;
+        let left: Vec<_> = tables.filter(|table| is_left(table.name())).collect();
+        drop(read);
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.transact(|transaction| {
+            for table in left {
+                transaction.delete_table(table)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Moves the batches of a snapshot under the keys of their objects.
+    fn settle(&self, name: &str, row: &SnapshotRow) -> Result<(), redb::Error> {
+        let mut row = row.clone();
+        self.transact(|transaction| {
+            pending::settle(transaction, &mut row).map_err(|error| match error {
+                redb::Error::Corrupted(what) => corrupted(name, &what),
+                error => error,
+            })?;
+            sealed::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)
+        })
+    }
+
+    /// The rows of all snapshots, ascending by name.
+    pub fn snapshots(&self) -> Result<Vec<(String, SnapshotRow)>, redb::Error> {
+        let snapshots = self.begin_read()?.open_table(SNAPSHOTS)?;
+        let mut all = Vec::new();
+        for row in snapshots.iter()? {
+            let (name, value) = row?;
+            let name = name.value().to_owned();
+            let row = sealed::open(name.as_bytes(), value.value());
+            let row = row.map_err(|what| corrupted(&name, &what))?;
+            all.push((name, row));
+        }
+        Ok(all)
+    }
+
+    /// A number that no state aside has had.
+    pub fn next_aside(&self) -> Result<u64, redb::Error> {
+        let rows = self.snapshots()?;
+        let largest = rows.iter().map(|(_, row)| row.aside).max();
+        Ok(largest.map_or(1, |largest| largest + 1))
+    }
+
+    /// Returns whether the file holds these entries of one snapshot.
+    pub fn holds(&self, entries: &[EncodedEntry]) -> bool {
+        let Some(last) = entries.last() else {
+            return true;
+        };
+        let Ok(rows) = self.snapshots() else {
+            return false;
+        };
+        let row = rows.iter().find(|(name, _)| *name == last.snapshot);
+        match (&last.effect, row) {
+            (EntryEffect::Delete, row) => row.is_none(),
+            (_, Some((_, row))) => row.epoch == last.row.epoch && row.sequence >= last.row.sequence,
+            (_, None) => false,
+        }
+    }
+
+    /// Closes the file. All of it is on the disk then.
+    pub fn close(self, directory: &Path) -> Result<(), StoreError> {
+        self.0.close().map_err(StoreError::redb(directory))?;
+        for name in [FILE, DRAFT] {
+            let path: PathBuf = directory.join(name);
+            if path.exists() {
+                let synced = fs::File::open(path).and_then(|file| file.sync_all());
+                synced.map_err(StoreError::io(directory))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the error that a snapshot is damaged.
+fn corrupted(snapshot: &str, what: &str) -> redb::Error {
+    redb::Error::Corrupted(format!("snapshot {snapshot:?}: {what}"))
+}

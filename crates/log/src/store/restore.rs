@@ -1,0 +1,250 @@
+//! Reads snapshots back from the file.
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prost::bytes::Bytes;
+use redb::ReadableTable;
+
+use super::error::StoreError;
+use super::file::File;
+use super::journal::Store;
+use super::objects;
+use super::rows::{self, HELD, ObjectsTable, SnapshotRow, objects_name};
+use super::sealed;
+use evenkeel_core::matching::{Path as Field, Violations};
+use evenkeel_core::snapshot::{
+    Aside, Batch, Defaults, HeldRow, KeptAnswer, Limits, Numbered, Registry, Reservation,
+    SavedSnapshot, Serial, held_row,
+};
+
+/// The number of objects that are read at a time.
+const PART: usize = 10_000;
+
+/// The number of parts that are read ahead of being applied.
+const PARTS_AHEAD: usize = 4;
+
+/// The time between two log lines about progress.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// The progress of restoring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of snapshots read back.
+    pub snapshots: usize,
+    /// The number of objects read back.
+    pub objects: u64,
+    /// The number of objects to read back.
+    pub total: u64,
+}
+
+/// A stored snapshot, without its objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSnapshot {
+    /// The snapshot's name.
+    pub name: String,
+    /// The snapshot's epoch.
+    pub epoch: String,
+    /// The number of its last entry.
+    pub sequence: u64,
+    /// The snapshot's revision.
+    pub revision: i64,
+    /// The snapshot's place in a log, as it was given with the entry; `None` for a server without a
+    /// log.
+    pub place: Option<Vec<u8>>,
+}
+
+impl Store {
+    /// The stored snapshots.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`].
+    pub fn kept(&self) -> Result<Vec<StoredSnapshot>, StoreError> {
+        let inner = self.inner.lock();
+        let file = inner.unwritten.as_ref().or(inner.file.as_ref());
+        let file = file.expect("a store opens with a file to read");
+        let all = file.snapshots();
+        let all = all.map_err(StoreError::redb(&self.directory))?;
+        let kept = |(name, row): (String, SnapshotRow)| StoredSnapshot {
+            name,
+            epoch: row.epoch,
+            sequence: row.sequence,
+            revision: row.revision,
+            place: row.place.map(|place| place.place),
+        };
+        Ok(all.into_iter().map(kept).collect())
+    }
+
+    /// Restores the snapshots that are `wanted` into a registry. Calls `tell` about once
+    /// a second with the progress, and at the end.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] when anything cannot be read. Some snapshots may
+    /// already be restored then, so the registry must not be used.
+    pub fn restore(
+        &self,
+        registry: &Registry,
+        wanted: impl Fn(&str) -> bool,
+        mut tell: impl FnMut(Progress),
+    ) -> Result<Progress, StoreError> {
+        let start = Instant::now();
+        let (uptime, now) = ((self.uptime)(), registry.now().wall);
+        // Nothing may be recorded before the file was read.
+        let mut inner = self.inner.lock();
+        let unwritten = inner.unwritten.take();
+        let file = unwritten.as_ref().or(inner.file.as_ref());
+        let file = file.expect("a store opens with a file to read");
+        let mut all = file
+            .snapshots()
+            .map_err(StoreError::redb(&self.directory))?;
+        all.retain(|(name, _)| wanted(name));
+        let mut progress = Progress {
+            total: all.iter().map(|(_, row)| row.objects).sum(),
+            ..Progress::default()
+        };
+        let mut told = Instant::now();
+        for (name, row) in all {
+            let damaged =
+                |what: String| StoreError::damaged_snapshot(&self.directory, &name, &what);
+            // The wall clock does not end holds that servers share.
+            let wall = row.place.is_none().then_some(now);
+            let left = |held: &HeldRow| held.left(uptime.as_ref(), wall);
+            let mut saved = read_saved(file, (&name, &row), left).map_err(damaged)?;
+            // The log tells how old a snapshot is that servers share.
+            saved.age = wall.map_or(Duration::ZERO, |wall| {
+                wall.duration_since(saved.updated).unwrap_or_default()
+            });
+            let mut restoring = registry.restoring(saved);
+            let read = read_ahead(file, &row, |part| {
+                restoring.state.add(&part);
+                progress.objects += part.len() as u64;
+                if told.elapsed() >= PROGRESS {
+                    told = Instant::now();
+                    tell(progress);
+                }
+            });
+            read.map_err(damaged)?;
+            registry.restore(restoring);
+            progress.snapshots += 1;
+        }
+        tell(progress);
+        self.counts.note_restored(start.elapsed());
+        Ok(progress)
+    }
+}
+
+/// Hands the objects of a snapshot to `apply`, while another thread reads the next ones. Returns
+/// the reason if they cannot be read.
+fn read_ahead(file: &File, row: &SnapshotRow, apply: impl FnMut(Batch)) -> Result<(), String> {
+    thread::scope(|scope| {
+        let (parts, read) = sync_channel(PARTS_AHEAD);
+        let reader = scope.spawn(move || {
+            each_part(file, row, |part| {
+                // A receiver that is gone has already failed.
+                let _ = parts.send(part);
+            })
+        });
+        read.into_iter().for_each(apply);
+        let joined = reader.join();
+        joined.unwrap_or_else(|_| Err("its objects cannot be read".to_owned()))
+    })
+}
+
+/// Reads and checks a snapshot without its objects; `left` returns the remaining time of a hold.
+/// Returns the reason if it cannot be read.
+pub(super) fn read_saved(
+    file: &File,
+    (name, row): (&str, &SnapshotRow),
+    left: impl Fn(&HeldRow) -> Duration,
+) -> Result<SavedSnapshot, String> {
+    let (mut held, mut answers) = (Vec::new(), Vec::new());
+    for (serial, value) in held_rows(file, name).map_err(|error| error.to_string())? {
+        let row: HeldRow = sealed::open(&rows::held_key(name, serial), &value)?;
+        let left = left(&row);
+        match row.into_kept()? {
+            Numbered::Held(one) => held.push((serial, Reservation { left, ..one })),
+            Numbered::Answer(answer) => answers.push((serial, KeptAnswer { left, ..answer })),
+        }
+    }
+    let defaults = row.defaults.clone().unwrap_or_default();
+    let read = row.resource_versions.as_ref();
+    let defaults = Defaults::of_stored(&defaults, &row.kubernetes_version, read);
+    Ok(SavedSnapshot {
+        name: name.to_owned(),
+        epoch: row.epoch.clone(),
+        revision: row.revision,
+        sequence: row.sequence,
+        created: held_row::time(row.created),
+        updated: held_row::time(row.updated),
+        age: Duration::ZERO,
+        synced: row.synced,
+        defaults: Some(Arc::new(defaults.map_err(|faults| first(&faults))?)),
+        resource_versions: row.resource_versions.clone().map(Arc::new),
+        last_serial: row.last_serial,
+        held,
+        answers,
+    })
+}
+
+fn held_rows(file: &File, name: &str) -> Result<Vec<(Serial, Vec<u8>)>, redb::Error> {
+    let held = file.begin_read()?.open_table(HELD)?;
+    let mut all = Vec::new();
+    for row in held.range((name, 0)..=(name, u64::MAX))? {
+        let (key, value) = row?;
+        all.push((key.value().1, value.value().to_vec()));
+    }
+    Ok(all)
+}
+
+/// Reads and checks the objects of a snapshot, some at a time. Returns the reason if one of them is
+/// invalid. Restoring and checking share this.
+pub(super) fn each_part(
+    file: &File,
+    row: &SnapshotRow,
+    mut each: impl FnMut(Batch),
+) -> Result<(), String> {
+    let mut changes = Vec::with_capacity(PART);
+    let mut judge = |changes: &mut Vec<Bytes>| -> Result<(), String> {
+        let part = std::mem::replace(changes, Vec::with_capacity(PART));
+        let part = Batch::read(part, &Limits::none(), Field::root("objects"));
+        each(part.map_err(|faults| first(&faults))?);
+        Ok(())
+    };
+    each_object(file, row, |key, value| {
+        changes.push(objects::change_of(key, value)?);
+        if changes.len() >= PART {
+            judge(&mut changes)?;
+        }
+        Ok(())
+    })?;
+    judge(&mut changes)
+}
+
+/// Reads the rows of a snapshot's objects. Returns the reason if that fails.
+fn each_object(
+    file: &File,
+    row: &SnapshotRow,
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
+    let name = objects_name(Aside(row.aside));
+    let table = file.begin_read().map_err(|error| error.to_string())?;
+    let table = table.open_table(ObjectsTable::new(&name));
+    let table = table.map_err(|error| error.to_string())?;
+    let mut count = 0;
+    for row in table.iter().map_err(|error| error.to_string())? {
+        let (key, value) = row.map_err(|error| error.to_string())?;
+        each(key.value(), value.value())?;
+        count += 1;
+    }
+    if count != row.objects {
+        return Err(format!("{count} objects instead of {}", row.objects));
+    }
+    Ok(())
+}
+
+fn first(faults: &Violations) -> String {
+    let fault = faults.iter().next();
+    fault.map_or_else(String::new, |f| format!("{}: {}", f.field, f.description))
+}
