@@ -32,7 +32,8 @@ EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
 TIME = datetime.fromtimestamp(EPOCH, timezone.utc)
 # An architecture in the words of wheels, npm and OCI.
 ARCHITECTURES = {"x86_64": ("x86_64", "x64", "amd64"), "aarch64": ("aarch64", "arm64", "arm64")}
-PACKAGE = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["package"]
+MANIFEST = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())
+PACKAGE = MANIFEST["package"] | MANIFEST["workspace"]["package"]
 LICENSE = (REPOSITORY / "LICENSE").read_bytes()
 IMAGES = {"evenkeel": "Dockerfile", "evenkeel-scheduler": "scheduler.Dockerfile"}
 

@@ -8,7 +8,7 @@
 //!
 //! Every promise has one place:
 //!
-//! - The same records in the same order: `Place::judge` in `log/record.rs`: a record counts if and
+//! - The same records in the same order: `Place::judge` in `record.rs`: a record counts if and
 //!   only if it names the sequence before its own, the log, and the hash of the log up to there.
 //! - A change is applied to the state that it was checked against: `publish` in
 //!   `replica/writing.rs`: a record is appended only right after the last one that was read. If
@@ -31,7 +31,7 @@
 //! - Every acknowledged change is in the log: `land` in `replica/writing.rs`: the client gets its
 //!   answer after this server's follower has read the record. If the log does not answer, the same
 //!   bytes are sent again, and can land only once.
-//! - Nothing of a record is left out: `decode` in `log/record.rs`: a later format, a field or a
+//! - Nothing of a record is left out: `decode` in `record.rs`: a later format, a field or a
 //!   kind of entry that this version does not know ends following (`Condition::Later`). A release
 //!   writes the format that the release before it reads.
 //! - Revisions and epochs are the same everywhere: they are in the entry. A snapshot has no epoch
@@ -39,7 +39,7 @@
 //! - One server feeds, and no change of a former feeder comes after a change of the next one: a
 //!   feed's change needs a right (`Fence`), for which `plan` in `snapshot/history/commit.rs` asks
 //!   each time it checks the change. A checked change is appended right after the last record that
-//!   was read, and the right ends before another server has it (`log/lease.rs`).
+//!   was read, and the right ends before another server has it (`lease.rs`).
 //! - A reservation that nobody was told of is released: a reservation without a request id that got
 //!   no answer is noted by the mark of its record (`Doubt`). If the record is read after all,
 //!   `snapshot/history/unclaimed.rs` notes that the reservation is made, and `ending.rs` ends it
