@@ -150,37 +150,17 @@ pub fn index(index: Option<usize>) -> i32 {
     index.and_then(|i| i32::try_from(i).ok()).unwrap_or(-1)
 }
 
-/// A reason, with the number of nodes that share it.
-pub struct ReasonTally<'a> {
-    /// The reason.
-    pub reason: &'a Reason,
-    /// The reason in words.
-    pub text: Cow<'static, str>,
-    /// The number of nodes.
-    pub nodes: i64,
-}
-
-/// Returns the number of nodes with each reason: most first, then by the words.
-pub fn reason_tallies(refused: &BTreeMap<Reason, usize>) -> Vec<ReasonTally<'_>> {
-    let tally = |(reason, nodes): (_, &usize)| ReasonTally {
-        reason,
-        text: Reason::text(reason),
-        nodes: count(*nodes),
-    };
-    let mut tallies: Vec<_> = refused.iter().map(tally).collect();
-    tallies.sort_unstable_by(|a, b| (b.nodes, &a.text).cmp(&(a.nodes, &b.text)));
-    tallies
-}
-
-/// [`reason_tallies`] for the wire.
+/// Returns the number of nodes with each reason, for the wire: most first, then by the words.
 pub fn reason_counts(refused: &BTreeMap<Reason, usize>) -> Vec<v1::ReasonCount> {
-    let told = |tally: ReasonTally<'_>| v1::ReasonCount {
-        reason: tally.text.into_owned(),
-        count: tally.nodes,
-        code: tally.reason.code().into(),
-        resource: tally.reason.resource().unwrap_or_default().to_owned(),
+    let counted = |(reason, nodes): (&Reason, &usize)| v1::ReasonCount {
+        reason: reason.text().into_owned(),
+        count: count(*nodes),
+        code: reason.code().into(),
+        resource: reason.resource().unwrap_or_default().to_owned(),
     };
-    reason_tallies(refused).into_iter().map(told).collect()
+    let mut counts: Vec<_> = refused.iter().map(counted).collect();
+    counts.sort_unstable_by(|a, b| (b.count, &a.reason).cmp(&(a.count, &b.reason)));
+    counts
 }
 
 /// A constraint's report.

@@ -13,7 +13,6 @@ use tower::util::BoxCloneSyncService;
 
 use super::error::Error;
 use super::executor::Executor;
-use super::kept_questions::KeptQuestions;
 use super::lookups::Lookups;
 use super::request;
 use super::request_context::{AboutSnapshot, OpenedCall, open};
@@ -39,8 +38,6 @@ pub struct Service {
     pub(super) verifying: FairLimiter,
     /// The threads and limits for long work.
     pub(super) executor: Executor,
-    /// The questions that were asked more than once.
-    pub(super) questions: Arc<KeptQuestions>,
     /// The runtime of feeds, if they do not run where they are opened.
     feeds: Option<Handle>,
     /// The log of decisions, if there is one.
@@ -57,10 +54,8 @@ impl Service {
     /// closing connection may bring calls that its client sent before it
     /// noticed.
     pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
-        let most = registry.limits().max_question_bytes;
         Self {
             executor: Executor::new(registry.limits()),
-            questions: Arc::new(KeptQuestions::new(registry.account(), most)),
             registry,
             draining,
             verifying: FairLimiter::new(1),

@@ -2,6 +2,8 @@
 //! answered at once are answered while the stream is read.
 //!
 //! Nothing is read while the client does not take its answers, so a slow reader delays only itself.
+//! Nor is anything read while a large step is decoded beside the threads that serve. The port charges
+//! the memory of the steps as they arrive, and their questions hold the charge.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -10,31 +12,30 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant as Moment};
 
 use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until};
 use tokio_stream::Stream;
 use tokio_util::sync::WaitForCancellationFutureOwned;
-use tonic::{Status, Streaming};
+use tonic::{Response, Status, Streaming};
 
 use super::base::Service;
 use super::deadline;
-use super::decide::AnswerBy;
 use super::error::Error;
 use super::executor::{LARGE_REQUEST, until};
 use super::noted::Decision;
-use super::pod_request::PodRequest;
-use super::questions::{Answered, FILTER, SCORE};
+use super::questions::{Answered, PodRequest};
 use super::request_context::{OpenedCall, RequestContext};
-use super::stream_steps::{Ask, Step, StepCharges, StreamedQuestion};
-use super::written::{Done, Writable, Written};
 use crate::account::{Charge, Part};
 use crate::limits::{Exceeded, Limit};
-use crate::matching::Path;
-use crate::proto::encoded::Encoded;
-use crate::proto::encoding::Sink;
+use crate::matching::{Path, Violations};
+use crate::proto::encoded::entries;
 use crate::proto::v1;
+use crate::proto::v1::decide_request::Step;
+use crate::proto::v1::question::Ask;
+use crate::tasks::OwnedTask;
 
 /// The number of steps that a stream takes before other tasks have a turn.
 pub(super) const STEPS_PER_TURN: usize = 64;
@@ -57,7 +58,7 @@ pub trait ObserveQuestions: Send + Sync {
 pub struct QuestionObserver(pub Arc<dyn ObserveQuestions>);
 
 /// The answer of a question, or its error.
-pub type QuestionOutcome = Result<Done, Status>;
+pub type QuestionOutcome = Result<Response<Bytes>, Status>;
 
 /// Names an answer, and tells how to report it to the observer.
 #[derive(Clone, Copy)]
@@ -89,15 +90,38 @@ pub struct DecisionStream {
     /// The questions that could not be answered at once.
     pub(super) waiting: FuturesUnordered<WaitingQuestions>,
     /// Answers that are there already.
-    pub(super) ready: VecDeque<Encoded<v1::DecideResponse>>,
+    pub(super) ready: VecDeque<Bytes>,
     /// By id: a sender that is dropped when the question is cancelled. An id can be used again once
     /// its question is answered.
     pub(super) unanswered: HashMap<u64, Option<oneshot::Sender<()>>>,
     reading: StepsRead,
+    /// A large step that is being decoded.
+    decoding: Option<DecodingStep>,
     /// The number of steps that were taken in this turn.
     taken: usize,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     deadline: Option<Pin<Box<Sleep>>>,
+}
+
+/// A step that was decoded.
+struct DecodedStep {
+    step: Step,
+    size: StepSize,
+}
+
+/// The size of a step.
+#[derive(Clone, Copy)]
+pub(super) struct StepSize {
+    /// True if decoding, checking and deciding it here would delay other calls.
+    pub is_large: bool,
+    /// An upper bound of the entries of all lists of its questions.
+    pub entries: usize,
+}
+
+/// A large step that is being decoded, which has begun.
+struct DecodingStep {
+    task: Pin<Box<dyn Future<Output = Result<DecodedStep, Error>> + Send>>,
+    _taken: TakenStep,
 }
 
 enum StepsRead {
@@ -126,41 +150,48 @@ impl DecisionStream {
             ready: VecDeque::new(),
             unanswered: HashMap::new(),
             reading: StepsRead::GoesOn,
+            decoding: None,
             taken: 0,
             deadline,
         }
     }
 
-    /// Takes a step. Returns an answer if there is one.
-    fn take(&mut self, step: &Encoded<v1::DecideRequest>) -> Option<Encoded<v1::DecideResponse>> {
-        let _taken = self.charges.next();
-        match Step::read(step) {
-            Ok(Step::Ask(question)) => self.ask(question),
-            Ok(Step::Together(questions)) => match self.ask_together(questions) {
-                Ok(()) => self.ready.pop_front(),
-                Err(error) => self.end(error),
-            },
-            Ok(Step::Cancel(id)) => {
-                drop(self.unanswered.get_mut(&id).and_then(Option::take));
-                None
+    /// Takes a step that arrived.
+    fn take(&mut self, step: Bytes) {
+        let taken = self.charges.next();
+        if step.len() <= LARGE_REQUEST {
+            return self.decoded(decode(step, &self.by));
+        }
+        let by = self.by.clone();
+        let task = self.service.spawn_feed(async move { decode(step, &by) });
+        self.decoding = Some(DecodingStep {
+            task: Box::pin(joined(task.owned())),
+            _taken: taken,
+        });
+    }
+
+    /// Takes a step that was decoded, or ends the stream.
+    fn decoded(&mut self, decoded: Result<DecodedStep, Error>) {
+        let taken = decoded.and_then(|DecodedStep { step, size }| {
+            match step {
+                Step::Question(question) => self.ask(question, size),
+                Step::SameRevision(group) => self.ask_together(group.questions, size)?,
+                Step::Cancel(id) => drop(self.unanswered.get_mut(&id).and_then(Option::take)),
             }
-            Err(error) => self.end(error),
+            Ok(())
+        });
+        if let Err(error) = taken {
+            self.reading = StepsRead::Over(Some(error.into()));
         }
     }
 
-    /// Reads no further step, and ends the stream with this error.
-    fn end<T>(&mut self, error: Error) -> Option<T> {
-        self.reading = StepsRead::Over(Some(error.into()));
-        None
-    }
-
-    /// Asks a question. Returns the answer if it is ready at once.
-    fn ask(&mut self, question: StreamedQuestion) -> Option<Encoded<v1::DecideResponse>> {
+    /// Asks a question.
+    fn ask(&mut self, question: v1::Question, size: StepSize) {
         let tag = self.tag(&question);
-        let later = match self.begin(question) {
-            Ok(Answered::Now(done)) => return Some(self.answer(tag, Ok(done))),
+        let later = match self.begin(question, size) {
+            Ok(Answered::Now(answer)) => return self.answer(tag, Ok(answer)),
             Ok(Answered::Later(later)) => later,
-            Err(error) => return Some(self.answer(tag, Err(error.into()))),
+            Err(error) => return self.answer(tag, Err(error.into())),
         };
         let (sender, cancelled) = oneshot::channel();
         self.unanswered.insert(tag.id, Some(sender));
@@ -172,11 +203,10 @@ impl DecisionStream {
             };
             vec![(tag, outcome.map_err(Status::from))]
         }));
-        None
     }
 
     /// Returns the tag of a question's answer.
-    pub(super) fn tag(&self, question: &StreamedQuestion) -> AnswerTag {
+    pub(super) fn tag(&self, question: &v1::Question) -> AnswerTag {
         AnswerTag {
             id: question.id,
             method: match &question.ask {
@@ -192,15 +222,21 @@ impl DecisionStream {
     ///
     /// # Errors
     /// The faults of the question itself.
-    pub(super) fn check(
-        &self,
-        question: StreamedQuestion,
-    ) -> Result<(Ask, Option<Duration>), Error> {
+    pub(super) fn check(&self, question: v1::Question) -> Result<(Ask, Option<Duration>), Error> {
         if self.unanswered.contains_key(&question.id) {
             let rule = "is that of an unanswered question";
             return Err(Error::fault(Path::root("id"), rule));
         }
-        let timeout = question.check()?;
+        let mut faults = Violations::default();
+        if question.ask.is_none() {
+            faults.add(Path::root("ask"), "is required");
+        }
+        let timeout = question.timeout.map(Duration::try_from);
+        let timeout = timeout.map(|timeout| timeout.unwrap_or_default());
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            faults.add(Path::root("timeout"), "must be positive");
+        }
+        faults.finish(())?;
         Ok((question.ask.ok_or(Error::Internal)?, timeout))
     }
 
@@ -213,14 +249,21 @@ impl DecisionStream {
         }
     }
 
-    fn begin(&self, question: StreamedQuestion) -> Result<Answered<Done>, Error> {
+    fn begin(&self, question: v1::Question, size: StepSize) -> Result<Answered, Error> {
         let (ask, timeout) = self.check(question)?;
         let own = timeout.map(|timeout| self.asker_within(timeout));
         let by = own.as_ref().unwrap_or(&self.by);
         let begun = match ask {
-            Ask::Filter(encoded) => self.about_pod(encoded, by, FILTER)?,
-            Ask::Score(encoded) => self.about_pod(encoded, by, SCORE)?,
-            Ask::Place(encoded) => self.place(encoded, by),
+            Ask::Filter(request) => self.about_pod(request, size, by)?,
+            Ask::Score(request) => self.about_pod(request, size, by)?,
+            Ask::Place(request) => {
+                let (service, by) = (self.service.clone(), by.clone());
+                let place = async move { service.placed(request, by).await };
+                match size.is_large {
+                    true => self.in_background(place),
+                    false => Answered::Later(Box::pin(place)),
+                }
+            }
         };
         match begun {
             Answered::Later(later) => {
@@ -234,55 +277,27 @@ impl DecisionStream {
         }
     }
 
-    /// Asks about one pod.
-    fn about_pod<M, A>(
+    /// Asks about one pod. A large question is checked where it delays no other call.
+    fn about_pod<M: PodRequest + 'static>(
         &self,
-        encoded: Encoded<M>,
+        request: M,
+        size: StepSize,
         by: &RequestContext,
-        answer: AnswerBy<Written<A>>,
-    ) -> Result<Answered<Done>, Error>
-    where
-        M: PodRequest + 'static,
-        A: Writable + 'static,
-    {
-        if encoded.bytes.len() > LARGE_REQUEST {
-            let (service, by) = (self.service.clone(), by.clone());
-            return Ok(self.aside(async move {
-                let answered = service.ask(&encoded, &by, answer)?;
-                Ok(Done::of(answered.wait().await?.map(Written::finish)))
-            }));
+    ) -> Result<Answered, Error> {
+        if !size.is_large {
+            return self.service.ask(request, size.entries, by);
         }
-        Ok(match self.service.ask(&encoded, by, answer)? {
-            Answered::Now(answer) => Answered::Now(Done::of(answer.map(Written::finish))),
-            Answered::Later(later) => Answered::Later(Box::pin(async move {
-                Ok(Done::of(later.await?.map(Written::finish)))
-            })),
-        })
-    }
-
-    fn place(&self, encoded: Encoded<v1::PlaceRequest>, by: &RequestContext) -> Answered<Done> {
         let (service, by) = (self.service.clone(), by.clone());
-        let is_large = encoded.bytes.len() > LARGE_REQUEST;
-        let place = async move {
-            let request = v1::PlaceRequest::decode(encoded.into_bytes())?;
-            let answer = service.placed(request, by).await?;
-            Ok(Done::of(answer))
-        };
-        match is_large {
-            true => self.aside(place),
-            false => Answered::Later(Box::pin(place)),
-        }
+        let asked = async move { service.ask(request, size.entries, &by)?.wait().await };
+        Ok(self.in_background(asked))
     }
 
-    /// Decodes and answers a large request where it delays no other call.
-    fn aside(
+    /// Answers a large request beside the threads that serve.
+    fn in_background(
         &self,
-        asked: impl Future<Output = Result<Done, Error>> + Send + 'static,
-    ) -> Answered<Done> {
-        let task = self.service.spawn_feed(asked).owned();
-        Answered::Later(Box::pin(async move {
-            task.await.unwrap_or(Err(Error::Internal))
-        }))
+        asked: impl Future<Output = Result<Response<Bytes>, Error>> + Send + 'static,
+    ) -> Answered {
+        Answered::Later(Box::pin(joined(self.service.spawn_feed(asked).owned())))
     }
 
     /// Reserves room for this many more unanswered questions of the step that is being taken.
@@ -305,33 +320,25 @@ impl DecisionStream {
     }
 
     /// Writes an answer, and tells the observer.
-    pub(super) fn answer(
-        &self,
-        tag: AnswerTag,
-        outcome: QuestionOutcome,
-    ) -> Encoded<v1::DecideResponse> {
-        let tell = |ended: Result<Option<&Decision>, &Status>| {
-            if let (Some(observer), Some(arrived)) = (&self.observer, tag.arrived) {
-                let method = STREAMED_METHODS[tag.method];
-                observer.0.answered(method, arrived, ended);
-            }
-        };
-        let mut bytes = Vec::new();
-        match outcome {
-            Ok(done) => {
-                tell(Ok(done.decision.as_ref()));
-                bytes.reserve(done.bytes.len().saturating_add(16));
-                bytes.int(1, tag.id.cast_signed());
-                bytes.item(tag.answer_field(), &done.bytes);
-            }
-            Err(status) => {
-                tell(Err(&status));
-                bytes.int(1, tag.id.cast_signed());
-                // The details of a status encode it whole.
-                bytes.item(5, status.details());
-            }
+    pub(super) fn answer(&mut self, tag: AnswerTag, outcome: QuestionOutcome) {
+        if let (Some(observer), Some(arrived)) = (&self.observer, tag.arrived) {
+            let ended = outcome.as_ref().map(|answer| answer.extensions().get());
+            let method = STREAMED_METHODS[tag.method];
+            observer.0.answered(method, arrived, ended);
         }
-        Encoded::new(bytes.into())
+        let (field, content) = match outcome {
+            Ok(answer) => (tag.answer_field(), answer.into_inner()),
+            // The details of a status encode it whole.
+            Err(status) => (5, Bytes::copy_from_slice(status.details())),
+        };
+        let mut bytes = Vec::with_capacity(content.len().saturating_add(16));
+        let head = v1::DecideResponse {
+            id: tag.id,
+            answer: None,
+        };
+        head.encode_raw(&mut bytes);
+        prost::encoding::bytes::encode(field, &content, &mut bytes);
+        self.ready.push_back(bytes.into());
     }
 
     /// Returns whether the stream is over because the caller may not ask any more.
@@ -357,13 +364,12 @@ impl Stream for DecisionStream {
         let this = self.get_mut();
         loop {
             if let Some(answer) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(answer.into_bytes())));
+                return Poll::Ready(Some(Ok(answer)));
             }
             if let Poll::Ready(Some(answered)) = Pin::new(&mut this.waiting).poll_next(context) {
                 for (tag, outcome) in answered {
                     this.unanswered.remove(&tag.id);
-                    let answer = this.answer(tag, outcome);
-                    this.ready.push_back(answer);
+                    this.answer(tag, outcome);
                 }
                 continue;
             }
@@ -373,6 +379,17 @@ impl Stream for DecisionStream {
                     false => Poll::Pending,
                 };
             }
+            if let Some(decoding) = &mut this.decoding {
+                let Poll::Ready(decoded) = decoding.task.as_mut().poll(context) else {
+                    std::task::ready!(this.poll_end(context));
+                    this.decoding = None;
+                    continue;
+                };
+                // The charge of the step is given back after its questions had it.
+                let _decoding = this.decoding.take();
+                this.decoded(decoded);
+                continue;
+            }
             if this.taken == STEPS_PER_TURN {
                 this.taken = 0;
                 context.waker().wake_by_ref();
@@ -381,9 +398,7 @@ impl Stream for DecisionStream {
             match Pin::new(&mut this.steps).poll_next(context) {
                 Poll::Ready(Some(Ok(step))) => {
                     this.taken = this.taken.saturating_add(1);
-                    if let Some(answer) = this.take(&Encoded::new(step)) {
-                        return Poll::Ready(Some(Ok(answer.into_bytes())));
-                    }
+                    this.take(step);
                 }
                 Poll::Ready(Some(Err(status))) => this.reading = StepsRead::Over(Some(status)),
                 Poll::Ready(None) => this.reading = StepsRead::Over(None),
@@ -393,5 +408,62 @@ impl Stream for DecisionStream {
                 }
             }
         }
+    }
+}
+
+/// Decodes a step as long as somebody waits for its answers.
+fn decode(step: Bytes, by: &RequestContext) -> Result<DecodedStep, Error> {
+    let size = StepSize {
+        is_large: step.len() > LARGE_REQUEST,
+        entries: entries(&step),
+    };
+    let step = by.decode::<v1::DecideRequest>(step)?.step;
+    let step = step.ok_or_else(|| Error::fault(Path::root("step"), "is required"))?;
+    Ok(DecodedStep { step, size })
+}
+
+/// The result of a task, which ends with this future.
+async fn joined<T: 'static>(task: OwnedTask<Result<T, Error>>) -> Result<T, Error> {
+    task.await.unwrap_or(Err(Error::Internal))
+}
+
+/// The charges of a stream's steps; an extension of its request. Small steps have none.
+#[derive(Clone, Default)]
+pub struct StepCharges(Arc<Mutex<HandedOver>>);
+
+#[derive(Default)]
+struct HandedOver {
+    /// The charges of steps that are not taken yet, in order.
+    arrived: VecDeque<Option<Charge>>,
+    /// The charge of the step that is being taken.
+    current: Option<Charge>,
+}
+
+impl StepCharges {
+    /// Hands over the charge of the next step that arrived.
+    pub fn hand_over(&self, charge: Option<Charge>) {
+        self.0.lock().arrived.push_back(charge);
+    }
+
+    /// Begins with the next step. At the end of the step its charge is given back, unless a
+    /// question holds it.
+    pub(super) fn next(&self) -> TakenStep {
+        let mut charges = self.0.lock();
+        charges.current = charges.arrived.pop_front().flatten();
+        TakenStep(self.clone())
+    }
+
+    /// Holds the charge of the step that is being taken.
+    pub(super) fn hold(&self) -> Option<Charge> {
+        self.0.lock().current.take()
+    }
+}
+
+/// A step that is being taken.
+pub(super) struct TakenStep(StepCharges);
+
+impl Drop for TakenStep {
+    fn drop(&mut self) {
+        self.0.0.lock().current = None;
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use prost::Message;
 
 use super::answer::{self, Candidates};
-use super::written::Written;
+use super::written::ListedAnswer;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Stopped};
@@ -40,16 +40,13 @@ pub trait Dialect: Debug + Send + Sync {
     /// The part of the pod that all dialects read.
     fn pod(&self) -> &Question;
 
-    /// Returns an upper bound of the question's bytes in memory while it is asked.
-    fn memory_bytes(&self) -> usize;
-
     /// Answers `Filter`, with the fields that the decision did not check, but without the epoch and
     /// age of the snapshot.
     fn filter(
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Result<Written<v1::FilterResponse>, Stopped>;
+    ) -> Result<ListedAnswer<v1::FilterResponse>, Stopped>;
 
     /// Answers `Score`, with the fields that the decision did not check, but without the epoch and
     /// age of the snapshot.
@@ -57,7 +54,7 @@ pub trait Dialect: Debug + Send + Sync {
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Result<Written<v1::ScoreResponse>, Stopped>;
+    ) -> Result<ListedAnswer<v1::ScoreResponse>, Stopped>;
 
     /// Answers `Explain`, with the fields that the decision did not check, but without the epoch
     /// and age of the snapshot.

@@ -1,4 +1,4 @@
-//! `StreamSnapshot`: batches one after another, and replaces built aside. Its steps come in, and
+//! `StreamSnapshot`: batches one after another, and staged replaces. Its steps come in, and
 //! acknowledgements go out.
 
 use std::collections::HashMap;
@@ -20,8 +20,8 @@ use super::{permission, request};
 use crate::access::{Caller, Role};
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::encode;
-use crate::proto::received::{FeedStep, ReceivedStep};
 use crate::proto::v1;
+use crate::proto::v1::stream_snapshot_request::Step;
 use crate::snapshot::{Fence, Moment, Offer, Registry, Staged};
 use crate::tasks;
 
@@ -143,20 +143,24 @@ impl Feed {
     }
 
     /// Checks steps, each with the time of its arrival.
-    fn check(&self, steps: Vec<(Moment, ReceivedStep)>) -> Vec<CheckedStep> {
+    fn check(&self, steps: Vec<(Moment, v1::StreamSnapshotRequest)>) -> Vec<CheckedStep> {
         let each = steps.into_iter();
         each.map(|(arrived, wire)| (arrived, self.check_step(wire, arrived)))
             .collect()
     }
 
-    fn check_step(&self, wire: ReceivedStep, arrived: Moment) -> Result<ValidStep, Error> {
+    fn check_step(
+        &self,
+        wire: v1::StreamSnapshotRequest,
+        arrived: Moment,
+    ) -> Result<ValidStep, Error> {
         if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
             permission::allow(self.caller.as_ref(), Role::Feeder, snapshot)?;
         }
         let wire = match wire.step {
-            Some(FeedStep::Update(wire)) => wire,
-            Some(FeedStep::BeginReplace(wire)) => return Ok(ValidStep::Begin(wire)),
-            Some(FeedStep::CommitReplace(wire)) => return Ok(ValidStep::Commit(wire)),
+            Some(Step::Update(wire)) => wire,
+            Some(Step::BeginReplace(wire)) => return Ok(ValidStep::Begin(wire)),
+            Some(Step::CommitReplace(wire)) => return Ok(ValidStep::Commit(wire)),
             None => {
                 let rule = "must be an update, a beginReplace or a commitReplace";
                 return Err(Error::fault(Path::root("step"), rule));
@@ -197,7 +201,7 @@ impl Feed {
             let rule = "belongs on commitReplace inside a replace";
             return Err(Error::fault(path.field("expectedRevision"), rule));
         }
-        let applied = checked.apply_aside(staged, self.registry.limits())?;
+        let applied = checked.apply_staged(staged, self.registry.limits())?;
         let (revision, epoch) = self.live(&checked.snapshot);
         Ok(update::counts(revision, &epoch, applied))
     }
@@ -246,11 +250,11 @@ impl Feed {
     }
 }
 
-fn snapshot_of(step: &FeedStep) -> &str {
+fn snapshot_of(step: &Step) -> &str {
     match step {
-        FeedStep::Update(update) => &update.request.snapshot,
-        FeedStep::BeginReplace(begin) => &begin.snapshot,
-        FeedStep::CommitReplace(commit) => &commit.snapshot,
+        Step::Update(update) => &update.snapshot,
+        Step::BeginReplace(begin) => &begin.snapshot,
+        Step::CommitReplace(commit) => &commit.snapshot,
     }
 }
 
@@ -335,7 +339,7 @@ async fn gather(
 #[derive(Default)]
 struct StepGroup {
     /// The steps, each with the time of its arrival.
-    taken: Vec<(Moment, ReceivedStep)>,
+    taken: Vec<(Moment, v1::StreamSnapshotRequest)>,
     size: usize,
     /// The reason why no more steps come, if the stream has ended.
     end: Option<Status>,
@@ -344,7 +348,7 @@ struct StepGroup {
 impl StepGroup {
     /// Adds a step. Returns whether more may be added.
     fn add(&mut self, step: Result<Bytes, Status>, arrived: Moment) -> bool {
-        let decode = |step| ReceivedStep::decode(step).map_err(Error::from);
+        let decode = |step| v1::StreamSnapshotRequest::decode(step).map_err(Error::from);
         let step = step.and_then(|step| Ok(decode(step)?));
         match step {
             Ok(step) => {
@@ -361,11 +365,11 @@ impl StepGroup {
     }
 }
 
-fn step_size(step: &ReceivedStep) -> usize {
+fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
     match &step.step {
-        Some(FeedStep::Update(update)) => update.changes.len(),
+        Some(Step::Update(update)) => update.changes.len(),
         // A commit drops the old state, which may be large.
-        Some(FeedStep::CommitReplace(_)) => usize::MAX,
+        Some(Step::CommitReplace(_)) => usize::MAX,
         _ => 0,
     }
 }

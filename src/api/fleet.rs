@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
 use super::place_options;
-use super::written::Written;
+use super::written::ListedAnswer;
 use crate::explain;
 use crate::matching::{Path, Violations};
 use crate::plan;
@@ -52,15 +52,11 @@ impl Dialect for PlacementSpec {
         &self.pod
     }
 
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
     fn filter(
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Result<Written<v1::FilterResponse>, Stopped> {
+    ) -> Result<ListedAnswer<v1::FilterResponse>, Stopped> {
         let judge = Judge::of(self, terms.checks, read_view)?;
         let candidates = terms.candidates(read_view)?;
         let mut judged: Vec<(Slot, Result<i64, NodeRefusal>)> = Vec::new();
@@ -90,19 +86,17 @@ impl Dialect for PlacementSpec {
             }
         }
 
-        let mut answer = Written::of(read_view.revision);
-        answer.constraints(reports.iter().filter(hard), fleet::to_wire);
-        answer.tallies(&tallies);
+        let mut answer = ListedAnswer::<v1::FilterResponse>::default();
         let name = |slot: &Slot| read_view.nodes.name(*slot);
         match terms.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
                 let feasible = judged.iter().filter(|(_, v)| v.is_ok());
-                answer.feasible(feasible.map(|(slot, _)| name(slot)));
+                answer.feasible(tallies.feasible, feasible.map(|(slot, _)| name(slot)));
             }
             v1::View::Bitmap => {
                 let pass: Vec<bool> = judged.iter().map(|(_, v)| v.is_ok()).collect();
-                let pass = candidates.bitmap(&bits(&pass, |pass| *pass));
-                answer.bitmap(&pass, candidates.ordered_at);
+                answer.message.feasible_bitmap = candidates.bitmap(&bits(&pass, |pass| *pass));
+                answer.message.node_order_revision = candidates.ordered_at;
             }
             v1::View::Domains => {}
         }
@@ -111,8 +105,18 @@ impl Dialect for PlacementSpec {
                 answer.infeasible(name(&slot), refusal);
             }
         }
-        answer.unknown_candidates(&candidates.unknown);
-        answer.terms(&self.pod.unchecked(terms.checks, read_view)?, read_view);
+        answer.message = v1::FilterResponse {
+            revision: read_view.revision,
+            constraints: reports.iter().filter(hard).map(constraint_report).collect(),
+            reasons: answer::reason_counts(&tallies.refused),
+            feasible_count: answer::count(tallies.feasible),
+            node_count: answer::count(tallies.judged),
+            unknown_candidates: candidates.unknown,
+            unchecked: self.pod.unchecked(terms.checks, read_view)?,
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            ..answer.message
+        };
         Ok(answer)
     }
 
@@ -120,7 +124,7 @@ impl Dialect for PlacementSpec {
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Result<Written<v1::ScoreResponse>, Stopped> {
+    ) -> Result<ListedAnswer<v1::ScoreResponse>, Stopped> {
         let judge = Judge::of(self, terms.checks, read_view)?;
         let candidates = terms.candidates(read_view)?;
         // A cluster that a hard constraint refuses has no score, whether or not it was named.
@@ -137,8 +141,7 @@ impl Dialect for PlacementSpec {
         let mut scored: Vec<(Slot, i64)> = scored.collect();
 
         let skipped = judge.spreads.is_empty() || read_view.nodes.is_empty();
-        let mut answer = Written::<v1::ScoreResponse>::of(read_view.revision);
-        answer.skipped(skipped);
+        let mut answer = ListedAnswer::<v1::ScoreResponse>::default();
         match terms.view {
             v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
                 if let Some(top) = terms.top {
@@ -161,20 +164,29 @@ impl Dialect for PlacementSpec {
             v1::View::Bitmap => {
                 let packed = |(_, score): &(Slot, i64)| i32::try_from(*score);
                 let packed = scored.iter().map(|s| packed(s).unwrap_or(i32::MIN));
-                answer.packed_wide(&packed.collect::<Vec<_>>());
+                answer.packed_wide(packed.collect());
                 let is_scored: Vec<bool> = all.iter().map(Option::is_some).collect();
-                let scored = candidates.bitmap(&bits(&is_scored, |scored| *scored));
-                answer.bitmap(&scored, candidates.ordered_at);
+                let is_scored = bits(&is_scored, |scored| *scored);
+                answer.message.scored_bitmap = candidates.bitmap(&is_scored);
+                answer.message.node_order_revision = candidates.ordered_at;
             }
             v1::View::Domains => {}
         }
-        if !skipped {
-            let mut reports = judge.reports(terms.max_domains);
-            reports.sort_by_key(|report| report.active.index);
-            answer.constraints(&reports, fleet::to_wire);
-        }
-        answer.unknown_candidates(&candidates.unknown);
-        answer.terms(&self.pod.unchecked(terms.checks, read_view)?, read_view);
+        let mut reports = match skipped {
+            true => Vec::new(),
+            false => judge.reports(terms.max_domains),
+        };
+        reports.sort_by_key(|report| report.active.index);
+        answer.message = v1::ScoreResponse {
+            revision: read_view.revision,
+            skipped,
+            constraints: reports.iter().map(constraint_report).collect(),
+            unknown_candidates: candidates.unknown,
+            unchecked: self.pod.unchecked(terms.checks, read_view)?,
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            ..answer.message
+        };
         Ok(answer)
     }
 

@@ -3,15 +3,14 @@
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
 use super::place_options;
-use super::written::Written;
+use super::written::ListedAnswer;
 use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
 use crate::plan;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, Stopped};
 use crate::spread::{
-    Active, Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, Tallies,
-    place,
+    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, Tallies, place,
 };
 
 impl Dialect for Question {
@@ -44,27 +43,31 @@ impl Dialect for Question {
         self
     }
 
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
     fn filter(
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Result<Written<v1::FilterResponse>, Stopped> {
+    ) -> Result<ListedAnswer<v1::FilterResponse>, Stopped> {
         let constraints = self.constraints_on(read_view)?;
         let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
-        let mut answer = Written::of(read_view.revision);
+        let mut answer = ListedAnswer::<v1::FilterResponse>::default();
         let mut reports = filter.reports(terms.max_domains)?;
         let tallies = if terms.view == v1::View::Domains && terms.candidates.is_none() {
             filter.tally_all()?
         } else {
             judge_candidates(&filter, terms, read_view, &mut answer, &mut reports)?
         };
-        answer.constraints(&reports, Active::to_wire);
-        answer.tallies(&tallies);
-        answer.terms(&self.unchecked(terms.checks, read_view)?, read_view);
+        answer.message = v1::FilterResponse {
+            revision: read_view.revision,
+            constraints: constraint_reports(&reports),
+            reasons: answer::reason_counts(&tallies.refused),
+            feasible_count: answer::count(tallies.feasible),
+            node_count: answer::count(tallies.judged),
+            unchecked: self.unchecked(terms.checks, read_view)?,
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            ..answer.message
+        };
         Ok(answer)
     }
 
@@ -72,7 +75,7 @@ impl Dialect for Question {
         &self,
         terms: &DecisionTerms,
         read_view: &ReadView<'_>,
-    ) -> Result<Written<v1::ScoreResponse>, Stopped> {
+    ) -> Result<ListedAnswer<v1::ScoreResponse>, Stopped> {
         let constraints = self.constraints_on(read_view)?;
         let mut candidates = terms.candidates(read_view)?;
         // Named candidates are scored whether or not Filter refuses them.
@@ -87,9 +90,7 @@ impl Dialect for Question {
         }
         let scores = Scores::of(&constraints, &candidates.known, read_view)?;
 
-        let mut answer = Written::<v1::ScoreResponse>::of(read_view.revision);
-        answer.skipped(scores.skipped);
-        answer.constraints(&scores.reports(terms.max_domains), Active::to_wire);
+        let mut answer = ListedAnswer::<v1::ScoreResponse>::default();
         let mut score = |index: usize| {
             let name = read_view.nodes.name(candidates.known[index]);
             answer.score(name, &scores.node(index));
@@ -103,12 +104,21 @@ impl Dialect for Question {
             }
             (v1::View::Bitmap, _) => {
                 answer.packed(&scores.packed());
-                answer.bitmap(&candidates.known_bitmap(), candidates.ordered_at);
+                answer.message.scored_bitmap = candidates.known_bitmap();
+                answer.message.node_order_revision = candidates.ordered_at;
             }
             (v1::View::Domains, _) => {}
         }
-        answer.unknown_candidates(&candidates.unknown);
-        answer.terms(&self.unscored(terms.checks, read_view)?, read_view);
+        answer.message = v1::ScoreResponse {
+            revision: read_view.revision,
+            skipped: scores.skipped,
+            constraints: constraint_reports(&scores.reports(terms.max_domains)),
+            unknown_candidates: candidates.unknown,
+            unchecked: self.unscored(terms.checks, read_view)?,
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            ..answer.message
+        };
         Ok(answer)
     }
 
@@ -124,9 +134,11 @@ impl Dialect for Question {
         let mut case = Case::of(self, &constraints, terms.checks, &filter, known, read_view)?;
         case.waiting = terms.waiting;
 
-        let mut all = reports(&filter.reports(terms.max_domains)?);
+        let mut all = constraint_reports(&filter.reports(terms.max_domains)?);
         let scores = case.scores()?;
-        all.extend(reports(&case.soft_reports(&scores, terms.max_domains)));
+        all.extend(constraint_reports(
+            &case.soft_reports(&scores, terms.max_domains),
+        ));
         all.sort_by_key(|report| report.constraint_index);
         let explanation = explain::explain(&case, terms.max_domains)?;
         let nodes = case.nodes.iter();
@@ -161,15 +173,14 @@ fn judge_candidates(
     filter: &Filter<'_>,
     terms: &DecisionTerms,
     read_view: &ReadView<'_>,
-    answer: &mut Written<v1::FilterResponse>,
+    answer: &mut ListedAnswer<v1::FilterResponse>,
     reports: &mut [Report<'_>],
 ) -> Result<Tallies, Stopped> {
     let candidates = terms.candidates(read_view)?;
     let Judgement { pass, tallies } = filter.judge_all(&candidates.known)?;
     let name = |at: usize| read_view.nodes.name(candidates.known[at]);
     if terms.lists_nodes() {
-        answer.expect_names(tallies.feasible);
-        answer.feasible(pass.ones().map(name));
+        answer.feasible(tallies.feasible, pass.ones().map(name));
     }
     if terms.view == v1::View::Full {
         let feasible: Vec<Slot> = pass.ones().map(|at| candidates.known[at]).collect();
@@ -184,13 +195,14 @@ fn judge_candidates(
         }
     }
     if terms.view == v1::View::Bitmap {
-        answer.bitmap(&candidates.bitmap(&pass), candidates.ordered_at);
+        answer.message.feasible_bitmap = candidates.bitmap(&pass);
+        answer.message.node_order_revision = candidates.ordered_at;
     }
-    answer.unknown_candidates(&candidates.unknown);
+    answer.message.unknown_candidates = candidates.unknown;
     Ok(tallies)
 }
 
 /// The numbers behind constraints.
-fn reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
+fn constraint_reports(reports: &[Report<'_>]) -> Vec<v1::ConstraintReport> {
     reports.iter().map(answer::constraint_report).collect()
 }

@@ -4,9 +4,9 @@
 //! - A call: `service` names it, `request_context` finds its caller and deadline, `permission`
 //!   alone checks what the caller may do, `error` alone chooses codes, reasons and details. `noted`
 //!   has the facts about an answer for metrics and the decision log.
-//! - A question: `questions` reads it (`pod_request`), waits for its revision (`read_your_writes`)
-//!   and decides (`decide`) in its `dialect`; `written` encodes the answer. `decision_stream` does
-//!   the same for streams, `question_group` for questions on one revision.
+//! - A question: `questions` checks it, waits for its revision (`read_your_writes`) and decides in
+//!   its `dialect`; `written` encodes the answer. `decision_stream` does the same for streams,
+//!   `question_group` for questions on one revision.
 //! - Other reads: `place`, `describe`, `removals`, `export`, `verify`.
 //! - Changes: `update`, `feed`, `reservations`; `retry` recognises repeated requests.
 //! - Threads: `executor` runs long work, `slots` shares places among callers, `background` has the
@@ -14,7 +14,7 @@
 //!
 //! # Where work runs
 //!
-//! **Small decisions** run on the thread where they arrived, by one rule (`decide`): the number of
+//! **Small decisions** run on the thread where they arrived, by one rule (`questions`): the number of
 //! entries of all lists of the question, times the number of objects that it can reach, is below a
 //! constant. These are the nodes, what its namespace has and the terms of running pods, and with
 //! claims the storage. A question with an overlay, or about several namespaces, is never small. The
@@ -48,7 +48,6 @@ mod answer;
 mod background;
 mod base;
 mod deadline;
-mod decide;
 mod decision_stream;
 mod describe;
 mod dialect;
@@ -57,7 +56,6 @@ mod executor;
 mod export;
 mod feed;
 mod fleet;
-mod kept_questions;
 mod kubernetes;
 mod lookups;
 mod node_names;
@@ -68,7 +66,6 @@ mod place;
 mod place_options;
 mod place_workloads;
 mod placing;
-mod pod_request;
 mod question_group;
 mod questions;
 mod read_your_writes;
@@ -80,7 +77,6 @@ mod reservations;
 mod retry;
 mod service;
 pub mod slots;
-mod stream_steps;
 mod streamed;
 mod update;
 mod verify;
@@ -90,7 +86,7 @@ mod written;
 pub use background::Background;
 pub use base::{MAX_MESSAGE_BYTES, Service};
 pub use deadline::last as last_moment;
-pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS};
+pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS, StepCharges};
 pub use error::Error;
 pub(crate) use error::{MIN_REVISION_NOT_REACHED, WORKLOAD_NOT_FOUND};
 pub use executor::LARGE_REQUEST;
@@ -99,5 +95,4 @@ pub use feed::MAX_GROUP;
 pub use noted::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use request_context::CallerGone;
-pub use stream_steps::StepCharges;
 pub use verify::log as log_mismatches;

@@ -58,6 +58,15 @@ macro_rules! answers {
 }
 
 answers! {
+    FilterResponse: |answer: &Self| Size {
+        nodes: answer.node_count,
+        domains: domains(&answer.constraints),
+        feasible: answer.feasible_count,
+    };
+    ScoreResponse: |answer: &Self| Size {
+        domains: domains(&answer.constraints),
+        ..Size::default()
+    };
     ExplainResponse: |answer: &Self| Size {
         nodes: answer.node_count,
         domains: domains(&answer.constraints),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
+use prost::bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Response;
@@ -21,7 +22,7 @@ use super::{permission, place_options, place_workloads, request, retry};
 use crate::access::{Caller, Role};
 use crate::decision_log::Pending;
 use crate::matching::{Path, Violations};
-use crate::proto::encoded::Encoded;
+use crate::proto::encoded::encode;
 use crate::proto::v1;
 use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, Reserved, Retryable, Snapshot};
 use crate::spread::Question;
@@ -35,7 +36,7 @@ impl Service {
         &self,
         request: v1::PlaceRequest,
         by: RequestContext,
-    ) -> Result<Response<Encoded<v1::PlaceResponse>>, Error> {
+    ) -> Result<Response<Bytes>, Error> {
         let caller = by.caller.as_ref();
         // Reserving changes a snapshot.
         let role = match request.reserve {
@@ -50,7 +51,7 @@ impl Service {
         if let Some(retry) = &valid.retry
             && let Some(reserving) = snapshot.answered(retry)
         {
-            return Ok(retry::answer(&snapshot, reserving)?.map(Encoded::from));
+            return Ok(retry::answer(&snapshot, reserving)?.map(encode));
         }
         self.place_valid(valid, snapshot, by, pending).await
     }
@@ -62,7 +63,7 @@ impl Service {
         snapshot: Arc<Snapshot>,
         by: RequestContext,
         pending: Option<Pending>,
-    ) -> Result<Response<Encoded<v1::PlaceResponse>>, Error> {
+    ) -> Result<Response<Bytes>, Error> {
         let deadline = by.deadline;
         let lists_placements = valid.lists_placements();
         let write = move |mut answer: Response<v1::PlaceResponse>| {
@@ -70,7 +71,7 @@ impl Service {
                 // The measured size counts the placements, so they are cleared only now.
                 answer.get_mut().placements.clear();
             }
-            logged(pending, answer).map(Encoded::from)
+            logged(pending, answer).map(encode)
         };
         // A cancelled call drops its guard, which stops the placing.
         let given_up = CancellationToken::new();

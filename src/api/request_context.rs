@@ -12,7 +12,6 @@ use super::slots::CallerKey;
 use super::{deadline, permission};
 use crate::access::{Caller, Role};
 use crate::proto::encoded::decode_until;
-use crate::proto::received::ReceivedUpdate;
 use crate::proto::v1;
 
 /// A call whose caller may make it.
@@ -79,12 +78,6 @@ pub trait AboutSnapshot: Message + Default {
     fn snapshot(&self) -> &str;
 }
 
-impl AboutSnapshot for ReceivedUpdate {
-    fn snapshot(&self) -> &str {
-        &self.request.snapshot
-    }
-}
-
 macro_rules! about_snapshot {
     ($($request:ident)*) => {$(
         impl AboutSnapshot for v1::$request {
@@ -96,10 +89,11 @@ macro_rules! about_snapshot {
 }
 
 about_snapshot! {
-    ConfirmReservationsRequest DeleteSnapshotRequest DescribeSpreadRequest
-    ExportSnapshotRequest GetSnapshotRequest ListNodesRequest ListReservationsRequest
-    RankRemovalsRequest RebalanceRequest ReleaseReservationsRequest
-    RenewReservationsRequest ReservePodsRequest VerifySnapshotRequest
+    ConfirmReservationsRequest DeleteSnapshotRequest DescribeSpreadRequest ExplainRequest
+    ExportSnapshotRequest FilterRequest GetSnapshotRequest ListNodesRequest
+    ListReservationsRequest RankRemovalsRequest RebalanceRequest ReleaseReservationsRequest
+    RenewReservationsRequest ReservePodsRequest ScoreRequest UpdateSnapshotRequest
+    VerifySnapshotRequest
 }
 
 /// Opens a call whose permission is checked later: once its request is read, or for each snapshot

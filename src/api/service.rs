@@ -8,26 +8,23 @@ use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::base::Service;
-use super::decide::Deciding;
 use super::decision_stream::DecisionStream;
 use super::describe::ValidDescription;
 use super::error::Error;
 use super::executor::LARGE_BATCH;
 use super::feed::{Feed, run_feed};
 use super::node_names::ValidNodeList;
-use super::noted::{MeasuredAnswer, logged, try_measured};
+use super::noted::{MeasuredAnswer, try_measured};
 use super::page_token::PageTokens;
-use super::questions::{FILTER, SCORE, ValidQuestion};
 use super::rebalance::ValidRebalance;
 use super::removals::ValidRemovals;
-use super::request_context::{OpenedCall, RequestContext, decode, open, open_later, open_stream};
+use super::request_context::{RequestContext, decode, open, open_stream};
 use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
 use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::Violations;
-use crate::proto::encoded::{Encoded, encode};
-use crate::proto::received::ReceivedUpdate;
+use crate::proto::encoded::encode;
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
 use crate::snapshot::Snapshot;
@@ -57,7 +54,7 @@ impl Service {
 #[tonic::async_trait]
 impl SpreadService for Service {
     async fn update_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open::<ReceivedUpdate>(request, Role::Feeder)?;
+        let call = open::<v1::UpdateSnapshotRequest>(request, Role::Feeder)?;
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
         let arrived = registry.now().steady;
         let (limits, by) = (Arc::clone(&registry), call.by);
@@ -93,32 +90,20 @@ impl SpreadService for Service {
     }
 
     async fn filter(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        Ok(self.answer::<v1::FilterRequest, _>(request, FILTER).await?)
+        Ok(self.answer::<v1::FilterRequest>(request).await?)
     }
 
     async fn score(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        Ok(self.answer::<v1::ScoreRequest, _>(request, SCORE).await?)
+        Ok(self.answer::<v1::ScoreRequest>(request).await?)
     }
 
     async fn explain(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let OpenedCall { request, by } = open_later(request);
-        let asked = Encoded::<v1::ExplainRequest>::new(request);
-        let ValidQuestion { request, pending } = self.question(&asked, &by)?;
-        let on = self.reach(&request.asked, by.deadline).await?;
-        let deciding = Deciding {
-            request,
-            on,
-            answer: |question, terms, read_view| question.explain(terms, read_view),
-        };
-        // Explain decides several times, so it runs beside the threads that serve.
-        let write = |answer| logged(pending, answer).map(encode);
-        Ok(deciding.decide_aside(&self.executor, &by, write).await?)
+        Ok(self.answer::<v1::ExplainRequest>(request).await?)
     }
 
     async fn place(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let call = decode(request)?;
-        let answer = self.placed(call.request, call.by).await?;
-        Ok(answer.map(Encoded::into_bytes))
+        Ok(self.placed(call.request, call.by).await?)
     }
 
     type DecideStream = DecisionStream;

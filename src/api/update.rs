@@ -6,7 +6,6 @@ use super::error::Error;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{KubernetesVersion, Path, Violations};
-use crate::proto::received::ReceivedUpdate;
 use crate::proto::v1;
 use crate::snapshot::{
     Applied, Batch, Defaults, Limits, Moment, Offer, Registry, ResourceVersions, Staged, Update,
@@ -30,7 +29,7 @@ impl ValidUpdate {
     /// # Errors
     /// Every fault of the request.
     pub fn of(
-        received: ReceivedUpdate,
+        wire: v1::UpdateSnapshotRequest,
         parent: Option<&Path<'_>>,
         arrived: Moment,
         limits: &Limits,
@@ -39,10 +38,6 @@ impl ValidUpdate {
             Some(parent) => parent.field(name),
             None => Path::root(name),
         };
-        let ReceivedUpdate {
-            request: wire,
-            changes,
-        } = received;
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, field("snapshot"), &mut faults);
         let mode: v1::Mode = request::known(wire.mode, field("mode"), &mut faults);
@@ -58,14 +53,10 @@ impl ValidUpdate {
         let version = KubernetesVersion::compile(&wire.kubernetes_version, version, &mut faults);
         let age = request::age(wire.age, field("age"), &mut faults);
         let path = field("changes");
-        let count = changes.len();
+        let count = wire.changes.len();
         let batch = match faults.within(path, limits, Limit::ChangesPerBatch, count) {
-            true => faults.collect(Batch::read(changes, limits, path)),
-            false => {
-                // Unreadable changes are refused as such, however many there are.
-                faults.collect(Batch::can_be_read(changes, path));
-                None
-            }
+            true => faults.collect(Batch::read(wire.changes, limits, path)),
+            false => None,
         };
         Ok(faults.finish(Self {
             snapshot,
@@ -90,7 +81,7 @@ impl ValidUpdate {
     pub fn apply(self, registry: &Registry) -> Result<Update, Error> {
         if self.replaces {
             let mut staged = registry.stage(&self.snapshot)?;
-            self.apply_aside(&mut staged, registry.limits())?;
+            self.apply_staged(&mut staged, registry.limits())?;
             let offer = &self.offer;
             let only_if = (offer.expected_revision, offer.fence.as_ref());
             return Ok(registry.replace(&self.snapshot, staged, only_if, offer.arrived)?);
@@ -98,11 +89,11 @@ impl ValidUpdate {
         Ok(registry.update(&self.snapshot, self.offer)?)
     }
 
-    /// Applies the update to a state that is built aside.
+    /// Applies the update to a staged state.
     ///
     /// # Errors
     /// Those of [`Staged::apply`].
-    pub fn apply_aside(&self, staged: &mut Staged, limits: &Limits) -> Result<Applied, Error> {
+    pub fn apply_staged(&self, staged: &mut Staged, limits: &Limits) -> Result<Applied, Error> {
         let offer = &self.offer;
         staged.set_version(offer.version);
         staged.read_up_to(&offer.resource_versions);

@@ -1,10 +1,8 @@
-//! Messages that stay encoded. The server receives and sends all messages in this form. It reads
-//! only the parts of a request that it needs, and writes some answers without building messages.
-
-use std::fmt;
-use std::marker::PhantomData;
+//! Messages in their encoding, as the port receives and sends them. The API decodes a request once it
+//! has arrived whole, and its memory is charged.
 
 use prost::bytes::{Buf, BufMut, Bytes};
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -20,50 +18,6 @@ const SENT_BYTES: usize = 32 << 10;
 
 fn buffers() -> BufferSettings {
     BufferSettings::new(CALL_BUFFER_BYTES, SENT_BYTES)
-}
-
-/// An encoded message. Bytes that were received need not be a valid message.
-#[derive(Default)]
-pub struct Encoded<M> {
-    /// The encoded bytes.
-    pub(crate) bytes: Bytes,
-    message: PhantomData<fn() -> M>,
-}
-
-impl<M> Encoded<M> {
-    /// Takes these bytes as the encoding of a message.
-    pub fn new(bytes: Bytes) -> Self {
-        Self {
-            bytes,
-            message: PhantomData,
-        }
-    }
-
-    /// Returns an upper bound of the number of entries of all lists of the message.
-    pub fn entries(&self) -> usize {
-        evenkeel_core::proto::wire::entries(&self.bytes)
-    }
-
-    /// Returns the encoded bytes, which may also be taken as the encoding of another message.
-    pub fn into_bytes(self) -> Bytes {
-        self.bytes
-    }
-}
-
-impl<M: Message + Default> Encoded<M> {
-    /// Decodes the message.
-    ///
-    /// # Errors
-    /// When the bytes are not the encoding of such a message.
-    pub fn decode(&self) -> Result<M, DecodeError> {
-        M::decode(self.bytes.clone())
-    }
-}
-
-impl<M: Message> From<M> for Encoded<M> {
-    fn from(message: M) -> Self {
-        Self::new(encode(message))
-    }
 }
 
 /// The bytes of a message between two looks whether to go on decoding it.
@@ -129,10 +83,35 @@ pub fn encode(message: impl Message) -> Bytes {
     message.encode_to_vec().into()
 }
 
-impl<M> fmt::Debug for Encoded<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.bytes.len())
+/// The depth of nested messages to which entries are counted.
+const MAX_DEPTH: usize = 64;
+
+/// Returns an upper bound of the number of entries of all lists of a message, with those of the
+/// messages in it: the number of its fields that have bytes. What could be a message is taken for
+/// one.
+pub fn entries(message: &[u8]) -> usize {
+    within(message, MAX_DEPTH).unwrap_or(message.len())
+}
+
+/// As [`entries`], to a depth; `None` if the bytes are no message.
+fn within(mut message: &[u8], depth: usize) -> Option<usize> {
+    let mut entries = 0;
+    while !message.is_empty() {
+        let (number, kind) = decode_key(&mut message).ok()?;
+        if kind != WireType::LengthDelimited {
+            skip_field(kind, number, &mut message, DecodeContext::default()).ok()?;
+            continue;
+        }
+        let length = usize::try_from(decode_varint(&mut message).ok()?).ok()?;
+        let (content, rest) = message.split_at_checked(length)?;
+        message = rest;
+        let inner = match depth.checked_sub(1) {
+            Some(depth) => within(content, depth).unwrap_or(0),
+            None => content.len(),
+        };
+        entries += 1 + inner;
     }
+    Some(entries)
 }
 
 /// A codec that passes on the messages of a call without decoding them. All calls of the server use
@@ -200,5 +179,28 @@ mod tests {
         let is_given_up = || looks.replace(looks.get() + 1) >= 2;
         let decoded = decode_until::<v1::NodeNames>(bytes, &is_given_up);
         assert_eq!((decoded, looks.get()), (Ok(None), 3));
+    }
+
+    #[test]
+    fn entries_of_all_lists_are_counted() {
+        let labels = (0..100).map(|at| (format!("key-{at}"), "value".to_owned()));
+        let pod = v1::Pod {
+            metadata: Some(v1::ObjectMeta {
+                labels: labels.collect(),
+                ..v1::ObjectMeta::default()
+            }),
+            ..v1::Pod::default()
+        };
+        let names = v1::NodeNames {
+            names: vec!["node".to_owned(); 1_000],
+        };
+        let request = v1::FilterRequest {
+            pod: Some(pod),
+            candidates: Some(names),
+            ..v1::FilterRequest::default()
+        };
+        let counted = entries(&request.encode_to_vec());
+        assert!((1_100..2_000).contains(&counted), "{counted}");
+        assert_eq!(entries(&[0xff; 40]), 40, "no message");
     }
 }

@@ -3,14 +3,11 @@
 //! With the feature `json` they read and write proto-JSON, and with `client` there is a client of
 //! the service.
 
-pub mod encoding;
 #[cfg(feature = "json")]
 mod json;
 mod quantity_text;
-pub mod received;
 mod rpc_status;
 mod volume;
-pub mod wire;
 
 /// Package `evenkeel.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]

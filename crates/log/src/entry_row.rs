@@ -4,7 +4,6 @@
 use prost::Message;
 use prost::bytes::Bytes;
 
-use evenkeel_core::proto::encoding::Sink;
 use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::held_row::nanos;
 use evenkeel_core::snapshot::{Batch, Change, Defaults, Entry, HeldRow, ResourceVersions};
@@ -107,9 +106,9 @@ pub struct AsideRow {
 /// Changes in order: those of a batch, or of a part of a replace.
 #[derive(Clone, PartialEq, Message)]
 pub struct ChangesRow {
-    /// The changes: each a [`v1::Change`], still encoded.
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub changes: Vec<Bytes>,
+    /// The changes.
+    #[prost(message, repeated, tag = "1")]
+    pub changes: Vec<v1::Change>,
 }
 
 /// A part of a state that is written aside.
@@ -163,11 +162,8 @@ impl EntryRow {
 /// The bytes of a [`ChangesRow`] with the changes of a batch.
 pub fn encode_changes(batch: &Batch) -> Bytes {
     let mut bytes = Vec::with_capacity(batch.len() * Batch::USUAL_BYTES);
-    let mut one = Vec::new();
     for change in batch.changes() {
-        change.encode(&mut one);
-        bytes.item(1, &one);
-        one.clear();
+        prost::encoding::message::encode(1, &change.to_wire(), &mut bytes);
     }
     bytes.into()
 }

@@ -1,5 +1,4 @@
-//! Services in this process that are asked in bytes: one that keeps questions, and one
-//! that keeps none.
+//! A service in this process that is asked in bytes.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,8 +10,7 @@ use evenkeel::api::Service;
 use evenkeel::limits::Limits;
 use evenkeel::proto::v1::spread_service_server::SpreadService;
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, ExplainResponse, FilterResponse, ScoreResponse,
-    UpdateSnapshotRequest,
+    Change, ExplainResponse, FilterResponse, ScoreResponse, UpdateSnapshotRequest,
 };
 use evenkeel::snapshot::{Registry, Unobserved};
 use prost::Message;
@@ -22,21 +20,17 @@ use super::build::{node, on, pod};
 use super::model::Stored;
 
 /// The key of the zones of [`cluster`].
-pub const ZONE: &str = "topology.kubernetes.io/zone";
+const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The longest time that a question may take.
 pub const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The number of times that a question comes until it is answered as a kept question.
-pub const UNTIL_KEPT: usize = 3;
-
 /// An answer, or the code and the text of the refusal.
 pub type Fate<A> = Result<A, (Code, String)>;
 
-/// A service and its registry.
+/// A service.
 pub struct Asked {
     pub service: Service,
-    pub registry: Arc<Registry>,
 }
 
 /// A request with these bytes. It has a time-out, because random bytes may ask to wait for a
@@ -63,53 +57,25 @@ macro_rules! asks {
 }
 
 impl Asked {
-    /// A service that keeps questions of so many bytes in all.
-    pub fn with(max_question_bytes: usize) -> Self {
-        let limits = Limits {
-            max_question_bytes,
-            ..Limits::default()
-        };
-        let registry = Registry::new(limits, Arc::new(Unobserved));
+    /// A service with a small cluster.
+    pub async fn open() -> Self {
+        let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
         let registry = Arc::new(registry.with_account(Account::new(1 << 30)));
-        let service = Service::new(Arc::clone(&registry), Default::default());
-        Self { service, registry }
-    }
-
-    /// A service that keeps questions, and one that keeps none.
-    pub fn both() -> [Self; 2] {
-        [Self::with(1 << 20), Self::with(1)]
-    }
-
-    pub async fn update(&self, changes: Vec<Change>, defaults: Option<DefaultConstraints>) {
-        self.update_of("", changes, defaults).await;
-    }
-
-    pub async fn update_of(
-        &self,
-        snapshot: &str,
-        changes: Vec<Change>,
-        defaults: Option<DefaultConstraints>,
-    ) {
+        let service = Service::new(registry, Default::default());
         let request = UpdateSnapshotRequest {
-            snapshot: snapshot.into(),
-            changes,
-            default_constraints: defaults,
+            changes: cluster(),
             ..UpdateSnapshotRequest::default()
         };
         let request = Request::new(request.encode_to_vec().into());
-        let updated = self.service.update_snapshot(request).await;
+        let updated = service.update_snapshot(request).await;
         updated.expect("valid changes");
+        Self { service }
     }
 
     asks! {
         filter: FilterResponse;
         score: ScoreResponse;
         explain: ExplainResponse;
-    }
-
-    /// Returns the number of questions that were answered from kept ones.
-    pub fn hits(&self) -> u64 {
-        self.registry.counters().question_hits.sum()
     }
 }
 
@@ -138,7 +104,7 @@ pub fn said(status: Status) -> (Code, String) {
 }
 
 /// A small cluster.
-pub fn cluster() -> Vec<Change> {
+fn cluster() -> Vec<Change> {
     let zones = [("n1", "a"), ("n2", "a"), ("n3", "b"), ("n4", "c")];
     let nodes = zones.map(|(name, zone)| node(name, &[(ZONE, zone)]).change());
     let pods = [("p1", "n1"), ("p2", "n1"), ("p3", "n3")];

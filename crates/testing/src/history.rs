@@ -17,6 +17,16 @@ use super::build::{full_filter_of, score_as};
 use super::server::Server;
 use super::{generate, model};
 
+/// The configuration of a property test with so many cases. Failures are told by their seed, and
+/// leave no file.
+pub fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 /// One step of a history, and the questions after it.
 #[derive(Debug, Clone, Default)]
 pub struct Step {

@@ -16,6 +16,7 @@ use tonic::{Code, Request, Status};
 
 use super::verdict::{server, state};
 use support::build::{ZONE, filter_of, hard, node, pod, spread, update_of};
+use support::history::cases;
 use support::model::Stored;
 use support::server::Server;
 
@@ -122,11 +123,7 @@ async fn truncated_messages() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 256,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(256))]
 
     /// Whatever arrives, the server answers, and a refused update changes
     /// nothing.

@@ -9,6 +9,7 @@ use evenkeel::proto::v1::{
     WorkloadSpread,
 };
 use proptest::prelude::*;
+use support::history::cases;
 use support::recount::{
     Cluster, LabelMap, ResolvedConstraint, labels, name, namespace, node_affinity_matches,
     node_counted_on, selector_matches, taints_tolerated,
@@ -185,11 +186,7 @@ fn rank(numbers: &BTreeSet<Numbers>, key: &Key) -> (i64, i64, i64, Key) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 64,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(64))]
 
     /// The violators, in order and over pages, are those of a recount, and so
     /// are the numbers of every workload.

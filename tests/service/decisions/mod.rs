@@ -15,7 +15,6 @@ mod interleavings;
 mod joint;
 mod joint_fleet;
 mod joint_scores;
-mod kept_questions;
 mod kube_scheduler;
 mod kubefleet;
 mod nominated_terms;

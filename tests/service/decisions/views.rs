@@ -14,6 +14,7 @@ use evenkeel::verify::verify;
 use proptest::prelude::*;
 use support::agree::{self, Question};
 use support::build::{HOSTNAME, ZONE, full_filter_of, hard, node, on, pod, score_as, soft, spread};
+use support::history::cases;
 use support::model::{self, Stored, changes, delete};
 use support::recount::Cluster;
 use support::server::Server;
@@ -23,11 +24,7 @@ use tokio::runtime::Runtime;
 const VIEW_BYTES: [usize; 3] = [0, 2_000, 256 << 20];
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 16,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(16))]
 
     #[test]
     fn what_is_kept_is_what_a_recount_says((questions, steps) in history()) {

@@ -14,6 +14,7 @@ use support::recount::Cluster;
 use support::server::Server;
 
 use super::recorded::check_place;
+use support::history::cases;
 
 /// Changes of storage of which no two are about the same object.
 fn batch(most: usize) -> impl Strategy<Value = Vec<Change>> {
@@ -62,11 +63,7 @@ fn nodes() -> Vec<Change> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 24,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn claims_are_bound_as_a_recount_binds_them(

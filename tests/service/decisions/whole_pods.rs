@@ -13,6 +13,7 @@ use support::server::Server;
 use tonic::Code;
 
 use evenkeel::proto::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use support::history::cases;
 
 async fn stored(server: &Server) -> Vec<Pod> {
     let parts = server.export("").await;
@@ -176,11 +177,7 @@ async fn a_pod_that_asks_for_too_much_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 32,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(32))]
 
     /// After any pods come and go, each pod that stays is as it was last sent.
     #[test]

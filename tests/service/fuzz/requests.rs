@@ -6,8 +6,6 @@ use support::model;
 
 use bytes::Bytes;
 use evenkeel::api::Service;
-use evenkeel::matching::Path;
-use evenkeel::proto::received::ReceivedUpdate;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::spread_service_server::SpreadServiceServer;
@@ -15,7 +13,7 @@ use evenkeel::proto::v1::{
     Dialect, ExportSnapshotRequest, FilterRequest, ListSnapshotsRequest, Mode, NodeChecks,
     ScoreRequest, Snapshot, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
-use evenkeel::snapshot::{Batch, Limits};
+use evenkeel::snapshot::Limits;
 use prost::Message;
 use support::recount::Cluster;
 use tonic::{Code, Status};
@@ -84,12 +82,9 @@ pub fn check(input: &[u8]) {
             max_snapshots: 4,
             ..Limits::default()
         };
-        let service = Service::new(unobserved(limits.clone()), Default::default());
+        let service = Service::new(unobserved(limits), Default::default());
         let server = SpreadServiceServer::new(service);
         for call in calls(input) {
-            if call.method == "UpdateSnapshot" {
-                fares_as_if_decoded(&call.messages[0], &limits);
-            }
             let client = SpreadServiceClient::new(server.clone());
             let answer = call.send(server.clone(), PATIENCE).await;
             if let Err(status) = &answer {
@@ -132,37 +127,6 @@ fn calls(mut input: &[u8]) -> Vec<Call> {
         }
     }
     calls
-}
-
-/// Checks that changes read from their bytes are accepted or refused like changes that were decoded
-/// first.
-fn fares_as_if_decoded(message: &[u8], limits: &Limits) {
-    let encoded = ReceivedUpdate::decode(message);
-    let decoded = UpdateSnapshotRequest::decode(message);
-    let Ok(encoded) = encoded else {
-        assert!(decoded.is_err(), "it can be read");
-        return;
-    };
-    let path = Path::root("changes");
-    let checked = Batch::read(encoded.changes, limits, path);
-    let Ok(decoded) = decoded else {
-        assert!(checked.is_err(), "it cannot be read");
-        return;
-    };
-    match (checked, Batch::check(decoded.changes, limits, path)) {
-        (Ok(checked), Ok(same)) => assert_eq!(written(&checked), written(&same)),
-        (checked, same) => assert_eq!(
-            checked.map_err(|faults| faults.to_string()).err(),
-            same.map_err(|faults| faults.to_string()).err()
-        ),
-    }
-}
-
-/// The changes of a batch as a journal keeps them.
-fn written(batch: &Batch) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    batch.changes().for_each(|change| change.encode(&mut bytes));
-    bytes
 }
 
 /// Checks that a refusal has one of the documented codes and says why in its details. Bytes that

@@ -116,10 +116,7 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::HealthWatches => over_limits::second_watch(channel).await,
         Limit::ReflectionStreams => over_limits::second_reflection(channel).await,
         Limit::HealthChecks => over_limits::many_checks(channel).await,
-        Limit::ViewBytes
-        | Limit::QuestionBytes
-        | Limit::RunningDecisions
-        | Limit::CallsPerConnection => {
+        Limit::ViewBytes | Limit::RunningDecisions | Limit::CallsPerConnection => {
             panic!("nobody is refused for {limit:?}")
         }
     };

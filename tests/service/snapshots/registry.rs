@@ -13,6 +13,7 @@ use tonic_types::StatusExt;
 
 use crate::snapshots::{all_nodes, nodes};
 use support::agree::{self, Question};
+use support::history::cases;
 use support::recount::Cluster;
 use support::server::Server;
 use support::{generate, model};
@@ -156,11 +157,7 @@ async fn restore(server: &Server, snapshot: &str, content: &[UpdateSnapshotReque
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 24,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(24))]
 
     /// Whatever is in it, a restored snapshot exports the same and decides
     /// the same.

@@ -257,13 +257,6 @@ table! {
     ViewBytes, max_view_bytes, "max-view-bytes", "bytes of views":
         Row { default: Some(256 << 20), over: Over::Forgotten, ..BYTES };
 
-    /// Bytes that kept compiled questions may take, over all snapshots.
-    ///
-    /// A question about a pod that was asked about before needs no decoding and
-    /// no checks. Forgetting one changes no answer, only how fast it comes.
-    QuestionBytes, max_question_bytes, "max-question-bytes", "bytes of kept questions":
-        Row { default: Some(64 << 20), over: Over::Forgotten, ..BYTES };
-
     /// Replicas of one Place, and reservations confirmed, renewed or released at
     /// once.
     Replicas, max_replicas, "max-replicas", "replicas": Row { default: Some(100_000), ..COUNT };

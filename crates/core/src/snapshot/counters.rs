@@ -13,10 +13,6 @@ pub struct SnapshotCounters {
     pub view_hits: Striped,
     /// Counts of a decision for which a view had to be built.
     pub view_builds: Striped,
-    /// Questions about a pod that were kept from before.
-    pub question_hits: Striped,
-    /// Questions about a pod that had to be decoded, checked and compiled.
-    pub question_misses: Striped,
     /// Views that were dropped: idle, out of room, or cheaper to build again.
     pub views_dropped: AtomicU64,
     /// Batches applied, replaces among them.

@@ -3,17 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
-use prost::Message;
-
-use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
-use crate::snapshot::{
-    Controller, DeducedFrom, DomainKey, Eligibility, Query, ReadView, Stopped, partition,
-};
+use crate::snapshot::{Controller, DomainKey, Eligibility, Query, ReadView, Stopped, partition};
 
 /// The label of hosts. In Score, every node is a domain of its own under this key.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -57,9 +51,6 @@ pub struct Active {
     pub counts_own_node: bool,
     /// All nodes by value of the topology key, if every node is a domain in `partition`.
     pub keyed: Option<partition::Key>,
-    /// The constraint as evaluated, encoded for the wire at first use. Copies do not share the
-    /// encoding, because they may be changed.
-    encoded: EmptyOnClone<OnceLock<Box<[u8]>>>,
 }
 
 /// The pods that a constraint with the selector `{}` counts.
@@ -71,23 +62,13 @@ pub(super) enum EmptySelector {
     CountsAll,
 }
 
-/// A value that copies do not share: each copy begins empty.
-#[derive(Debug, Default)]
-struct EmptyOnClone<T>(T);
-
-impl<T: Default> Clone for EmptyOnClone<T> {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
 /// The constraints in force for a pod on a read view.
 #[derive(Debug)]
 pub enum InForce<'a> {
     /// The pod's own constraints.
     Own(&'a Constraints),
     /// The default ones.
-    Default(Arc<Constraints>),
+    Default(Constraints),
 }
 
 impl Deref for InForce<'_> {
@@ -96,7 +77,7 @@ impl Deref for InForce<'_> {
     fn deref(&self) -> &Constraints {
         match self {
             Self::Own(own) => own,
-            Self::Default(shared) => shared,
+            Self::Default(made) => made,
         }
     }
 }
@@ -113,8 +94,6 @@ pub struct Subject {
     /// True if the pod stands for those that a DaemonSet makes, one for each node and tied to it.
     pub is_of_each_node: bool,
 }
-
-on_heap!(Subject: labels, affinity, tolerations);
 
 impl Constraints {
     /// The default constraints for a pod with this controller.
@@ -217,11 +196,6 @@ impl Constraints {
         }
     }
 
-    /// Returns an upper bound of the constraints' bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.all.iter().map(Active::memory_bytes).sum()
-    }
-
     /// The hard constraints, in order.
     pub fn hard(&self) -> impl Iterator<Item = &Active> {
         self.all.iter().filter(|active| active.constraint.is_hard())
@@ -291,27 +265,7 @@ impl Active {
             constraint,
             selector,
             empty_counts,
-            encoded: EmptyOnClone::default(),
         }
-    }
-
-    /// Returns an upper bound of the constraint's bytes in memory.
-    pub(super) fn memory_bytes(&self) -> usize {
-        /// The bytes of the encoding besides the selector and the topology key.
-        const WORDS: usize = 128;
-        let keys = std::iter::once(&self.partition).chain(&self.keyed);
-        let selector = self.selector.heap_bytes();
-        // The encoding contains the selector and the names of its operators.
-        let encoded = heap::block(WORDS + self.constraint.topology_key.len() + 2 * selector);
-        let keys: usize = keys.map(partition::Key::memory_bytes).sum();
-        size_of::<Self>() + keys + selector + encoded
-    }
-
-    /// The encoding of the constraint for the wire, by the `to_wire` of its dialect. It is made
-    /// only once.
-    pub fn encoded(&self, to_wire: fn(&Self) -> v1::TopologySpreadConstraint) -> &[u8] {
-        let encode = || to_wire(self).encode_to_vec().into();
-        self.encoded.0.get_or_init(encode)
     }
 
     /// Returns the query by which a snapshot counts for the constraint.
@@ -333,43 +287,5 @@ impl Active {
     /// The constraint as evaluated, for the wire.
     pub fn to_wire(&self) -> v1::TopologySpreadConstraint {
         self.constraint.to_wire(self.selector.to_wire())
-    }
-}
-
-/// The default constraints that were in force last, and the facts that they were deduced from. They
-/// are valid as long as the facts stay the same. A copy begins empty.
-#[derive(Debug, Clone, Default)]
-pub struct KeptDefaults {
-    kept: EmptyOnClone<Mutex<Option<Deduced>>>,
-}
-
-type Deduced = (DeducedFrom, Arc<Constraints>);
-
-impl KeptDefaults {
-    /// The most bytes that are kept. Larger constraints are compiled each time.
-    pub const MAX_BYTES: usize = 8 << 10;
-
-    /// The constraints in force on a read view. `make` compiles them if the kept constraints are
-    /// not valid on it.
-    ///
-    /// # Errors
-    /// Those of `make`.
-    pub fn on(
-        &self,
-        read_view: &ReadView<'_>,
-        make: impl FnOnce() -> Result<Constraints, Stopped>,
-    ) -> Result<Arc<Constraints>, Stopped> {
-        if let Some((from, kept)) = &*self.kept.0.lock()
-            && from.holds_on(read_view)
-        {
-            return Ok(Arc::clone(kept));
-        }
-        let made = Arc::new(make()?);
-        if made.memory_bytes() <= Self::MAX_BYTES {
-            let kept = (read_view.deduced_from(), Arc::clone(&made));
-            let old = self.kept.0.lock().replace(kept);
-            drop(old);
-        }
-        Ok(made)
     }
 }

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::active::Active;
-use crate::account::heap::on_heap;
 use crate::proto::v1;
-use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, Stopped, priority_of};
+use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, Stopped};
 
 /// The facts about the incoming pod that decide which nominated pods count for it.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +21,6 @@ pub struct Incoming {
     /// True if the pod names a priority class and its priority is not known.
     pub has_unknown_priority: bool,
 }
-
-on_heap!(Incoming: name, uid);
 
 /// The nominated pods that count for a question.
 #[derive(Default)]
@@ -46,7 +43,7 @@ impl Incoming {
         Self {
             name: metadata.name.clone(),
             uid: metadata.uid.clone(),
-            priority: priority_of(spec),
+            priority: spec.priority.unwrap_or(0),
             never_preempts: spec.preemption_policy == "Never",
             has_unknown_priority: spec.priority.is_none() && !spec.priority_class_name.is_empty(),
         }

@@ -1,13 +1,12 @@
 //! The compiled incoming pod of a decision.
 
-use super::active::{Constraints, InForce, KeptDefaults, Subject};
+use super::active::{Constraints, InForce, Subject};
 use super::checks::Checks;
 use super::describe::WorkloadId;
 use super::nominated::Incoming;
 use super::own_place::{self, OwnPlace};
 use super::unchecked;
 use super::volumes::{self, Volumes};
-use crate::account::heap::{OnHeap, on_heap};
 use crate::limits::Limit;
 use crate::matching::{
     Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, Requests, Tolerations,
@@ -53,11 +52,7 @@ pub struct Question {
     pub unchecked: Box<[&'static str]>,
     /// The preferred terms about other pods, which are never scored.
     pub unscored: Box<[&'static str]>,
-    /// The default constraints that were in force last.
-    pub(super) defaults: KeptDefaults,
 }
-
-on_heap!(Question: namespace, incoming, subject, controller, owner_kind, owner_name, checks, affinity, storage, unchecked, unscored);
 
 impl Question {
     /// Checks and compiles the pod of a request, whose field is at `path`.
@@ -117,7 +112,6 @@ impl Question {
             storage,
             unchecked: unchecked::fields(wire),
             unscored: unchecked::preferred(spec),
-            defaults: KeptDefaults::default(),
         })
     }
 
@@ -213,18 +207,8 @@ impl Question {
             return Ok(InForce::Own(&self.constraints));
         }
         let controller = self.controller.as_ref();
-        let make = || Constraints::defaults(&self.subject, controller, read_view);
-        Ok(InForce::Default(self.defaults.on(read_view, make)?))
-    }
-
-    /// Returns an upper bound of the question's bytes in memory, with the default constraints that
-    /// it keeps.
-    pub fn memory_bytes(&self) -> usize {
-        let defaults = match self.constraints.all.is_empty() {
-            true => KeptDefaults::MAX_BYTES,
-            false => self.constraints.memory_bytes(),
-        };
-        size_of::<Self>() + self.heap_bytes() + defaults
+        let made = Constraints::defaults(&self.subject, controller, read_view)?;
+        Ok(InForce::Default(made))
     }
 }
 

@@ -154,11 +154,11 @@ fn compare_label_sets(
     let pods_of: HashMap<LabelSetId, u32> = others.in_use().collect();
     for (id, pods) in sets.in_use() {
         let texts = labels(kept, id);
-        let other = others.find_texts(&texts);
+        let other = others.find(&texts);
         let mut compared = findings.about(name, || format!("label set {}", json(&texts)));
         let recounted = other.and_then(|id| pods_of.get(&id)).copied().unwrap_or(0);
         compared.compare("pods that have it", pods, recounted);
-        let found = sets.find_texts(&texts) == Some(id);
+        let found = sets.find(&texts) == Some(id);
         compared.compare("whether it is found by its labels", found, true);
         let counted = sets.counts(id).map(|(slot, pods)| (nodes.name(slot), pods));
         let recounted = other.into_iter().flat_map(|id| others.counts(id));

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use prost::bytes::Bytes;
-use prost::encoding::WireType;
-use prost::{Message, decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 use redb::{ReadableTable, StorageError, Table};
 
 use super::sealed::{CHECKSUM, checksum, unseal};
-use evenkeel_core::proto::encoding::Sink;
 use evenkeel_core::proto::v1;
-use evenkeel_core::snapshot::{Batch, Form, ObjectId, ObjectKind, OwnerKind, StorageKind};
+use evenkeel_core::snapshot::{
+    Batch, Form, ObjectKind, OwnerKind, StorageKind, encode_object, metadata_mut, metadata_of,
+};
 
 /// The number of changes in a row of a batch: about as many as fit 64 KiB, to which the store
 /// rounds up.
@@ -32,11 +32,6 @@ pub(super) enum RowChange<'a> {
     /// Deletes the object of this key if it has this uid, or if the uid is empty.
     Delete(&'a [u8], &'a str),
 }
-
-/// The fields of an object and of its metadata, by their numbers in `kubernetes.proto`.
-const METADATA: u8 = 1;
-const NAME: u8 = 1;
-const NAMESPACE: u8 = 3;
 
 // The effect of a change begins with one of these bytes; a row follows.
 const PUT: u8 = 0;
@@ -149,12 +144,14 @@ pub(super) fn encode(batch: &Batch) -> EncodedChanges {
         });
         let row = bytes.len();
         bytes.extend_from_slice(&[0; CHECKSUM]);
-        let object = bytes.len();
         match change.form {
             Form::Delete(uid) => bytes.extend_from_slice(uid.as_bytes()),
             _ => {
-                change.encode_object(&mut bytes);
-                take_out_names(&mut bytes, object, id);
+                let mut object = change.to_wire();
+                // The key has the names.
+                set_names(&mut object, "", "");
+                let object = object.object.iter();
+                object.for_each(|object| encode_object(object, &mut bytes));
             }
         }
         let sum = checksum(&bytes[key.clone()], &bytes[row + CHECKSUM..]);
@@ -164,31 +161,18 @@ pub(super) fn encode(batch: &Batch) -> EncodedChanges {
     EncodedChanges { bytes, changes }
 }
 
-/// Removes name and namespace from an encoded object, since its key has them. They are the first
-/// fields of the metadata, which is the first field of the object.
-fn take_out_names(bytes: &mut Vec<u8>, start: usize, id: ObjectId<'_>) {
-    let field = |text: &str| 1 + length_delimiter_len(text.len()) + text.len();
-    let len = decode_length_delimiter(&bytes[start + 1..]).expect("metadata has a length");
-    let content = start + 1 + length_delimiter_len(len);
-    let mut out = field(id.name);
-    let mut next = &bytes[content + out..content + len];
-    if next.split_off_first() == Some(&key_byte(NAMESPACE))
-        && decode_length_delimiter(&mut next) == Ok(id.namespace.len())
-        && next.starts_with(id.namespace.as_bytes())
-    {
-        out += field(id.namespace);
+/// Gives the object of a change these names.
+fn set_names(change: &mut v1::Change, namespace: &str, name: &str) {
+    if let Some(metadata) = change.object.as_mut().and_then(metadata_mut) {
+        namespace.clone_into(&mut metadata.namespace);
+        name.clone_into(&mut metadata.name);
     }
-    let after = content + out;
-    let (left, len) = (after - 1 - length_delimiter_len(len - out), len - out);
-    bytes[left] = bytes[start];
-    encode_length_delimiter(len, &mut &mut bytes[left + 1..after]).expect("there is room");
-    bytes.drain(start..left);
 }
 
-/// The change that creates the object of a row, encoded, or the reason why it cannot be read. The
-/// object gets the names of its key.
-pub(super) fn change_of(key: &[u8], value: &[u8]) -> Result<Bytes, String> {
-    let (metadata, rest) = split(unseal(key, value)?)?;
+/// The change that creates the object of a row, or the reason why it cannot be read. The object gets
+/// the names of its key.
+pub(super) fn change_of(key: &[u8], value: &[u8]) -> Result<v1::Change, String> {
+    let object = unseal(key, value)?;
     let (number, names) = key.split_first().unwrap_or((&0, &[]));
     let Some((.., field)) = KINDS.iter().find(|(known, ..)| known == number) else {
         return Err(format!("an object is of the unknown kind {number}"));
@@ -196,39 +180,21 @@ pub(super) fn change_of(key: &[u8], value: &[u8]) -> Result<Bytes, String> {
     let names = std::str::from_utf8(names).ok();
     let names = names.and_then(|names| names.split_once('\0'));
     let (namespace, name) = names.ok_or("the key of an object has no name")?;
-    let mut whole_metadata = Vec::with_capacity(Batch::USUAL_BYTES);
-    whole_metadata.text(NAME.into(), name);
-    whole_metadata.text(NAMESPACE.into(), namespace);
-    whole_metadata.raw(metadata);
-    let mut object = Vec::with_capacity(Batch::USUAL_BYTES);
-    object.item(METADATA.into(), &whole_metadata);
-    object.raw(rest);
     let mut change = Vec::with_capacity(Batch::USUAL_BYTES);
-    change.item(*field, &object);
-    Ok(change.into())
+    encode_key(*field, WireType::LengthDelimited, &mut change);
+    encode_varint(object.len() as u64, &mut change);
+    change.extend_from_slice(object);
+    let change = v1::Change::decode(&*change);
+    let mut change = change.map_err(|error| format!("an object cannot be read: {error}"))?;
+    set_names(&mut change, namespace, name);
+    Ok(change)
 }
 
 /// The uid of the object of a row, or the reason why it cannot be read.
 fn uid_of(key: &[u8], value: &[u8]) -> Result<String, String> {
-    let (metadata, _) = split(unseal(key, value)?)?;
-    let metadata = v1::ObjectMeta::decode(metadata);
-    let metadata = metadata.map_err(|error| format!("an object cannot be read: {error}"))?;
-    Ok(metadata.uid)
-}
-
-/// The metadata of an encoded object, and its other fields.
-fn split(mut object: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
-    let is_metadata = object.split_off_first() == Some(&key_byte(METADATA));
-    let length = decode_length_delimiter(&mut object).ok();
-    let parts = length.and_then(|length| object.split_at_checked(length));
-    parts
-        .filter(|_| is_metadata)
-        .ok_or("an object has no metadata")
-}
-
-/// The first byte of a field that has bytes.
-fn key_byte(field: u8) -> u8 {
-    field << 3 | WireType::LengthDelimited as u8
+    let object = change_of(key, value)?.object;
+    let metadata = object.as_ref().and_then(metadata_of);
+    Ok(metadata.map_or_else(String::new, |metadata| metadata.uid.clone()))
 }
 
 /// The first byte of the key of an object of each kind, and the field of a `Change` that holds such

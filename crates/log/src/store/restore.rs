@@ -5,7 +5,6 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prost::bytes::Bytes;
 use redb::ReadableTable;
 
 use super::error::StoreError;
@@ -15,6 +14,7 @@ use super::objects;
 use super::rows::{self, HELD, ObjectsTable, SnapshotRow, objects_name};
 use super::sealed;
 use evenkeel_core::matching::{Path as Field, Violations};
+use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::{
     Aside, Batch, Defaults, HeldRow, KeptAnswer, Limits, Numbered, Registry, Reservation,
     SavedSnapshot, Serial, held_row,
@@ -206,7 +206,7 @@ pub(super) fn each_part(
     mut each: impl FnMut(Batch),
 ) -> Result<(), String> {
     let mut changes = Vec::with_capacity(PART);
-    let mut judge = |changes: &mut Vec<Bytes>| -> Result<(), String> {
+    let mut judge = |changes: &mut Vec<v1::Change>| -> Result<(), String> {
         let part = std::mem::replace(changes, Vec::with_capacity(PART));
         let part = Batch::read(part, &Limits::none(), Field::root("objects"));
         each(part.map_err(|faults| first(&faults))?);

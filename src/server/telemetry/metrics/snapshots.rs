@@ -40,10 +40,6 @@ const LOOKUPS: Family = plain(
     "view_lookups",
     "Counts that decisions asked for: answered by a kept view (hit), or by building one (built)",
 );
-const QUESTIONS: Family = plain(
-    "question_lookups",
-    "Questions about a pod: asked before and kept (hit), or decoded and checked (compiled)",
-);
 const DROPPED: Family = plain(
     "views_dropped",
     "Views dropped: idle, over the memory limit, or cheaper to rebuild than to update",
@@ -155,8 +151,6 @@ pub(super) fn encode_work(
     };
     let (hits, builds) = (counters.view_hits.sum(), counters.view_builds.sum());
     LOOKUPS.counters(encoder, by_result([("hit", hits), ("built", builds)]))?;
-    let (hits, misses) = (counters.question_hits.sum(), counters.question_misses.sum());
-    QUESTIONS.counters(encoder, by_result([("hit", hits), ("compiled", misses)]))?;
     DROPPED.counter(encoder, read(&counters.views_dropped))?;
     BATCHES.counter(encoder, read(&counters.batches))?;
     REPLACES.counter(encoder, read(&counters.replaces))?;

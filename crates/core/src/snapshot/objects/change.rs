@@ -4,22 +4,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use prost::Message;
-use prost::bytes::Bytes;
 
 use super::compiled::{Compiled, LabelledNamespace, StorageObject};
-use super::kind::{ObjectKind, OwnerKind, encode_object, metadata_of};
+use super::kind::{ObjectKind, OwnerKind, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
-use super::pod::CompiledPod;
-use super::pod_check::PodCheck;
-use super::pod_message::PodMessage;
-use super::received::{POD_FIELD, Received};
+use super::pod::{CompiledPod, PodCompiler};
 use super::reservation::is_reservation;
 use super::size;
 use crate::limits::Limits;
 use crate::matching::{Path, VersionRules, Violations, names};
-use crate::proto::encoding::{Fields, Sink};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -93,7 +87,7 @@ impl Batch {
     /// The bytes that most changes fit in when they are encoded.
     pub const USUAL_BYTES: usize = 256;
 
-    /// Checks the changes of a request, whose field is at `path`.
+    /// Checks and compiles the changes of a request, whose field is at `path`.
     ///
     /// # Errors
     /// Every fault of every change.
@@ -102,57 +96,52 @@ impl Batch {
         limits: &Limits,
         path: Path<'_>,
     ) -> Result<Self, Violations> {
-        let changes = changes.into_iter().map(|change| Ok(Received::of(change)));
-        Self::check_all(changes, limits, path)
+        Self::compile(changes, false, limits, path)
     }
 
-    /// Reads and checks the changes of a request, whose field is at `path`. Changes of unknown kinds
-    /// are skipped and counted.
+    /// As [`Self::check`], for the changes of a feed: those of unknown kinds, e.g. of a newer client,
+    /// are skipped and counted. So are empty ones, because a decoder drops what it does not know.
     ///
     /// # Errors
-    /// The first change that cannot be decoded, or every fault of every change.
-    pub fn read(changes: Vec<Bytes>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
-        Self::check_all(changes.into_iter().map(Received::read), limits, path)
+    /// Every fault of every change.
+    pub fn read(
+        changes: Vec<v1::Change>,
+        limits: &Limits,
+        path: Path<'_>,
+    ) -> Result<Self, Violations> {
+        Self::compile(changes, true, limits, path)
     }
 
-    /// Checks that changes can be decoded, when they are too many for any other check.
-    ///
-    /// # Errors
-    /// The first change that cannot be decoded.
-    pub fn can_be_read(changes: Vec<Bytes>, path: Path<'_>) -> Result<(), Violations> {
-        for (index, bytes) in changes.into_iter().enumerate() {
-            let change = v1::Change::decode(bytes);
-            change.map_err(|error| unreadable(path.index(index), &error))?;
-        }
-        Ok(())
-    }
-
-    fn check_all(
-        changes: impl ExactSizeIterator<Item = Result<Received, prost::DecodeError>>,
+    fn compile(
+        changes: Vec<v1::Change>,
+        skips_unknown: bool,
         limits: &Limits,
         path: Path<'_>,
     ) -> Result<Self, Violations> {
         let mut faults = Violations::default();
-        let mut pods = PodCheck::new(limits);
+        let mut pods = PodCompiler::new(limits);
         let mut batch = Self::default();
         batch.changes.reserve(changes.len());
-        for (index, change) in changes.enumerate() {
+        for (index, change) in changes.into_iter().enumerate() {
             let path = path.index(index);
-            match change.map_err(|error| unreadable(path, &error))? {
-                Received::Pod(bytes) => {
-                    let pod = pods.check(&bytes, path.field("pod"), &mut faults);
-                    if let Some(pod) = pod.map_err(|error| unreadable(path, &error))? {
-                        batch.add(CheckedChange::Pod(pod));
-                    }
+            let object = change.object;
+            if skips_unknown && object.as_ref().is_none_or(is_unknown) {
+                batch.skipped += 1;
+                continue;
+            }
+            match object {
+                Some(Object::Pod(pod)) => {
+                    let pod = pods.compile(pod, path.field("pod"), &mut faults);
+                    pod.into_iter()
+                        .for_each(|pod| batch.add(CheckedChange::Pod(pod)));
                 }
-                Received::Other(object) => {
+                Some(object) => {
                     let compiled = Compiled::check(&object, limits, path, &mut faults);
                     if let Some(compiled) = compiled {
-                        batch.add(CheckedChange::Other(Box::new((*object, compiled))));
+                        batch.add(CheckedChange::Other(Box::new((object, compiled))));
                     }
                 }
-                Received::Unknown => batch.skipped += 1,
-                Received::Nothing => faults.add(path, "must hold an object or a delete"),
+                None => faults.add(path, "must hold an object or a delete"),
             }
         }
         // Only valid changes have an identity to compare.
@@ -189,7 +178,7 @@ impl Batch {
         self.changes.reserve(objects.size_hint().0);
         for object in objects {
             self.add(match object {
-                Object::Pod(pod) => CheckedChange::Pod(CompiledPod::trusted(&pod)),
+                Object::Pod(pod) => CheckedChange::Pod(CompiledPod::trusted(pod)),
                 object => {
                     let compiled = Compiled::trusted(&object);
                     CheckedChange::Other(Box::new((object, compiled)))
@@ -261,11 +250,17 @@ impl Batch {
     }
 }
 
-/// The violations for a change that cannot be decoded. Other faults do not matter then.
-fn unreadable(path: Path<'_>, error: &prost::DecodeError) -> Violations {
-    let mut faults = Violations::default();
-    faults.add(path, format!("cannot be read: {error}"));
-    faults
+/// Returns whether an object is the delete of a kind that is not known here, e.g. of a newer client.
+/// What is no kind, or a known kind in other letters or in the plural, is a fault.
+fn is_unknown(object: &Object) -> bool {
+    let Object::Delete(reference) = object else {
+        return false;
+    };
+    let kind = &*reference.kind;
+    let is_kind = kind.starts_with(|c: char| c.is_ascii_uppercase())
+        && kind.chars().all(|c| c.is_ascii_alphanumeric());
+    let single = kind.strip_suffix('s').unwrap_or(kind);
+    is_kind && !ObjectKind::all().any(|known| known.as_str().eq_ignore_ascii_case(single))
 }
 
 impl CheckedChange {
@@ -310,20 +305,14 @@ impl<'a> ValidChange<'a> {
         self.change.most_bytes()
     }
 
-    /// Appends the message of the object to `bytes`, its names first; nothing for a delete. For a
-    /// pod, the message has the kept parts.
-    pub fn encode_object(&self, bytes: &mut Vec<u8>) {
-        match self.change {
-            CheckedChange::Pod(pod) => PodMessage::of(pod).put(bytes),
-            CheckedChange::Other(other) => encode_object(&other.0, bytes),
-        }
-    }
-
-    /// Appends the change to `bytes` as a `Change`.
-    pub fn encode(&self, bytes: &mut Vec<u8>) {
-        match self.change {
-            CheckedChange::Pod(pod) => bytes.message(POD_FIELD, &PodMessage::of(pod)),
-            CheckedChange::Other(other) => other.0.encode(bytes),
+    /// The object for the wire. A pod has the parts that are stored.
+    pub fn to_wire(&self) -> v1::Change {
+        let object = match self.change {
+            CheckedChange::Pod(pod) => Object::Pod(pod.to_wire()),
+            CheckedChange::Other(other) => other.0.clone(),
+        };
+        v1::Change {
+            object: Some(object),
         }
     }
 }

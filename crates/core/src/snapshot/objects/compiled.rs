@@ -4,15 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::asks;
 use super::kind::{ObjectKind, OwnerKind, StorageKind, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
-use super::pod::Phase;
 use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits, NodeNames};
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
-use crate::matching::{Path, Violations, check_claim_names, names, times};
+use crate::matching::{Path, Violations, names, times};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -163,33 +161,8 @@ fn check_name(
     }
 }
 
-/// Checks a pod, which is at `path`, except its requests.
-pub fn check_pod(pod: &v1::Pod, limits: &Limits, path: Path<'_>, faults: &mut Violations) {
-    check_metadata(ObjectKind::Pod, pod.metadata.as_ref(), limits, path, faults);
-    let node_name = pod.spec.as_ref().map_or("", |s| &s.node_name);
-    if !node_name.is_empty() {
-        let path = path.field("spec.nodeName");
-        names::check_node_name(node_name, limits.node_names, path, faults);
-    }
-    let status = pod.status.as_ref();
-    let nominated = status.map_or("", |s| &s.nominated_node_name);
-    if !nominated.is_empty() {
-        let path = path.field("status.nominatedNodeName");
-        names::check_node_name(nominated, limits.node_names, path, faults);
-    }
-    if let Some(spec) = &pod.spec {
-        check_claim_names(spec, path.field("spec"), faults);
-    }
-    let bytes = asks::size_bytes(pod);
-    faults.within(path.field("spec"), limits, Limit::PodSpecBytes, bytes);
-    let phase = status.map_or("", |s| &*s.phase);
-    if Phase::parse(phase.as_bytes()).is_none() {
-        let known = "must be Pending, Running, Succeeded, Failed or Unknown";
-        faults.unknown_value(path.field("status.phase"), phase, known);
-    }
-}
-
-fn check_metadata(
+/// Checks the metadata of an object of a kind, which is at `path`.
+pub fn check_metadata(
     kind: ObjectKind,
     metadata: Option<&v1::ObjectMeta>,
     limits: &Limits,

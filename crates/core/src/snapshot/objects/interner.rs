@@ -81,14 +81,8 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
                 u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 entries")
             }
         };
-        let Self {
-            by_hash,
-            entries,
-            hasher,
-            ..
-        } = self;
-        let hash_of = |number: &u32| hash_of(hasher, &entries[*number as usize]);
-        by_hash.insert(hash, number, hash_of);
+        let (by_hash, rehash) = self.rehashed_by(hash_of);
+        by_hash.insert(hash, number, rehash);
         number
     }
 
@@ -100,19 +94,28 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
         hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64,
     ) -> E {
         let hash = hash_of(&self.hasher, self.get(number));
+        let (by_hash, rehash) = self.rehashed_by(hash_of);
+        let removed = by_hash.remove(hash, |other| *other == number, rehash);
+        debug_assert!(removed.is_some(), "an entry in use is in the table");
+        let entry = std::mem::take(self.get_mut(number));
+        self.free.push(number);
+        self.trim(is_used);
+        entry
+    }
+
+    /// The table of numbers, and the hash of the entry of a number.
+    fn rehashed_by<'s>(
+        &'s mut self,
+        hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64 + 's,
+    ) -> (&'s mut ShardedTable<u32>, impl Fn(&u32) -> u64 + 's) {
         let Self {
             by_hash,
             entries,
             hasher,
             ..
         } = self;
-        let hash_of = |number: &u32| hash_of(hasher, &entries[*number as usize]);
-        let removed = by_hash.remove(hash, |other| *other == number, hash_of);
-        debug_assert!(removed.is_some(), "an entry in use is in the table");
-        let entry = std::mem::take(self.get_mut(number));
-        self.free.push(number);
-        self.trim(is_used);
-        entry
+        let rehash = move |number: &u32| hash_of(hasher, &entries[*number as usize]);
+        (by_hash, rehash)
     }
 
     /// A number to give out again. As long as `free` has one, `entries` does not grow, so a number

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::interner::Interner;
-use super::pod_texts::Labels;
 use super::shrink;
 use super::slot_counts::SlotCounts;
 use super::slots::Slot;
@@ -61,53 +60,41 @@ impl LabelSets {
     pub const EMPTY_BYTES: usize = heap::shared(size_of::<HashMap<(LabelSetId, Slot), u32>>());
 
     /// The id of a label set, if a pod has it.
-    pub fn find(&self, labels: Labels<'_>) -> Option<LabelSetId> {
-        self.find_bytes(labels.bytes())
-    }
-
-    /// The id of a label set that was decoded, if a pod has it.
-    pub fn find_texts(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
-        let bytes = labels.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes()));
-        self.find_bytes(bytes)
-    }
-
-    fn find_bytes<'a>(
-        &self,
-        labels: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
-    ) -> Option<LabelSetId> {
-        let same = |number| self.is(LabelSetId(number), labels.clone());
-        let hash = hash(self.sets.hasher(), labels.clone());
+    pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
+        let hash = hash(self.sets.hasher(), texts(labels));
+        let same = |number| self.is(LabelSetId(number), labels);
         self.sets.find(hash, same).map(LabelSetId)
     }
 
     /// As [`Self::find`], where the id is probably `guess`.
-    pub fn find_near(&self, guess: Option<LabelSetId>, labels: Labels<'_>) -> Option<LabelSetId> {
+    pub fn find_near(
+        &self,
+        guess: Option<LabelSetId>,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<LabelSetId> {
         guess
-            .filter(|id| self.is(*id, labels.bytes()))
+            .filter(|id| self.is(*id, labels))
             .or_else(|| self.find(labels))
     }
 
     /// Returns whether a label set consists of these labels.
-    fn is<'a>(
-        &self,
-        id: LabelSetId,
-        labels: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> bool {
-        let set = &self.sets.get(id.0).labels;
-        let is_as_long = set.len() == labels.len();
-        let mut pairs = bytes_of(&self.symbols, set).zip(labels);
-        is_as_long && pairs.all(|(a, b)| a.0 == b.0 && a.1 == b.1)
+    fn is(&self, id: LabelSetId, labels: &BTreeMap<String, String>) -> bool {
+        self.sets.get(id.0).labels.len() == labels.len() && self.texts(id).eq(texts(labels))
     }
 
     /// Counts one more pod of a label set. Returns the set's id, and whether this is its first pod;
     /// `known` is the id of the set if it was found.
-    pub fn acquire(&mut self, known: Option<LabelSetId>, labels: Labels<'_>) -> (LabelSetId, bool) {
+    pub fn acquire(
+        &mut self,
+        known: Option<LabelSetId>,
+        labels: &BTreeMap<String, String>,
+    ) -> (LabelSetId, bool) {
         if let Some(id) = known {
             self.sets.get_mut(id.0).pods += 1;
             return (id, false);
         }
         let set = LabelSet {
-            labels: self.symbols.acquire_labels(labels.texts()),
+            labels: self.symbols.acquire_labels(labels),
             pods: 1,
             counted: SlotCounts::default(),
         };
@@ -284,20 +271,16 @@ impl LabelSetId {
     }
 }
 
-/// The texts of interned labels, as bytes.
-fn bytes_of<'a>(
-    symbols: &'a Symbols,
-    labels: &'a [(Symbol, Symbol)],
-) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    let texts = symbols.label_texts(labels);
-    texts.map(|(key, value)| (key.as_bytes(), value.as_bytes()))
+/// Keys and values of labels.
+fn texts(labels: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
+    labels.iter().map(|(key, value)| (&**key, &**value))
 }
 
 fn hash_of(symbols: &Symbols) -> impl Fn(&DefaultHashBuilder, &LabelSet) -> u64 {
-    move |hasher, set| hash(hasher, bytes_of(symbols, &set.labels))
+    move |hasher, set| hash(hasher, symbols.label_texts(&set.labels))
 }
 
-fn hash<'a>(hasher: &impl BuildHasher, labels: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {
+fn hash<'a>(hasher: &impl BuildHasher, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
     let mut state = hasher.build_hasher();
     for label in labels {
         label.hash(&mut state);

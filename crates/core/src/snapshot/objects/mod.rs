@@ -1,12 +1,11 @@
 //! The objects: nodes, pods, and the services and controllers that select them.
 //!
-//! - Kinds and checks: `kind` defines the kinds once; `received` are changes before they are
-//!   checked, `compiled` checks and compiles an object once, `change` is a batch of valid ones.
-//!   `pod_check` and `pod_parts` do so for pods in their bytes.
+//! - Kinds and checks: `kind` defines the kinds once; `compiled` checks and compiles an object once,
+//!   `pod` does so for pods, and `change` is a batch of valid ones.
 //! - Objects that select pods: `owners`, and `budget`, the disruptions that a budget allows.
 //! - Nodes: `nodes` by slot (`slots`) and in order of their names.
 //! - Pods: by name in a `name_table`, in shards that copies share. `label_sets` counts the pods of
-//!   each distinct label set on each node; `templates` keeps requirements of pods once.
+//!   each distinct label set on each node; `requirements` stores those of pods once.
 //! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
 //!   (`cluster_table`), and `free_volumes` the volumes that claims can be bound to, in order.
@@ -14,8 +13,6 @@
 //! - Tables: `interner`, `symbols`, `sharded_table` and `blocks` (a hash table and lists whose copies
 //!   share unchanged parts).
 
-pub mod asks;
-pub mod asks_by_version;
 pub mod blocks;
 pub mod budget;
 pub mod change;
@@ -35,13 +32,9 @@ pub mod nominated;
 pub mod owners;
 pub mod pair_index;
 pub mod pod;
-pub mod pod_check;
-pub mod pod_message;
-pub mod pod_parts;
 pub mod pod_terms;
-pub mod pod_texts;
-pub mod received;
 pub mod requested;
+pub mod requirements;
 pub mod reservation;
 pub mod resource_versions;
 pub mod sharded_table;
@@ -52,4 +45,3 @@ pub mod slots;
 pub mod storage_objects;
 pub mod storage_use;
 pub mod symbols;
-pub mod templates;

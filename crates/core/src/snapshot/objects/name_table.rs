@@ -133,7 +133,7 @@ mod tests {
         PodRecord {
             labels: LabelSetId::at(0),
             node: None,
-            life: CompiledPod::trusted(&pod).life,
+            life: CompiledPod::trusted(pod).life,
         }
     }
 

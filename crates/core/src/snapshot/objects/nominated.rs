@@ -57,15 +57,14 @@ impl NominatedPod {
             return None;
         };
         let node = compiled.nominated_to()?;
-        let labels = compiled.labels().texts();
-        let asks = compiled.asks();
-        let read = asks.map(|asks| asks.read.clone()).unwrap_or_default();
+        let read = compiled.requirements().map(|it| it.read.clone());
+        let read = read.unwrap_or_default();
         let pod = Self {
             namespace: change.id.namespace.into(),
             name: change.id.name.into(),
             uid: compiled.life.uid().into(),
-            priority: asks.map_or(0, |asks| asks.read.priority),
-            labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            priority: read.priority,
+            labels: compiled.labels().clone(),
             requests: read.requests,
             keeps_away: read.keeps_away,
             storage: read.storage,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::budget::DisruptionBudget;
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
@@ -23,19 +23,6 @@ pub struct Owners {
 }
 
 type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
-
-/// The services and controllers of a namespace at one time. This does not keep them in memory.
-#[derive(Debug, Clone)]
-pub struct OwnersVersion(Weak<ByName>);
-
-impl OwnersVersion {
-    /// Returns whether the owners are the same as then.
-    pub fn is_of(&self, owners: &Owners) -> bool {
-        // While a weak reference exists, a change moves the owners elsewhere, and the old address
-        // is not used again.
-        self.0.as_ptr() == Arc::as_ptr(&owners.by_name)
-    }
-}
 
 /// A service or a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -284,11 +271,6 @@ impl Owners {
         let old_bytes = old.map_or(0, |old| old.heap_bytes());
         self.heap_bytes -= heap::block(name.len()) + old_bytes;
         true
-    }
-
-    /// The present version of the owners, to find out later whether they changed.
-    pub fn version(&self) -> OwnersVersion {
-        OwnersVersion(Arc::downgrade(&self.by_name))
     }
 
     /// Returns whether an owner exists.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::asks::ReadAsks;
 use super::blocks::Blocks;
 use super::pod_terms::{OwnedTerms, TermTable};
+use super::requirements::ReadRequirements;
 use super::slots::Slot;
 use super::storage_use::{PodUse, StorageUse};
 use crate::account::heap::OnHeap;
@@ -79,15 +79,15 @@ impl Shifts {
         &mut self,
         slot: Slot,
         (namespace, name): (&str, &str),
-        asks: Option<&ReadAsks>,
+        read: Option<&ReadRequirements>,
         comes: bool,
     ) {
         let of = TakenRoom {
-            requests: asks.and_then(|asks| asks.requests.clone()),
-            priority: asks.map_or(0, |asks| asks.priority),
+            requests: read.and_then(|read| read.requests.clone()),
+            priority: read.map_or(0, |read| read.priority),
         };
         self.room.push(Shift { slot, of, comes });
-        let Some(asks) = asks else { return };
+        let Some(read) = read else { return };
         let terms = |terms: &Arc<[PodTerm]>| {
             let of = OwnedTerms {
                 terms: Arc::clone(terms),
@@ -95,9 +95,9 @@ impl Shifts {
             };
             Shift { slot, of, comes }
         };
-        self.keeps_away.extend(asks.keeps_away.as_ref().map(terms));
-        self.scored.extend(asks.scored.as_ref().map(terms));
-        self.storage.extend(asks.storage.as_ref().map(|used| {
+        self.keeps_away.extend(read.keeps_away.as_ref().map(terms));
+        self.scored.extend(read.scored.as_ref().map(terms));
+        self.storage.extend(read.storage.as_ref().map(|used| {
             let of = PodUse {
                 used: Arc::clone(used),
                 namespace: namespace.into(),

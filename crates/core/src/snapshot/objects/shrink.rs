@@ -15,13 +15,6 @@ pub fn shrunk(len: usize, capacity: usize) -> Option<usize> {
     (capacity > MIN_CAPACITY && len < capacity / 8).then_some(len * 2)
 }
 
-/// Gives memory of a list back after removals.
-pub fn shrink_list<T>(list: &mut Vec<T>) {
-    if let Some(capacity) = shrunk(list.len(), list.capacity()) {
-        list.shrink_to(capacity);
-    }
-}
-
 /// Counts one less of `key`, which was counted. Returns whether it was the last; then the entry goes.
 pub fn uncount<K: Eq + Hash>(counts: &mut HashMap<K, u32>, key: &K) -> bool {
     let count = counts.get_mut(key).expect("what goes was counted");

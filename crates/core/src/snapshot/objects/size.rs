@@ -2,9 +2,9 @@
 
 use prost::Message;
 
-use super::asks::Asks;
 use super::kind::with_message;
 use super::pod::CompiledPod;
+use super::requirements::Requirements;
 use crate::account::heap::{self, OnHeap};
 use crate::matching::Requested;
 use crate::proto::v1::change::Object;
@@ -47,7 +47,7 @@ pub fn most_of_pod(pod: &CompiledPod) -> usize {
     label_bytes(pod)
         + 2 * heap::block(node_name)
         + in_use
-        + pod.asks().map_or(0, template_bytes)
+        + pod.requirements().map_or(0, |it| template_bytes(it))
         + nominated_bytes(pod)
         + names(pod)
         + PLACES
@@ -66,10 +66,10 @@ pub fn names(pod: &CompiledPod) -> usize {
 
 /// Returns the bytes of a pod's labels.
 pub fn label_bytes(pod: &CompiledPod) -> usize {
-    let pair = |(key, value): (&[u8], &[u8])| {
+    let pair = |(key, value): (&String, &String)| {
         heap::block(key.len()) + heap::block(value.len()) + LABEL_PLACES
     };
-    pod.labels().bytes().map(pair).sum()
+    pod.labels().iter().map(pair).sum()
 }
 
 /// Returns the additional bytes of a pod that is nominated to a node.
@@ -81,30 +81,30 @@ pub fn nominated_bytes(pod: &CompiledPod) -> usize {
     let names = pod.namespace().len() + pod.name().len() + pod.life.uid_length();
     let texts = pod
         .labels()
-        .bytes()
+        .iter()
         .map(|(k, v)| heap::block(k.len()) + heap::block(v.len()));
     let labels = heap::tree::<String, String>(texts.len()) + texts.sum::<usize>();
-    let requests = pod.asks().map_or(0, request_bytes);
-    let terms = pod.asks().map_or(0, term_bytes);
+    let requests = pod.requirements().map_or(0, |it| request_bytes(it));
+    let terms = pod.requirements().map_or(0, |it| term_bytes(it));
     2 * heap::block(names) + labels + 3 * heap::block(node) + requests + terms + 2 * PLACES
 }
 
 /// Returns the bytes of a template with these requirements.
-pub fn template_bytes(asks: &Asks) -> usize {
-    let bytes = asks.size_bytes;
+pub fn template_bytes(of: &Requirements) -> usize {
+    let bytes = of.size_bytes;
     // The encoded form has the lengths of its parts, too.
-    heap::block(bytes + bytes / 8) + request_bytes(asks) + term_bytes(asks) + PLACES
+    heap::block(bytes + bytes / 8) + request_bytes(of) + term_bytes(of) + PLACES
 }
 
 /// Returns the bytes of a pod's terms about other pods: in the template, and where they are
 /// counted.
-fn term_bytes(asks: &Asks) -> usize {
-    let lists = asks.read.keeps_away.iter().chain(&asks.read.scored);
+fn term_bytes(of: &Requirements) -> usize {
+    let lists = of.read.keeps_away.iter().chain(&of.read.scored);
     lists
         .map(|terms| 2 * (size_of_val(&**terms) + terms.heap_bytes()) + terms.len() * PLACES)
         .sum()
 }
 
-fn request_bytes(asks: &Asks) -> usize {
-    REQUEST_COPIES * asks.request_bytes
+fn request_bytes(of: &Requirements) -> usize {
+    REQUEST_COPIES * of.request_bytes
 }

@@ -1,7 +1,6 @@
 //! Interned strings: each distinct text is kept once and named by a number.
 
-use std::hash::{BuildHasher, Hash};
-use std::ops::Deref;
+use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
@@ -32,32 +31,28 @@ impl Symbol {
     }
 }
 
-/// A table of interned texts, each dropped with its last use. Texts are
-/// strings, or bytes.
+/// A table of interned texts, each dropped with its last use.
 #[derive(Debug, Clone, Default)]
-pub struct Symbols<T = Box<str>> {
-    texts: Interner<Text<T>, BLOCK>,
+pub struct Symbols {
+    texts: Interner<Text, BLOCK>,
     text_bytes: usize,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Text<T> {
-    text: T,
+struct Text {
+    text: Box<str>,
     uses: u32,
 }
 
-impl<T: Deref<Target: Hash>> Text<T> {
+impl Text {
     fn hash(hasher: &DefaultHashBuilder, entry: &Self) -> u64 {
         hasher.hash_one(&*entry.text)
     }
 }
 
-impl<T> Symbols<T>
-where
-    T: Deref<Target: Hash + Eq> + for<'t> From<&'t T::Target> + Default + Clone,
-{
+impl Symbols {
     /// The symbol of `text`, if it is in the table.
-    pub fn find(&self, text: &T::Target) -> Option<Symbol> {
+    pub fn find(&self, text: &str) -> Option<Symbol> {
         let same = |number| &*self.texts.get(number).text == text;
         let hash = self.texts.hasher().hash_one(text);
         self.texts.find(hash, same).map(Symbol)
@@ -65,7 +60,7 @@ where
 
     /// The symbol of `text`, used once more. Each call is paired with one of
     /// [`Self::release`].
-    pub fn acquire(&mut self, text: &T::Target) -> Symbol {
+    pub fn acquire(&mut self, text: &str) -> Symbol {
         if let Some(symbol) = self.find(text) {
             self.texts.get_mut(symbol.0).uses += 1;
             return symbol;
@@ -85,14 +80,9 @@ where
         if entry.uses > 0 {
             return;
         }
-        let is_used = |entry: &Text<T>| entry.uses > 0;
+        let is_used = |entry: &Text| entry.uses > 0;
         let entry = self.texts.remove(symbol.0, is_used, Text::hash);
         self.text_bytes -= heap::block(size_of_val(&*entry.text));
-    }
-
-    /// Returns whether a symbol that was given out is still in use.
-    pub fn is_in_use(&self, symbol: Symbol) -> bool {
-        symbol.index() < self.texts.bound() && self.texts.get(symbol.0).uses > 0
     }
 
     /// One more than the largest symbol's index.
@@ -101,7 +91,7 @@ where
     }
 
     /// The text of a symbol of this table.
-    pub fn text(&self, symbol: Symbol) -> &T::Target {
+    pub fn text(&self, symbol: Symbol) -> &str {
         &self.texts.get(symbol.0).text
     }
 

@@ -76,8 +76,7 @@ impl State {
                         let labels = pod.labels();
                         let known =
                             namespace.is_some_and(|n| n.label_sets().find(labels).is_some());
-                        let texts = || labels.bytes().collect::<Vec<_>>();
-                        let fresh = !known && label_sets.insert((id.namespace, texts()));
+                        let fresh = !known && label_sets.insert((id.namespace, labels));
                         new.label_sets += usize::from(fresh);
                     }
                 }
@@ -144,7 +143,7 @@ fn of_pod(pod: &CompiledPod, namespace: &Namespace, nodes: &Nodes) -> usize {
         true => 0,
         false => 2 * heap::block(node_name.len()) + PLACES,
     };
-    let template = || pod.asks().map_or(0, template_bytes);
+    let template = || pod.requirements().map_or(0, |it| template_bytes(it));
     let rest = match namespace.asks_alike(pod) {
         Some(true) => 0,
         Some(false) => template(),

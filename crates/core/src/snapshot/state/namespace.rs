@@ -15,9 +15,9 @@ use crate::snapshot::objects::name_table::NameTable;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::Owners;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
+use crate::snapshot::objects::requirements::Templates;
 use crate::snapshot::objects::reservation::{Claim, Serial, is_reservation};
 use crate::snapshot::objects::size::NEW_NAMESPACE;
-use crate::snapshot::objects::templates::Templates;
 
 /// The pods and owners of one namespace. Copies share them until they change.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ impl Namespace {
     pub fn has_same_pod(&self, pod: &CompiledPod, nodes: &Nodes) -> bool {
         self.pods.get(pod.name()).is_some_and(|old| {
             let known = self.label_sets.find_near(Some(old.labels), pod.labels());
-            let template = self.templates.find(pod.asks());
+            let template = self.templates.find(pod.requirements());
             let life = template.map(|template| pod.life.with_template(template));
             old.node == nodes.slot(pod.node_name())
                 && Some(old.labels) == known
@@ -81,7 +81,7 @@ impl Namespace {
     /// pod of this name.
     pub fn asks_alike(&self, pod: &CompiledPod) -> Option<bool> {
         let old = self.pods.get(pod.name())?;
-        Some(self.templates.find(pod.asks()) == Some(old.life.template))
+        Some(self.templates.find(pod.requirements()) == Some(old.life.template))
     }
 
     /// The distinct label sets of its pods.
@@ -140,9 +140,8 @@ impl Namespace {
             ..Default::default()
         };
         let node_name = record.node.map_or("", |slot| nodes.name(slot));
-        let mut pod = record.life.to_wire(metadata, node_name);
-        self.templates.fill(record.life.template, &mut pod);
-        Some(pod)
+        let requirements = self.templates.get(record.life.template);
+        Some(record.life.to_wire(metadata, node_name, requirements))
     }
 
     /// Returns the namespace's bytes in memory without its views, whose bytes are known.

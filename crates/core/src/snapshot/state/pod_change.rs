@@ -8,7 +8,7 @@ use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::requested::Shifts;
-use crate::snapshot::objects::templates::TemplateId;
+use crate::snapshot::objects::requirements::TemplateId;
 
 /// The nodes that pods name, and the counts that follow pods.
 pub struct FollowedCounts<'a> {
@@ -86,8 +86,8 @@ impl Namespace {
 
     /// The template that one more pod has.
     fn acquire_template(&mut self, pod: &CompiledPod) -> TemplateId {
-        match pod.asks() {
-            Some(asks) => Arc::make_mut(&mut self.templates).acquire(asks),
+        match pod.requirements() {
+            Some(requirements) => Arc::make_mut(&mut self.templates).acquire(requirements),
             None => TemplateId::ABSENT,
         }
     }
@@ -140,8 +140,8 @@ impl Namespace {
                 let Some((slot, template)) = pod else {
                     continue;
                 };
-                let asks = self.templates.read(template);
-                counts.shifts.note(slot, (namespace, name), asks, comes);
+                let read = self.templates.read(template);
+                counts.shifts.note(slot, (namespace, name), read, comes);
             }
         }
         self.recount_terminating(old, new);

@@ -14,9 +14,9 @@ use crate::snapshot::counts::view::View;
 use crate::snapshot::deadline::Stopped;
 use crate::snapshot::objects::label_sets::{LabelSetId, Pairs};
 use crate::snapshot::objects::pod::Phase;
+use crate::snapshot::objects::requirements::TemplateId;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
-use crate::snapshot::objects::templates::TemplateId;
 
 /// The bytes of a group besides the nodes of its pods.
 const BYTES_PER_GROUP: usize = 2 * (size_of::<PodGroup>() + size_of::<(LabelSetId, TemplateId)>());
@@ -128,7 +128,9 @@ impl<'a> PodGroups<'a> {
             }),
             ..Default::default()
         };
-        namespace.templates.fill(group.template, &mut pod);
+        if let Some(requirements) = namespace.templates.get(group.template) {
+            requirements.fill(&mut pod);
+        }
         // Names of claims contain the pod's name, and are not needed for a group.
         pod.spec.get_or_insert_default().volumes.clear();
         pod
@@ -149,8 +151,8 @@ impl<'a> PodGroups<'a> {
     /// Returns whether the pods of a group use storage that decisions depend on.
     pub fn use_storage(&self, group: &PodGroup) -> bool {
         let templates = &self.read_view.namespace.templates;
-        let asks = templates.read(group.template);
-        asks.is_some_and(|asks| asks.storage.is_some())
+        let read = templates.read(group.template);
+        read.is_some_and(|read| read.storage.is_some())
     }
 
     /// Returns whether the pods of a group may run only where they are.

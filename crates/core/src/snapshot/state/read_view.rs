@@ -1,7 +1,7 @@
 //! The read view of a decision: one revision of one namespace, and the counts for its queries.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::namespace::Namespace;
 use super::revision::State;
@@ -18,7 +18,7 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::NominatedPod;
-use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners, OwnersVersion};
+use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners};
 use crate::snapshot::objects::slots::Slot;
 
 /// One revision of one namespace.
@@ -68,22 +68,6 @@ impl State {
             others,
             unknown_deletes: &[],
         }
-    }
-}
-
-/// The defaults and the owners of a namespace, at one revision. This keeps neither in memory.
-#[derive(Debug, Clone)]
-pub struct DeducedFrom {
-    defaults: Weak<Defaults>,
-    owners: OwnersVersion,
-}
-
-impl DeducedFrom {
-    /// Returns whether a read view has the same defaults and owners.
-    pub fn holds_on(&self, read_view: &ReadView<'_>) -> bool {
-        // As long as a weak reference exists, its address is not used again.
-        self.defaults.as_ptr() == Arc::as_ptr(read_view.defaults)
-            && self.owners.is_of(read_view.namespace.owners())
     }
 }
 
@@ -157,14 +141,6 @@ impl<'a> ReadView<'a> {
     ) -> Result<Option<Selector>, Stopped> {
         let owners = self.namespace.owners();
         owners.deduce(labels, controller, self.deadline)
-    }
-
-    /// Returns the facts that [`Self::deduce`] and the defaults read here.
-    pub fn deduced_from(&self) -> DeducedFrom {
-        DeducedFrom {
-            defaults: Arc::downgrade(self.defaults),
-            owners: self.namespace.owners().version(),
-        }
     }
 
     /// The services, controllers and budgets of the namespace.
