@@ -260,7 +260,11 @@ fn is_unknown(object: &Object) -> bool {
     let is_kind = kind.starts_with(|c: char| c.is_ascii_uppercase())
         && kind.chars().all(|c| c.is_ascii_alphanumeric());
     let single = kind.strip_suffix('s').unwrap_or(kind);
-    is_kind && !ObjectKind::all().any(|known| known.as_str().eq_ignore_ascii_case(single))
+    let is_known = |known: ObjectKind| {
+        let known = known.as_str();
+        known.eq_ignore_ascii_case(kind) || known.eq_ignore_ascii_case(single)
+    };
+    is_kind && !ObjectKind::all().any(is_known)
 }
 
 impl CheckedChange {
@@ -350,5 +354,35 @@ impl<'a> ObjectId<'a> {
     pub fn of(object: &'a Object) -> Self {
         let kind = ObjectKind::of(object);
         Self::of_kind(kind.expect("a checked delete has a known kind"), object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: &str) -> Result<(usize, usize), String> {
+        let delete = v1::Change {
+            object: Some(Object::Delete(v1::ObjectReference {
+                kind: kind.to_owned(),
+                name: "a".to_owned(),
+                ..v1::ObjectReference::default()
+            })),
+        };
+        let changes = vec![delete, v1::Change::default()];
+        let batch = Batch::read(changes, &Limits::default(), Path::root("changes"));
+        let batch = batch.map_err(|faults| faults.to_string())?;
+        Ok((batch.len(), batch.skipped))
+    }
+
+    #[test]
+    fn only_changes_of_unknown_kinds_are_skipped() {
+        for kind in ObjectKind::all() {
+            assert_eq!(read(kind.as_str()), Ok((1, 1)), "{kind:?}");
+        }
+        assert_eq!(read("Gadget"), Ok((0, 2)));
+        for misspelt in ["Pods", "storageClass", "Storageclass", "", "a b"] {
+            assert!(read(misspelt).is_err(), "{misspelt}");
+        }
     }
 }
