@@ -34,16 +34,14 @@ impl Guard {
     ///
     /// # Errors
     /// When no rule names the caller.
-    pub fn identify<B>(&self, request: &mut Request<B>) -> Result<(), api::Error> {
-        match self.caller(request) {
+    pub fn identify<B>(&self, request: &mut Request<B>, peer: &Peer) -> Result<(), api::Error> {
+        match self.caller(request, peer) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
                 Ok(())
             }
             Err(why) => {
-                let peer = request.extensions().get::<Peer>();
-                let address = peer.map(|peer| peer.address);
-                debug!(?address, why, "refused a caller");
+                debug!(address = %peer.address, why, "refused a caller");
                 Err(api::Error::Unauthenticated(why))
             }
         }
@@ -51,16 +49,14 @@ impl Guard {
 
     /// Puts the caller, if it is known, into a request of a service that is
     /// open to everybody.
-    pub fn greet<B>(&self, request: &mut Request<B>) {
-        let visitor = Visitor(self.caller(request).ok());
+    pub fn greet<B>(&self, request: &mut Request<B>, peer: &Peer) {
+        let visitor = Visitor(self.caller(request, peer).ok());
         request.extensions_mut().insert(visitor);
     }
 
     /// The caller of a request, or the reason why no rule matches it.
-    fn caller<B>(&self, request: &Request<B>) -> Result<Caller, &'static str> {
-        let peer = request.extensions().get::<Peer>();
-        let names = peer.and_then(|peer| peer.certificate.clone());
-        let identity = identify(request.headers(), names)?;
+    fn caller<B>(&self, request: &Request<B>, peer: &Peer) -> Result<Caller, &'static str> {
+        let identity = identify(request.headers(), peer.certificate.clone())?;
         access::admit(&self.0, identity).ok_or(UNKNOWN)
     }
 }
