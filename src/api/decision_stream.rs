@@ -10,12 +10,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant as Moment};
 
 use futures::stream::FuturesUnordered;
-use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until};
 use tokio_stream::Stream;
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 use tonic::{Status, Streaming};
 
 use super::base::Service;
@@ -98,6 +97,8 @@ pub struct DecisionStream {
     taken: usize,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Tells the questions that the client is gone.
+    _present: DropGuard,
 }
 
 enum StepsRead {
@@ -110,11 +111,13 @@ impl DecisionStream {
     /// The answers to the questions of a call.
     pub fn new(
         service: Service,
-        call: OpenedCall<Streaming<Bytes>>,
+        mut call: OpenedCall<Streaming<Bytes>>,
         observer: Option<QuestionObserver>,
         charges: StepCharges,
     ) -> Self {
         let deadline = call.by.deadline.map(|at| Box::pin(sleep_until(at)));
+        let gone = CancellationToken::new();
+        call.by.gone = Some(gone.clone());
         Self {
             draining: Box::pin(service.draining.clone().cancelled_owned()),
             service,
@@ -128,6 +131,7 @@ impl DecisionStream {
             reading: StepsRead::GoesOn,
             taken: 0,
             deadline,
+            _present: gone.drop_guard(),
         }
     }
 
@@ -264,7 +268,7 @@ impl DecisionStream {
         let (service, by) = (self.service.clone(), by.clone());
         let is_large = encoded.bytes.len() > LARGE_REQUEST;
         let place = async move {
-            let request = v1::PlaceRequest::decode(encoded.into_bytes())?;
+            let request = by.decode::<v1::PlaceRequest>(encoded.into_bytes())?;
             let answer = service.placed(request, by).await?;
             Ok(Done::of(answer))
         };
