@@ -18,7 +18,7 @@ use prost::bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until};
 use tokio_stream::Stream;
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 use tonic::{Response, Status, Streaming};
 
 use super::base::Service;
@@ -101,6 +101,8 @@ pub struct DecisionStream {
     taken: usize,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Tells the questions that the client is gone.
+    _present: DropGuard,
 }
 
 /// A step that was decoded.
@@ -134,11 +136,13 @@ impl DecisionStream {
     /// The answers to the questions of a call.
     pub fn new(
         service: Service,
-        call: OpenedCall<Streaming<Bytes>>,
+        mut call: OpenedCall<Streaming<Bytes>>,
         observer: Option<QuestionObserver>,
         charges: StepCharges,
     ) -> Self {
         let deadline = call.by.deadline.map(|at| Box::pin(sleep_until(at)));
+        let gone = CancellationToken::new();
+        call.by.gone = Some(gone.clone());
         Self {
             draining: Box::pin(service.draining.clone().cancelled_owned()),
             service,
@@ -153,6 +157,7 @@ impl DecisionStream {
             decoding: None,
             taken: 0,
             deadline,
+            _present: gone.drop_guard(),
         }
     }
 

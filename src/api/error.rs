@@ -166,6 +166,7 @@ impl Error {
                 snapshot::Error::EpochMismatch { .. } => (Code::Aborted, "EPOCH_MISMATCH"),
                 snapshot::Error::Superseded(_) => (Code::Aborted, "FEED_SUPERSEDED"),
                 snapshot::Error::Contended(_) => (Code::Aborted, "LOG_CONTENTION"),
+                snapshot::Error::OtherCluster(..) => (Code::FailedPrecondition, "OTHER_CLUSTER"),
                 snapshot::Error::NotStored(JournalError::NoSpace | JournalError::LogFull(_)) => {
                     (Code::ResourceExhausted, "STORAGE_FULL")
                 }

@@ -127,6 +127,7 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
         label_set_count: count(summary.sizes.label_sets),
         kubernetes_version: summary.defaults.version_text(),
         resource_versions: summary.resource_versions.to_wire(),
+        cluster: summary.resource_versions.cluster().to_owned(),
     }
 }
 

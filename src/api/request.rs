@@ -57,6 +57,13 @@ pub fn check_snapshot_name(name: &str, path: Path<'_>, faults: &mut Violations) 
     }
 }
 
+/// Checks the identity of a cluster; it may be empty.
+pub fn check_cluster(identity: &str, path: Path<'_>, faults: &mut Violations) {
+    if identity.len() > MAX_NAME_BYTES || identity.contains(char::is_control) {
+        faults.add(path, "must be at most 253 bytes without control characters");
+    }
+}
+
 /// A snapshot's name as [`snapshot_name`] checks it, for requests in which nothing else can be
 /// wrong.
 ///

@@ -248,16 +248,17 @@ impl SpreadService for Service {
             .open_on::<v1::VerifySnapshotRequest>(request, Role::Admin)
             .await?;
         let turn = self.verifying.take_by(&call.by).await?;
-        let state = snapshot.hold().map_err(Error::from)?;
-        // The token is cancelled when this future is dropped, because then the caller is gone.
-        let abandoned = self.draining.child_token();
-        let _abandon = abandoned.clone().drop_guard();
-        let run = move || {
+        let draining = self.draining.clone();
+        let run = move |is_given_up: &dyn Fn() -> bool| {
             let _turn = turn;
-            verify::response(&snapshot, &state, &|| abandoned.is_cancelled())
+            let is_given_up = || is_given_up() || draining.is_cancelled();
+            verify::response(&snapshot, &snapshot.state(), &is_given_up)
         };
-        let response = self.executor.change(&call.by, run).await?;
-        let response = response.ok_or(Error::Draining)?;
-        Ok(Response::new(encode(response)))
+        let verified = self.executor.decide(&call.by, run).await?;
+        let verified = verified.map_err(|stopped| match self.draining.is_cancelled() {
+            true => Error::Draining,
+            false => stopped.into(),
+        });
+        Ok(Response::new(encode(verified?)))
     }
 }

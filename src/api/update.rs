@@ -8,7 +8,8 @@ use crate::limits::Limit;
 use crate::matching::{KubernetesVersion, Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{
-    Applied, Batch, Defaults, Limits, Moment, Offer, Registry, ResourceVersions, Staged, Update,
+    self, Applied, Batch, Defaults, Limits, Moment, Offer, Registry, ResourceVersions, Staged,
+    Update,
 };
 
 /// A valid update request.
@@ -52,6 +53,7 @@ impl ValidUpdate {
         let version = field("kubernetesVersion");
         let version = KubernetesVersion::compile(&wire.kubernetes_version, version, &mut faults);
         let age = request::age(wire.age, field("age"), &mut faults);
+        request::check_cluster(&wire.cluster, field("cluster"), &mut faults);
         let path = field("changes");
         let count = wire.changes.len();
         let batch = match faults.within(path, limits, Limit::ChangesPerBatch, count) {
@@ -65,7 +67,7 @@ impl ValidUpdate {
                 batch: Arc::new(batch.unwrap_or_default()),
                 defaults: defaults.flatten().map(Arc::new),
                 version,
-                resource_versions: ResourceVersions::of_feed(wire.resource_versions),
+                resource_versions: ResourceVersions::of_feed(wire.resource_versions, wire.cluster),
                 expected_revision: wire.expected_revision,
                 fence: None,
                 arrived,
@@ -92,11 +94,13 @@ impl ValidUpdate {
     /// Applies the update to a staged state.
     ///
     /// # Errors
-    /// Those of [`Staged::apply`].
+    /// Those of [`Staged::apply`] and [`Staged::read_up_to`].
     pub fn apply_staged(&self, staged: &mut Staged, limits: &Limits) -> Result<Applied, Error> {
         let offer = &self.offer;
         staged.set_version(offer.version);
-        staged.read_up_to(&offer.resource_versions);
+        let other = |other| snapshot::Error::OtherCluster(self.snapshot.clone(), other);
+        let read = staged.read_up_to(&offer.resource_versions);
+        read.map_err(other)?;
         Ok(staged.apply(&offer.batch, offer.defaults.clone(), limits)?)
     }
 }

@@ -200,10 +200,8 @@ impl Watching {
             let draining = service.draining();
             let client = Client::on(service.in_process(), None);
             let target = plan.target.clone();
-            let mut feed = plan.into(client.rpc());
-            if let Some(lease) = &lease {
-                feed = feed.in_fleet(Arc::clone(lease), server.refused(&snapshot));
-            }
+            let feed = plan.into(client.rpc());
+            let feed = feed.of_server(lease.clone(), server.refused(&snapshot));
             let costs = self.writes_costs.then(|| WantedCosts {
                 target,
                 client,

@@ -141,30 +141,6 @@ impl Lease {
         }
     }
 
-    /// Binds what the lease is for to `owner` on all servers, if it is bound to nothing. With
-    /// `anew` it is bound to `owner` whatever it was bound to. Returns what it is bound to now.
-    ///
-    /// # Errors
-    /// The log cannot be asked.
-    pub async fn bind(&self, owner: &str, anew: bool) -> Result<String, Error> {
-        let (key, keys) = (format!("{}/bound", self.key), self.log.keys());
-        loop {
-            let found = keys.get(&key).await?;
-            let revision = found.as_ref().map(|(_, revision)| *revision);
-            if let Some((bound, _)) = found
-                && (!anew || bound == owner.as_bytes())
-            {
-                return Ok(String::from_utf8_lossy(&bound).into_owned());
-            }
-            let value = Bytes::copy_from_slice(owner.as_bytes());
-            match keys.set_if(&key, revision, value).await {
-                Ok(_) => return Ok(owner.to_owned()),
-                Err(Error::Conflict) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
     /// Waits until the lease is free, and takes it. The new holder calls [`Self::lost`], which
     /// renews it.
     pub async fn acquire(&self) -> Held {

@@ -119,10 +119,8 @@ pub async fn live_through(server: &Server, steps: Vec<Step>) {
             changes: step.changes,
             mode: mode as i32,
             default_constraints: step.defaults,
-            age: None,
-            expected_revision: None,
             kubernetes_version: cluster.kubernetes_version.clone(),
-            resource_versions: Default::default(),
+            ..UpdateSnapshotRequest::default()
         };
         let response = server.send(request).await;
         assert_eq!(response.revision, index as i64 + 1);

@@ -175,7 +175,7 @@ async fn restore_once(
     health: &HealthState,
     signals: &mut Signals,
 ) -> Result<KeptSnapshots, Error> {
-    let store = state::open(&config.state).await?;
+    let store = unless_told(state::open(&config.state), signals).await?;
     let shared = config.replication.shared_log();
     let member = match shared.map_err(|conflict| Error::Log(conflict.into()))? {
         Some(log) => {

@@ -127,7 +127,7 @@ async fn a_second_cluster_is_refused() {
     let admin = other.logged("admin listening", "address");
     let is_refused = || {
         let page = get(&admin, "/readyz");
-        let line = "feed of snapshot default: the fleet feeds it from the cluster uid-of-one";
+        let line = "feed of snapshot default: it is fed from the cluster uid-of-one";
         let is_told = page.body.contains(line) && page.body.contains("(uid-of-two)");
         (page.status == 503 && is_told).then_some(())
     };

@@ -8,13 +8,14 @@ use evenkeel::proto::v1::{
     Affinity, Change, DeleteSnapshotRequest, LabelSelector, LabelSelectorRequirement, Node,
     NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta,
     PlaceRequest, Pod, PodSpec, ReplicaSet, ReplicaSetSpec, Reservation, Toleration,
-    UpdateSnapshotRequest,
+    UpdateSnapshotRequest, VerifySnapshotRequest,
 };
 use support::build::place_of;
+use tonic::Code;
 
 use crate::hostile::attack::{AttackStep, Scene, attack};
-use crate::hostile::process::until;
-use crate::hostile::world::{question, spread_pod};
+use crate::hostile::process::{Server, until};
+use crate::hostile::world::{Client, limit_of, question, spread_pod};
 
 /// A label value of the greatest length, a different one for each pair.
 fn value(number: usize, of: usize) -> String {
@@ -134,17 +135,62 @@ async fn owners_with_large_selectors() {
     attack(&[], 40, |step| update(String::new(), [replica_set(step)])).await;
 }
 
+/// A hundred pods, each with long labels that no other has.
+fn with_long_labels(step: usize) -> impl Iterator<Item = Object> {
+    let labels = move |pod: usize| {
+        let label = |i| (format!("key-{i}"), value(step * 100 + pod, i));
+        (0..50).map(label).collect()
+    };
+    let pods = (0..100).map(move |i| pod("", format!("pod-{step}-{i}"), labels(i)));
+    pods.map(Object::Pod)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn label_sets_with_long_values() {
-    let step = |step| {
-        let labels = |pod: usize| {
-            let label = |i| (format!("key-{i}"), value(step * 100 + pod, i));
-            (0..50).map(label).collect()
-        };
-        let pods = (0..100).map(|i| pod("", format!("pod-{step}-{i}"), labels(i)));
-        update(String::new(), pods.map(Object::Pod))
-    };
+    let step = |step| update(String::new(), with_long_labels(step));
     attack(&[], 100, step).await;
+}
+
+/// A verification builds a second state. Where there is no memory for it, it is refused, and the
+/// memory is free again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verification_without_memory_is_refused() {
+    const LIMIT: usize = 96 << 20;
+    let server = Server::start(&["--max-memory-bytes", &LIMIT.to_string()]);
+    let fresh = server.peak_memory();
+    let mut client = Client::new(server.channel());
+    let batch = |snapshot: &str, step| UpdateSnapshotRequest {
+        snapshot: snapshot.into(),
+        changes: with_long_labels(step).map(change).collect(),
+        ..UpdateSnapshotRequest::default()
+    };
+    for (snapshot, steps) in [("small", 0..1), ("large", 1..1_000)] {
+        for step in steps {
+            if let Err(status) = client.update_snapshot(batch(snapshot, step)).await {
+                assert_eq!(limit_of(&status).as_deref(), Some("max-memory-bytes"));
+                break;
+            }
+        }
+    }
+    let verify = async |snapshot: &str| {
+        let mut client = client.clone();
+        let snapshot = snapshot.to_owned();
+        let verified = client.verify_snapshot(VerifySnapshotRequest { snapshot });
+        verified.await
+    };
+    let refused = verify("large").await.expect_err("twice as much");
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    assert_eq!(limit_of(&refused).as_deref(), Some("max-memory-bytes"));
+    let delete = DeleteSnapshotRequest {
+        snapshot: "large".into(),
+        ..DeleteSnapshotRequest::default()
+    };
+    let deleted = client.clone().delete_snapshot(delete).await;
+    deleted.expect("it exists");
+    let verified = verify("small").await.expect("there is room").into_inner();
+    assert_eq!((verified.pod_count, verified.mismatch_count), (100, 0));
+    let grown = server.peak_memory() - fresh;
+    assert!(grown < LIMIT / 10 * 13, "{grown} bytes more");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

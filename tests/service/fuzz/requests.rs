@@ -242,13 +242,11 @@ async fn sound(mut client: Client) {
             default_constraints: parts
                 .iter()
                 .find_map(|part| part.default_constraints.clone()),
-            age: None,
-            resource_versions: Default::default(),
-            expected_revision: None,
             kubernetes_version: parts
                 .iter()
                 .map(|part| part.kubernetes_version.clone())
                 .collect(),
+            ..UpdateSnapshotRequest::default()
         };
         let service = Service::new(unobserved(Limits::default()), Default::default());
         let mut other = SpreadServiceClient::new(SpreadServiceServer::new(service));

@@ -98,6 +98,18 @@ async fn files_that_are_no_state_are_refused() {
     }
 }
 
+/// Wherever a file ends early, it is damaged: a server with a log sets it aside then.
+#[tokio::test]
+async fn a_file_that_is_cut_off_is_damaged() {
+    let home = filled().await;
+    let whole = fs::read(home.file()).expect("it is there");
+    for length in [1, 9, 63, 64, 100, 319, 320, 4_095, 4_096, whole.len() / 2] {
+        fs::write(home.file(), &whole[..length]).expect("it can be written");
+        let said = refused(&home);
+        assert!(said.contains("is damaged"), "{length} bytes: {said}");
+    }
+}
+
 /// Makes the file say that it has this format.
 fn reformat(home: &Home, format: u32) {
     let database = redb::Database::open(home.file()).expect("it is a file of redb");

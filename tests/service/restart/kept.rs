@@ -84,6 +84,7 @@ async fn live(server: &Running) {
             changes,
             kubernetes_version: "1.36".into(),
             resource_versions: READ.map(|(kind, read)| (kind.to_owned(), read)).into(),
+            cluster: "uid-of-a-cluster".into(),
             default_constraints: Some(defaults_of(vec![hard(2, ZONE, &[])])),
             ..Default::default()
         })

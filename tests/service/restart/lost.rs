@@ -165,6 +165,15 @@ async fn an_older_file_is_never_taken_for_the_last_one() {
         let found = start(older.path()).expect("the file is whole");
         assert_told(case, &found, &acknowledged, older.path());
     }
+    // A record without an end is not read to its end.
+    let endless = directory(&file, Some(&record));
+    let opened = fs::OpenOptions::new()
+        .write(true)
+        .open(endless.path().join(RECORD));
+    let opened = opened.expect("it is there");
+    opened.set_len(1 << 40).expect("it takes no room");
+    let found = start(endless.path()).expect("the file is whole");
+    assert_told("an endless record", &found, &acknowledged, endless.path());
     let same = directory(&file, Some(&record));
     assert_eq!(start(same.path()).expect("it is whole"), (acknowledged, 0));
     // A directory with a record alone does not count as new.

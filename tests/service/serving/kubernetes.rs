@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{FilterRequest, View};
+use evenkeel::proto::v1::{DeleteSnapshotRequest, FilterRequest, View};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -463,6 +463,62 @@ fn a_server_that_goes_back_is_fed_again() {
     server = serve(&address);
     cluster.put("nodes", node("m", "a"));
     holds(&runtime, &server, &["between", "m", "n"]);
+    let _ = feeder.kill();
+    let _ = feeder.wait();
+}
+
+/// A cluster of one node, with an identity.
+fn identified(name: &str) -> ApiServer {
+    let cluster = ApiServer::start();
+    let uid = format!("uid-of-{name}");
+    cluster.put(
+        "namespaces",
+        json!({"metadata": {"name": "kube-system", "uid": uid}}),
+    );
+    cluster.put("nodes", node(name, "a"));
+    cluster
+}
+
+/// A state directory, and later a running server, meets another cluster than before.
+#[test]
+fn two_clusters_are_not_mixed() {
+    let (one, two) = (identified("one"), identified("two"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let state_dir = format!("--state-dir={}", directory.path().join("state").display());
+    let mut first = Watching::started(&one, &[&state_dir]);
+    let held = first.holds(&["kube-system", "one"]);
+    assert_eq!(held.cluster, "uid-of-one");
+    first.server.signal("TERM");
+    first.runtime.block_on(first.server.exited());
+
+    let second = Watching::start(&two, &[&state_dir]);
+    let told = second.says("feed of snapshot default: it is fed from the cluster uid-of-one");
+    assert!(told.contains("(uid-of-two)"), "{told}");
+    assert!(!second.is_ready());
+    assert_eq!(two.lists("nodes"), 0, "nothing is read to be fed");
+    second.holds(&["kube-system", "one"]);
+    second.runtime.block_on(async {
+        let mut client = SpreadServiceClient::new(second.server.channel());
+        let deleted = client.delete_snapshot(DeleteSnapshotRequest::default());
+        deleted.await.expect("it exists");
+    });
+    second.ready();
+    let held = second.holds(&["kube-system", "two"]);
+    assert_eq!(held.cluster, "uid-of-two");
+
+    let log = directory.path().join("log");
+    let kubeconfig = one.kubeconfig().display().to_string();
+    let url = second.server.url();
+    let mut feeder = command(&["feed", "--kubeconfig", &kubeconfig, "--server", url])
+        .stderr(std::fs::File::create(&log).expect("there is room"))
+        .spawn()
+        .expect("the binary starts");
+    until("the other cluster is refused", || {
+        let log = std::fs::read_to_string(&log).expect("it is there");
+        let is_told = log.contains("it is fed from the cluster uid-of-two, not from ");
+        is_told.then_some(())
+    });
+    second.holds(&["kube-system", "two"]);
     let _ = feeder.kill();
     let _ = feeder.wait();
 }

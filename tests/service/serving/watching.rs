@@ -129,6 +129,7 @@ fn names(runtime: &Runtime, server: &Server) -> Option<BTreeSet<String>> {
                     Object::Node(node) => node.metadata?,
                     Object::Pod(pod) => pod.metadata?,
                     Object::Service(service) => service.metadata?,
+                    Object::Namespace(namespace) => namespace.metadata?,
                     other => panic!("nobody made {other:?}"),
                 };
                 let value = metadata.labels.get("v").cloned().unwrap_or_default();

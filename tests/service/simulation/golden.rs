@@ -114,7 +114,7 @@ fn record(runtime: &Runtime) -> String {
 
 /// How far a feed has read.
 fn read(version: u64) -> ResourceVersions {
-    ResourceVersions::of_feed([("Pod".to_owned(), version)].into())
+    ResourceVersions::of_feed([("Pod".to_owned(), version)].into(), String::new())
 }
 
 /// A digest of all that decisions read of a snapshot, the pods that callers decided about, and how

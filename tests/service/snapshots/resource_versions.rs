@@ -1,10 +1,12 @@
-//! How far a feed has read its cluster, and questions that wait for it.
+//! The cluster of a feed, how far it has read it, and questions that wait for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    ExplainRequest, FilterRequest, Mode, PlaceRequest, ScoreRequest, UpdateSnapshotRequest, View,
+    BeginReplace, DeleteSnapshotRequest, ExplainRequest, FilterRequest, Mode, PlaceRequest,
+    ScoreRequest, StreamSnapshotRequest, UpdateSnapshotRequest, View,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -207,4 +209,85 @@ async fn a_question_waits_for_a_feed_that_lags() {
         .expect("it is not waited for")
         .expect_err("it is behind");
     assert_eq!(refused.code(), Code::FailedPrecondition);
+}
+
+/// Checks that a feed was refused because the snapshot is fed from another cluster.
+#[track_caller]
+fn assert_other_cluster<T: std::fmt::Debug>(refused: Result<T, Status>) {
+    let refused = refused.expect_err("another cluster");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    let info = refused.get_details_error_info().expect("details");
+    assert_eq!(info.reason, "OTHER_CLUSTER");
+    let told = "snapshot \"default\" is fed from the cluster one, not from two: feed another \
+                snapshot, or delete this one first";
+    assert_eq!(refused.message(), told);
+}
+
+#[tokio::test]
+async fn a_snapshot_is_fed_from_one_cluster() {
+    let server = Server::start().await;
+    let mut client = server.client();
+    let of = |cluster: &str| UpdateSnapshotRequest {
+        cluster: cluster.into(),
+        ..read(&[("Pod", 7)])
+    };
+    let replacing = |cluster: &str| UpdateSnapshotRequest {
+        mode: Mode::Replace as i32,
+        changes: nodes(&["b"]),
+        ..of(cluster)
+    };
+    server.send(of("")).await;
+    server.send(of("one")).await;
+    assert_other_cluster(client.update_snapshot(of("two")).await);
+    assert_other_cluster(client.update_snapshot(replacing("two")).await);
+    let begin = Step::BeginReplace(BeginReplace::default());
+    let steps = [begin, Step::Update(of("two"))];
+    let steps = steps.map(|step| StreamSnapshotRequest { step: Some(step) });
+    let answers = client.stream_snapshot(tokio_stream::iter(steps)).await;
+    let mut answers = answers.expect("it begins").into_inner();
+    answers.message().await.expect("the replace begins");
+    // Nobody lists a whole cluster before the refusal.
+    assert_other_cluster(answers.message().await);
+    let described = server.describe("").await;
+    assert_eq!((described.revision, &*described.cluster), (2, "one"));
+
+    // What says nothing of its cluster changes nothing of that, a replace neither.
+    server.send(replacing("")).await;
+    assert_eq!(server.describe("").await.cluster, "one");
+    assert_other_cluster(client.update_snapshot(replacing("two")).await);
+    server.send(replacing("one")).await;
+    let delete = DeleteSnapshotRequest::default();
+    client.delete_snapshot(delete).await.expect("it exists");
+    server.send(of("two")).await;
+    assert_eq!(server.describe("").await.cluster, "two");
+
+    let refused = client.update_snapshot(of(&"u".repeat(254))).await;
+    let refused = refused.expect_err("it is too long");
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    let told = "cluster: must be at most 253 bytes without control characters";
+    assert_eq!(refused.message(), told);
+}
+
+/// Of feeds that begin at once, from two clusters, one goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_clusters_is_first() {
+    let server = Server::start().await;
+    for round in 0..20 {
+        let feeds = ["one", "two"].map(|cluster| {
+            let mut client = server.client();
+            let update = UpdateSnapshotRequest {
+                snapshot: format!("s-{round}"),
+                cluster: cluster.into(),
+                ..read(&[])
+            };
+            tokio::spawn(async move { client.update_snapshot(update).await })
+        });
+        let mut codes = Vec::new();
+        for feed in feeds {
+            let fed = feed.await.expect("no panic");
+            codes.push(fed.map_or_else(|status| status.code(), |_| Code::Ok));
+        }
+        codes.sort_by_key(|code| *code as i32);
+        assert_eq!(codes, [Code::Ok, Code::FailedPrecondition]);
+    }
 }

@@ -70,7 +70,7 @@ pub use objects::pod_terms::{HeldTerm, TermTable};
 pub use objects::reservation::{
     Claim, Hold, KeptAnswer, Reservation, Retryable, Serial, is_reservation,
 };
-pub use objects::resource_versions::{FeedBehind, ResourceVersions};
+pub use objects::resource_versions::{FeedBehind, OtherCluster, ResourceVersions};
 pub use objects::slots::Slot;
 pub use objects::storage_objects::{ListOf, StorageObjects};
 pub use objects::storage_use::PodUse;

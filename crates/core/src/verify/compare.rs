@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::finding::{Findings, Verification};
+use crate::account::Part;
 use crate::matching::{PodDisk, Requests};
 use crate::proto::v1;
 use crate::snapshot::{
@@ -22,40 +23,46 @@ type KeptNumbers = BTreeMap<(String, String), String>;
 /// The labels of a label set.
 type LabelTexts = BTreeMap<String, String>;
 
-/// Rebuilds a state and compares. `None` as soon as `is_cancelled` returns true.
-pub fn verify(state: &State, is_cancelled: &dyn Fn() -> bool) -> Option<Verification> {
+/// Rebuilds a state and compares.
+///
+/// # Errors
+/// `is_given_up` has returned true, or there is no memory for another state.
+pub fn verify(state: &State, is_given_up: &dyn Fn() -> bool) -> Result<Verification, Stopped> {
+    let deadline = state.deadline(is_given_up, Part::Staged);
     let namespaces = state.namespaces();
-    let rebuilt = state.rebuilt(&namespaces, is_cancelled)?;
-    let mut report = compare_namespaces(state, &namespaces, &rebuilt, is_cancelled).ok()?;
+    let rebuilt = state.rebuilt(&namespaces, &deadline)?;
+    let mut report = compare_namespaces(state, &namespaces, &rebuilt, &deadline)?;
     let (kept, recounted) = (shared_facts(state), shared_facts(&rebuilt));
     for key in kept.keys().chain(recounted.keys()).collect::<BTreeSet<_>>() {
         let of = |facts: &KeptNumbers| facts.get(key).map_or(NONE, String::as_str).to_owned();
         let mut subject = report.findings.about("", || key.0.clone());
         subject.compare(&key.1, of(&kept), of(&recounted));
     }
-    Some(report)
+    Ok(report)
 }
 
-/// Rebuilds a namespace and compares everything except what all namespaces share. `None` as soon as
-/// `is_cancelled` returns true.
+/// Rebuilds a namespace and compares everything except what all namespaces share.
+///
+/// # Errors
+/// Those of [`verify`].
 pub fn verify_sample(
     state: &State,
     namespace: &str,
-    is_cancelled: &dyn Fn() -> bool,
-) -> Option<Verification> {
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<Verification, Stopped> {
+    let deadline = state.deadline(is_given_up, Part::Staged);
     let sample = state.namespace(namespace).map(|it| (namespace, it));
     let sample: Vec<_> = sample.into_iter().collect();
-    let rebuilt = state.rebuilt(&sample, is_cancelled)?;
-    compare_namespaces(state, &sample, &rebuilt, is_cancelled).ok()
+    let rebuilt = state.rebuilt(&sample, &deadline)?;
+    compare_namespaces(state, &sample, &rebuilt, &deadline)
 }
 
 fn compare_namespaces(
     state: &State,
     namespaces: &[(&str, &Namespace)],
     recounted: &State,
-    is_cancelled: &dyn Fn() -> bool,
+    deadline: &Deadline<'_>,
 ) -> Result<Verification, Stopped> {
-    let deadline = Deadline::lasting(is_cancelled);
     let partitions = state.partitions();
     let mut report = Verification {
         revision: state.revision,
@@ -66,7 +73,7 @@ fn compare_namespaces(
         ..Verification::default()
     };
     compare_nodes(state.nodes(), recounted.nodes(), &mut report.findings);
-    recounted.read("", &deadline, |read_view| {
+    recounted.read("", deadline, |read_view| {
         for in_use in &partitions {
             let recounted = read_view.in_use(in_use.partition.key())?;
             let kept = Grouped::of(in_use, state.nodes());
@@ -84,7 +91,7 @@ fn compare_namespaces(
         let other = recounted.namespace(name).unwrap_or(&none);
         let both = [(*namespace, state.nodes()), (other, recounted.nodes())];
         compare_label_sets(name, both, &mut report.findings);
-        recounted.read(name, &deadline, |read_view| {
+        recounted.read(name, deadline, |read_view| {
             for copy in &namespace.view_copies() {
                 let view = NamedView {
                     name,

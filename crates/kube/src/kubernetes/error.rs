@@ -212,18 +212,15 @@ pub(super) enum Broken {
     OtherHistory,
     /// The snapshot is fed from another cluster.
     #[error(
-        "the fleet feeds it from the cluster {bound}, and this server watches {own}: give it \
-         another --fleet or --kubernetes-snapshot, or delete the snapshot"
+        "it is fed from the cluster {fed_from}, not from {own}: feed another snapshot, give the \
+         servers another --fleet, or delete the snapshot first"
     )]
     OtherCluster {
         /// The uid of `kube-system` in the cluster of the snapshot.
-        bound: String,
+        fed_from: String,
         /// The name and the uid of this cluster.
         own: String,
     },
-    /// The log of the fleet cannot be asked.
-    #[error(transparent)]
-    Log(#[from] evenkeel_log::Error),
     /// The kubeconfig has another address for the cluster.
     #[error("the kubeconfig has another address for the cluster")]
     Moved,

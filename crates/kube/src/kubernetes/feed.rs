@@ -38,7 +38,7 @@ const AT_ONCE: usize = 1_000;
 /// The most changes in a batch of a replace. Its bytes stay well below gRPC's usual 4 MiB.
 const STAGED_CHANGES: usize = 1_000;
 const STAGED_BYTES: usize = 1 << 20;
-/// The time between two checks for a due heartbeat.
+/// The time between two checks for a due heartbeat, or for a snapshot that is fed from elsewhere.
 const LOOK: Duration = Duration::from_secs(1);
 /// The least time without a batch before a feed sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -76,7 +76,7 @@ impl FeedPlan {
             counts: self.counts,
             left_out: LeftOut::default(),
             lease: None,
-            on_refusal: None,
+            on_refusal: Box::new(drop),
         }
     }
 }
@@ -90,26 +90,30 @@ pub struct ClusterFeed {
     left_out: LeftOut,
     /// The lease, if several servers share the right to feed.
     lease: Option<Arc<Lease>>,
-    /// Learns whether the feed is refused, and why.
-    on_refusal: Option<OnRefusal>,
+    /// Learns whether the feed is refused because the snapshot is fed from another cluster.
+    on_refusal: OnRefusal,
 }
 
 /// Learns whether a feed is refused, and why.
 type OnRefusal = Box<dyn Fn(Option<String>) + Send>;
 
 impl ClusterFeed {
-    /// The same feed in a fleet: it feeds only while it holds the lease, and tells whether it is
-    /// refused because the fleet feeds the snapshot from another cluster.
+    /// The same feed of a snapshot of this server. It tells whether it is refused because the
+    /// snapshot is fed from another cluster. In a fleet it feeds only while it holds the lease.
     #[must_use]
-    pub fn in_fleet(
-        mut self,
-        lease: Arc<Lease>,
+    pub fn of_server(
+        self,
+        lease: Option<Arc<Lease>>,
         on_refusal: impl Fn(Option<String>) + Send + 'static,
     ) -> Self {
-        self.counts.share(Arc::clone(&lease));
-        self.lease = Some(lease);
-        self.on_refusal = Some(Box::new(on_refusal));
-        self
+        if let Some(lease) = &lease {
+            self.counts.share(Arc::clone(lease));
+        }
+        Self {
+            lease,
+            on_refusal: Box::new(on_refusal),
+            ..self
+        }
     }
 
     /// Feeds without end. After each failure, everything is listed again and replaced. Until then
@@ -117,7 +121,7 @@ impl ClusterFeed {
     pub async fn run(mut self) -> Infallible {
         let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
-            let broken = self.feed().await;
+            let Err(broken) = self.feed().await;
             if let Broken::Undone(Undone::Refused(refused)) = &broken {
                 let refused = refused.iter().take(3).map(|(_, why)| why.as_str());
                 let refused: Vec<&str> = refused.collect();
@@ -140,56 +144,52 @@ impl ClusterFeed {
         }
     }
 
-    /// Feeds while this server holds the lease, until something breaks.
-    async fn feed(&mut self) -> Broken {
-        let Some(lease) = self.lease.clone() else {
-            let Err(broken) = self.keep_right().await;
-            return broken;
-        };
-        if let Err(broken) = self.bind(&lease).await {
-            return broken;
-        }
-        let held = lease.acquire().await;
-        // Somebody else may have bound the snapshot while it did not exist.
-        if let Err(broken) = self.bind(&lease).await {
-            return broken;
-        }
-        tokio::select! {
-            kept = self.keep_right() => {
-                let Err(broken) = kept;
-                broken
-            }
-            () = lease.lost(held) => Broken::Superseded,
-        }
-    }
-
-    /// Checks that the fleet feeds the snapshot from this cluster and no other. A snapshot that does
-    /// not exist may be fed from any.
-    async fn bind(&self, lease: &Lease) -> Result<(), Broken> {
-        let cluster = self.target.clone().connect(Reads::WholeObjects).await?;
-        let Some(uid) = cluster.identity().await? else {
-            return Ok(());
-        };
-        let is_free = !lease.is_held() && !self.sink.exists().await?;
-        let bound = lease.bind(&uid, is_free).await?;
-        let refused = (bound != uid).then(|| Broken::OtherCluster {
-            own: format!("{} ({uid})", cluster.name),
-            bound,
-        });
-        if let Some(on_refusal) = &self.on_refusal {
-            on_refusal(refused.as_ref().map(Broken::to_string));
-        }
-        refused.map_or(Ok(()), Err)
-    }
-
     /// Finds the cluster, and keeps the snapshot equal to it until something breaks.
-    async fn keep_right(&mut self) -> Result<Infallible, Broken> {
+    async fn feed(&mut self) -> Result<Infallible, Broken> {
         let cluster = self.target.clone().connect(Reads::Decisions).await?;
         // The feed stays with this cluster, even if the current context changes later.
         self.target = cluster.target.clone();
+        self.sink.cluster = cluster.identity().await?.unwrap_or_default();
         tokio::select! {
-            kept = self.keep_equal(&cluster) => kept,
+            kept = self.keep_right(&cluster) => kept,
             () = cluster.renewing.moved() => Err(Broken::Moved),
+        }
+    }
+
+    /// Keeps the snapshot equal to the cluster; in a fleet while this server holds the lease.
+    async fn keep_right(&mut self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
+        self.check_cluster(cluster).await?;
+        let Some(lease) = self.lease.clone() else {
+            return self.keep_equal(cluster).await;
+        };
+        let held = tokio::select! {
+            held = lease.acquire() => held,
+            refused = self.keep_checking(cluster) => return refused,
+        };
+        tokio::select! {
+            kept = self.keep_equal(cluster) => kept,
+            () = lease.lost(held) => Err(Broken::Superseded),
+        }
+    }
+
+    /// Checks that the snapshot is not fed from another cluster. The server refuses that, too, but
+    /// only when everything is listed.
+    async fn check_cluster(&self, cluster: &ClusterClient) -> Result<(), Broken> {
+        let (own, fed_from) = (&self.sink.cluster, self.sink.fed_from().await?);
+        let is_same = own.is_empty() || fed_from.is_empty() || *own == fed_from;
+        let refused = (!is_same).then(|| Broken::OtherCluster {
+            own: format!("{} ({own})", cluster.name),
+            fed_from,
+        });
+        (self.on_refusal)(refused.as_ref().map(Broken::to_string));
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Checks the cluster again and again, while another server feeds the snapshot.
+    async fn keep_checking(&self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
+        loop {
+            sleep(LOOK).await;
+            self.check_cluster(cluster).await?;
         }
     }
 

@@ -85,6 +85,8 @@ fn refused(status: &Status) -> Vec<(usize, String)> {
 pub struct SnapshotSink {
     rpc: SpreadServiceClient<Transport>,
     snapshot: String,
+    /// The identity of the cluster that is fed; empty where it is not known.
+    pub(super) cluster: String,
 }
 
 impl SnapshotSink {
@@ -93,17 +95,19 @@ impl SnapshotSink {
         Self {
             rpc,
             snapshot: snapshot.to_owned(),
+            cluster: String::new(),
         }
     }
 
-    /// Returns whether the snapshot exists.
-    pub(super) async fn exists(&self) -> Result<bool, Undone> {
+    /// The identity of the cluster that the snapshot is fed from; empty where it has none, or does
+    /// not exist.
+    pub(super) async fn fed_from(&self) -> Result<String, Undone> {
         let request = GetSnapshotRequest {
             snapshot: self.snapshot.clone(),
         };
         match self.rpc.clone().get_snapshot(request).await {
-            Ok(_) => Ok(true),
-            Err(status) if status.code() == Code::NotFound => Ok(false),
+            Ok(found) => Ok(found.into_inner().snapshot.unwrap_or_default().cluster),
+            Err(status) if status.code() == Code::NotFound => Ok(String::new()),
             Err(status) => Err(status.into()),
         }
     }
@@ -125,7 +129,7 @@ impl SnapshotSink {
         let mut replace = Replace {
             steps,
             answers: opened.into_inner(),
-            snapshot: self.snapshot.clone(),
+            sink: self.clone(),
         };
         replace.answer().await?;
         Ok(replace)
@@ -145,6 +149,7 @@ impl SnapshotSink {
             snapshot: self.snapshot.clone(),
             changes,
             resource_versions: read.to_wire(),
+            cluster: self.cluster.clone(),
             ..Default::default()
         });
         request.set_timeout(PATIENCE);
@@ -158,7 +163,7 @@ impl SnapshotSink {
 pub(super) struct Replace {
     steps: mpsc::Sender<StreamSnapshotRequest>,
     answers: Streaming<v1::StreamSnapshotResponse>,
-    snapshot: String,
+    sink: SnapshotSink,
 }
 
 impl Replace {
@@ -169,9 +174,10 @@ impl Replace {
         kubernetes_version: String,
     ) -> Result<(), Undone> {
         let update = UpdateSnapshotRequest {
-            snapshot: self.snapshot.clone(),
+            snapshot: self.sink.snapshot.clone(),
             default_constraints: Some(defaults),
             kubernetes_version,
+            cluster: self.sink.cluster.clone(),
             ..Default::default()
         };
         self.step(Step::Update(update)).await.map(drop)
@@ -184,7 +190,7 @@ impl Replace {
         read: &ResourceVersions,
     ) -> Result<(), Undone> {
         let update = UpdateSnapshotRequest {
-            snapshot: self.snapshot.clone(),
+            snapshot: self.sink.snapshot.clone(),
             changes,
             resource_versions: read.to_wire(),
             ..Default::default()
@@ -195,7 +201,7 @@ impl Replace {
     /// Replaces the live state by this state.
     pub(super) async fn commit(mut self) -> Result<UpdateSnapshotResponse, Undone> {
         let commit = CommitReplace {
-            snapshot: self.snapshot.clone(),
+            snapshot: self.sink.snapshot.clone(),
             expected_revision: None,
         };
         self.step(Step::CommitReplace(commit)).await

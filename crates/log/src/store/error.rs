@@ -58,8 +58,13 @@ impl StoreError {
     pub(super) fn redb<E: Into<redb::Error>>(directory: &Path) -> impl Fn(E) -> Self {
         |error| match error.into() {
             redb::Error::DatabaseAlreadyOpen => Self::InUse(directory.to_owned()),
-            // redb calls bytes that are not its own invalid data.
-            redb::Error::Io(source) if source.kind() != io::ErrorKind::InvalidData => {
+            // redb calls bytes that are not its own invalid data. A file that was cut off ends early.
+            redb::Error::Io(source)
+                if !matches!(
+                    source.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
                 Self::io(directory)(source)
             }
             other => Self::damaged(directory, other.to_string()),

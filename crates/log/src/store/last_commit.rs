@@ -15,6 +15,9 @@ use super::private::open_private;
 /// Name of the record in a state directory.
 pub(super) const RECORD: &str = "last-commit";
 
+/// The most bytes of a record that are read. A whole one has fewer.
+const MOST_BYTES: u64 = 100;
+
 /// Acknowledged updates that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
@@ -75,6 +78,7 @@ impl LastCommit {
         let mut text = String::new();
         let mut file = &self.0;
         let read = file.seek(SeekFrom::Start(0));
+        let mut file = file.take(MOST_BYTES);
         match read.and_then(|_| file.read_to_string(&mut text)) {
             Ok(_) => Ok(parse(&text)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
@@ -87,7 +91,10 @@ impl LastCommit {
         let mut file = &self.0;
         file.seek(SeekFrom::Start(0))?;
         // The line always has the same length, so it needs no further space.
-        file.write_all(line(number).as_bytes())
+        let line = line(number);
+        file.write_all(line.as_bytes())?;
+        // A damaged record may have been longer.
+        file.set_len(line.len() as u64)
     }
 
     /// Syncs the record to the disk.

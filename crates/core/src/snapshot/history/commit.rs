@@ -150,7 +150,8 @@ impl Commit<'_> {
                 let constraints = offer.defaults.clone().or_else(|| Defaults::first(before));
                 let (mut after, news) = (self.resource_versions(), &offer.resource_versions);
                 if !news.is_empty() {
-                    after = Arc::new(after.after(news));
+                    let other = |other| Error::OtherCluster(snapshot.name().to_owned(), other);
+                    after = Arc::new(after.after(news).map_err(other)?);
                 }
                 let defaults = known.after(constraints.as_ref(), offer.version, &after);
                 // Stored defaults are read together with them.

@@ -6,6 +6,7 @@ use super::journal::JournalError;
 use crate::account::Exhausted;
 use crate::limits::Exceeded;
 use crate::matching::Violations;
+use crate::snapshot::objects::resource_versions::OtherCluster;
 
 /// The reason why the registry refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +65,9 @@ pub enum Error {
     /// take it. Nothing was changed.
     #[error("another server may feed snapshot {0:?} now")]
     Superseded(String),
+    /// The update is of another cluster than the snapshot. Nothing was changed.
+    #[error("snapshot {0:?} {1}: feed another snapshot, or delete this one first")]
+    OtherCluster(String, OtherCluster),
     /// The request exceeds a configured limit.
     #[error(transparent)]
     OverLimit(#[from] Exceeded),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::named::Snapshot;
+use crate::account::Part;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::deadline::{Deadline, Stopped};
@@ -82,7 +83,7 @@ impl Snapshot {
         plan: impl FnOnce(&mut Imagined<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let live = self.state();
-        let deadline = live.deadline(is_given_up);
+        let deadline = live.deadline(is_given_up, Part::Requests);
         let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
         names.extend(namespaces.iter().map(|name| Box::from(*name)));
         let changed = overlay.changes().map(|change| change.id);

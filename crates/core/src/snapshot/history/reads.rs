@@ -75,13 +75,11 @@ pub struct NodePage {
 }
 
 impl State {
-    /// The deadline of a decision in the background, which has passed once `is_given_up` returns true.
-    pub(in crate::snapshot) fn deadline<'a>(
-        &self,
-        is_given_up: &'a dyn Fn() -> bool,
-    ) -> Deadline<'a> {
+    /// The deadline of a decision in the background, which has passed once `is_given_up` returns
+    /// true. The memory that the decision gathers is charged to this part.
+    pub fn deadline<'a>(&self, is_given_up: &'a dyn Fn() -> bool, part: Part) -> Deadline<'a> {
         let account = self.upkeep.account();
-        Deadline::until(is_given_up, account.open(Part::Requests))
+        Deadline::until(is_given_up, account.open(part))
     }
 
     /// Runs a decision where other calls wait for the thread. It reads no namespace but this one, and
@@ -107,7 +105,12 @@ impl State {
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.decide_within(reach, &[], &self.deadline(is_given_up), decide)
+        self.decide_within(
+            reach,
+            &[],
+            &self.deadline(is_given_up, Part::Requests),
+            decide,
+        )
     }
 
     /// Runs a decision until a deadline.
@@ -211,7 +214,7 @@ impl Snapshot {
         decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
         let state = self.state();
-        let deadline = state.deadline(is_given_up);
+        let deadline = state.deadline(is_given_up, Part::Requests);
         if overlay.is_empty() {
             return state.decide_within(reach, &[], &deadline, decide);
         }

@@ -18,8 +18,8 @@ impl Snapshot {
     /// meanwhile.
     ///
     /// # Errors
-    /// [`Error::Superseded`], [`Error::RevisionMismatch`], [`Error::Contended`] and
-    /// [`Error::NotStored`].
+    /// [`Error::Superseded`], [`Error::RevisionMismatch`], [`Error::OtherCluster`],
+    /// [`Error::Contended`] and [`Error::NotStored`].
     pub(super) fn replace(
         &self,
         staged: &mut Option<Staged>,
@@ -35,15 +35,18 @@ impl Snapshot {
             let before = turn.live.revision;
             check_revision(self.name(), before, expected_revision)?;
             let new = staged.as_ref().expect("a state is swapped in once");
+            let other = |other| Error::OtherCluster(self.name().to_owned(), other);
+            let read = turn.live.resource_versions();
+            let read = read.replaced_by(&new.resource_versions).map_err(other)?;
             let constraints = new.defaults.clone().or_else(|| Defaults::first(before));
             let known = turn.live.defaults();
-            let defaults = known.after(constraints.as_ref(), new.version, &new.resource_versions);
+            let defaults = known.after(constraints.as_ref(), new.version, &read);
             let mut entry = turn.entry();
             entry.after.revision = before + 1;
             entry.after.updated = at.wall;
             entry.after.synced = true;
             entry.after.defaults = Some(defaults.unwrap_or_else(|| Arc::clone(known)));
-            entry.after.resource_versions = Some(Arc::clone(&new.resource_versions));
+            entry.after.resource_versions = Some(Arc::new(read));
             let confirmed = self.reservation_table();
             entry.ended = new.new.state.arrived(confirmed.confirmed());
             if let Some(aside) = new.aside() {

@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::matching::{KubernetesVersion, VersionRules};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::resource_versions::ResourceVersions;
+use crate::snapshot::objects::resource_versions::{OtherCluster, ResourceVersions};
 use crate::snapshot::state::revision::{Applied, State, state_bytes};
 
 /// A new state that is built aside, to be swapped in whole.
@@ -21,7 +21,7 @@ pub struct Staged {
     /// The version of Kubernetes to set.
     pub(super) version: Option<KubernetesVersion>,
     /// The versions up to which the feed has read its cluster.
-    pub(super) resource_versions: Arc<ResourceVersions>,
+    pub(super) resource_versions: ResourceVersions,
     /// The snapshot that the state will replace, if it exists: changes are counted against it.
     replaced: Weak<Snapshot>,
     /// The same state in the journal, if there is one.
@@ -60,7 +60,7 @@ impl Staged {
             new: NewState::new(empty, Part::Staged),
             defaults: None,
             version: None,
-            resource_versions: Arc::default(),
+            resource_versions: ResourceVersions::default(),
             replaced: replaced.map(Arc::downgrade).unwrap_or_default(),
             written: written.transpose().map_err(Error::NotStored)?,
         })
@@ -85,8 +85,18 @@ impl Staged {
     }
 
     /// Adds versions up to which the feed has read.
-    pub fn read_up_to(&mut self, versions: &ResourceVersions) {
-        self.resource_versions = Arc::new(self.resource_versions.after(versions));
+    ///
+    /// # Errors
+    /// They are of another cluster than those before, or than those of the snapshot.
+    pub fn read_up_to(&mut self, versions: &ResourceVersions) -> Result<(), OtherCluster> {
+        self.resource_versions = self.resource_versions.after(versions)?;
+        match self.replaced.upgrade() {
+            Some(snapshot) => {
+                let read = Arc::clone(snapshot.state().resource_versions());
+                read.replaced_by(versions).map(drop)
+            }
+            None => Ok(()),
+        }
     }
 
     /// The rules for requests of pods: those of the version that is set, else of the snapshot that

@@ -1,4 +1,5 @@
-//! The resource versions up to which a feed has read the kinds of its cluster.
+//! The cluster that a snapshot is fed from, and the resource versions up to which its kinds were
+//! read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,14 +7,27 @@ use std::fmt;
 use super::kind::ObjectKind;
 use crate::matching::{Path, Violations};
 
-/// Resource versions of one cluster by kind. Versions of two kinds, or of two clusters, are never
-/// compared.
+/// Resource versions of one cluster by kind. Versions of two kinds are never compared, nor are those
+/// of two clusters: a snapshot that is fed from one takes nothing from another.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResourceVersions {
     /// The versions by Kubernetes' name of the kind; 0 for a kind that was read up to an unknown
     /// version.
     #[prost(btree_map = "string, uint64", tag = "1")]
     by_kind: BTreeMap<String, u64>,
+    /// The identity of the cluster; empty where the feed gives none.
+    #[prost(string, tag = "2")]
+    cluster: String,
+}
+
+/// A feed of another cluster than the one that a snapshot is fed from.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("is fed from the cluster {fed_from}, not from {given}")]
+pub struct OtherCluster {
+    /// The identity of the snapshot's cluster.
+    fed_from: String,
+    /// The identity of the other one.
+    given: String,
 }
 
 /// A kind that a feed has not read far enough.
@@ -48,10 +62,15 @@ impl FeedBehind {
 }
 
 impl ResourceVersions {
-    /// Those of a feed. Kinds that are not known are left out.
-    pub fn of_feed(mut by_kind: BTreeMap<String, u64>) -> Self {
+    /// Those of a feed of this cluster. Kinds that are not known are left out.
+    pub fn of_feed(mut by_kind: BTreeMap<String, u64>, cluster: String) -> Self {
         by_kind.retain(|kind, _| ObjectKind::parse(kind).is_some());
-        Self { by_kind }
+        Self { by_kind, cluster }
+    }
+
+    /// The identity of the cluster; empty where the feed gives none.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
     }
 
     /// Returns whether the feed has read claims, persistent volumes and storage classes, so that
@@ -72,7 +91,7 @@ impl ResourceVersions {
             faults.add(path, rule);
         }
         by_kind.retain(|_, version| *version > 0);
-        Self { by_kind }
+        Self::of_feed(by_kind, String::new())
     }
 
     /// The versions for the wire.
@@ -80,9 +99,9 @@ impl ResourceVersions {
         self.by_kind.clone()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are none, and no cluster.
     pub fn is_empty(&self) -> bool {
-        self.by_kind.is_empty()
+        self.by_kind.is_empty() && self.cluster.is_empty()
     }
 
     /// Sets the version of a kind.
@@ -92,19 +111,42 @@ impl ResourceVersions {
 
     /// These versions after a feed has read on: its later ones replace those of the same kinds,
     /// also with smaller ones, as after a restore of the cluster from a backup.
-    #[must_use]
-    pub fn after(&self, later: &Self) -> Self {
-        let mut by_kind = self.by_kind.clone();
-        by_kind.extend(later.by_kind.clone());
-        Self { by_kind }
+    ///
+    /// # Errors
+    /// The later ones are of another cluster.
+    pub fn after(&self, later: &Self) -> Result<Self, OtherCluster> {
+        let mut after = self.replaced_by(later)?;
+        let before = self.by_kind.iter();
+        for (kind, version) in before {
+            after.by_kind.entry(kind.clone()).or_insert(*version);
+        }
+        Ok(after)
+    }
+
+    /// The versions of a feed that has replaced what was read up to these. The cluster stays.
+    ///
+    /// # Errors
+    /// The new ones are of another cluster.
+    pub fn replaced_by(&self, new: &Self) -> Result<Self, OtherCluster> {
+        let (known, given) = (&self.cluster, &new.cluster);
+        if !known.is_empty() && !given.is_empty() && known != given {
+            return Err(OtherCluster {
+                fed_from: known.clone(),
+                given: given.clone(),
+            });
+        }
+        let cluster = if given.is_empty() { known } else { given };
+        Ok(Self::of_feed(new.by_kind.clone(), cluster.clone()))
     }
 
     /// The versions that are not alike in `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        let mut by_kind = self.by_kind.clone();
-        by_kind.retain(|kind, version| before.by_kind.get(kind) != Some(version));
-        Self { by_kind }
+        let mut since = self.clone();
+        since
+            .by_kind
+            .retain(|kind, version| before.by_kind.get(kind) != Some(version));
+        since
     }
 
     /// Checks that a feed which has read up to these versions has read up to `wanted`.

@@ -14,7 +14,7 @@ use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partition_in_use::PartitionInUse;
 use crate::snapshot::counts::views::ViewCopy;
-use crate::snapshot::deadline::Deadline;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::nominated::Nominations;
@@ -113,26 +113,23 @@ impl State {
     }
 
     /// A state with the same objects and reservations of some namespaces, which are applied to an
-    /// empty one. `None` as soon as `is_cancelled` returns true.
+    /// empty one.
+    ///
+    /// # Errors
+    /// Nobody waits for it any more, or there is no memory for it.
     pub fn rebuilt(
         &self,
         namespaces: &[(&str, &Namespace)],
-        is_cancelled: &dyn Fn() -> bool,
-    ) -> Option<HeldState> {
-        let account = self.upkeep.account();
-        let charge = account.open(Part::Staged);
-        let mut state = Self::empty(account, usize::MAX, &Arc::default());
+        deadline: &Deadline<'_>,
+    ) -> Result<Self, Stopped> {
+        let mut state = Self::empty(self.upkeep.account(), usize::MAX, &Arc::default());
         for batch in in_batches(self.objects_of(namespaces.to_vec())) {
-            if is_cancelled() {
-                return None;
-            }
+            deadline.look()?;
+            let before = state.memory.total();
             state.apply(&batch, self.revision);
-            charge.set(state.memory.total());
+            deadline.holds(state.memory.total().saturating_sub(before))?;
         }
-        Some(HeldState {
-            state: Arc::new(state),
-            _charge: charge,
-        })
+        Ok(state)
     }
 
     /// All objects of clients: nodes in node order, the other objects of all namespaces, then each
