@@ -52,10 +52,6 @@ impl Dialect for PlacementSpec {
         &self.pod
     }
 
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
     fn filter(
         &self,
         terms: &DecisionTerms,

@@ -8,8 +8,8 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use hashbrown::DefaultHashBuilder;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -17,13 +17,21 @@ use quick_cache::{Equivalent, OptionsBuilder, Weighter};
 
 use super::dialect::Dialect;
 use super::pod_request::Outline;
-use crate::account::{Account, Charge, Part, heap};
+use crate::account::{Account, Purpose};
 
 /// The number of places for hashes of questions that were asked once.
 const PLACES: usize = 1_024;
 
-/// The bytes of a question's entry in the tables of the cache.
-const ENTRY_BYTES: usize = 128;
+/// The bytes that a question takes beside those of its pod.
+const ENTRY_BYTES: usize = 1_024;
+
+/// The times by which a compiled pod is larger than its encoding, which is kept as well.
+const TIMES_ENCODED: usize = 4;
+
+/// Returns the approximate bytes of a question whose pod has this many.
+fn weight(pod: usize) -> usize {
+    ENTRY_BYTES.saturating_add(pod.saturating_mul(TIMES_ENCODED))
+}
 
 /// The approximate bytes of most kept questions.
 const USUAL_BYTES: usize = 4 << 10;
@@ -32,17 +40,12 @@ const USUAL_BYTES: usize = 4 << 10;
 #[derive(Debug)]
 pub struct CompiledQuestion {
     dialect: Box<dyn Dialect>,
-    /// The charge for its memory, while it is kept.
-    charge: OnceLock<Charge>,
 }
 
 impl CompiledQuestion {
     /// A question that is not kept.
     pub fn of(dialect: Box<dyn Dialect>) -> Arc<Self> {
-        Arc::new(Self {
-            dialect,
-            charge: OnceLock::new(),
-        })
+        Arc::new(Self { dialect })
     }
 }
 
@@ -93,8 +96,8 @@ pub struct KeptQuestions {
 struct ByBytes;
 
 impl Weighter<QuestionKey, Arc<CompiledQuestion>> for ByBytes {
-    fn weight(&self, _: &QuestionKey, question: &Arc<CompiledQuestion>) -> u64 {
-        question.charge.get().map_or(0, Charge::bytes) as u64
+    fn weight(&self, key: &QuestionKey, _: &Arc<CompiledQuestion>) -> u64 {
+        weight(key.pod.len()) as u64
     }
 }
 
@@ -126,18 +129,9 @@ impl KeptQuestions {
         if !self.was_asked(outline) {
             return;
         }
-        let bytes = ENTRY_BYTES
-            .saturating_add(heap::block(outline.pod.len()))
-            .saturating_add(heap::shared(size_of::<CompiledQuestion>()))
-            .saturating_add(question.memory_bytes());
-        if bytes > self.most {
+        if weight(outline.pod.len()) > self.most || !self.account.has_room(Purpose::Cache, 0) {
             return;
         }
-        let Ok(charge) = self.account.charge(Part::Views, bytes) else {
-            return;
-        };
-        // A question that was just compiled has no charge yet.
-        let _ = question.charge.set(charge);
         let key = QuestionKey {
             dialect: outline.dialect,
             pod: outline.pod.into(),

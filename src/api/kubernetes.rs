@@ -44,10 +44,6 @@ impl Dialect for Question {
         self
     }
 
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-
     fn filter(
         &self,
         terms: &DecisionTerms,
@@ -178,8 +174,8 @@ fn judge_candidates(
         }
         for at in pass.zeroes() {
             if let Err(refusal) = filter.judge(candidates.known[at])? {
-                let bytes = answer.infeasible(name(at), &refusal);
-                read_view.deadline.holds(bytes)?;
+                answer.infeasible(name(at), &refusal);
+                read_view.deadline.room()?;
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::proto::encoded::{Encoded, encode};
 use crate::proto::received::ReceivedUpdate;
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Stopped};
 
 /// The number of acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
@@ -272,7 +272,10 @@ impl SpreadService for Service {
             verify::response(&snapshot, &state, &|| abandoned.is_cancelled())
         };
         let response = self.executor.change(&call.by, run).await?;
-        let response = response.ok_or(Error::Draining)?;
+        let response = response.map_err(|stopped| match stopped {
+            Stopped::GivenUp => Error::Draining,
+            stopped => stopped.into(),
+        })?;
         Ok(Response::new(encode(response)))
     }
 }

@@ -2,18 +2,21 @@
 
 use super::answer::count;
 use crate::proto::v1;
-use crate::snapshot::{Snapshot, State};
+use crate::snapshot::{Snapshot, State, Stopped};
 use crate::verify::{Mismatch, Verification, verify};
 
-/// Verifies a state of a snapshot and logs the differences. `None` as soon as `is_cancelled` returns true.
+/// Verifies a state of a snapshot and logs the differences.
+///
+/// # Errors
+/// `is_cancelled` returned true, or there is no memory for a second state.
 pub fn response(
     snapshot: &Snapshot,
     state: &State,
     is_cancelled: &dyn Fn() -> bool,
-) -> Option<v1::VerifySnapshotResponse> {
+) -> Result<v1::VerifySnapshotResponse, Stopped> {
     let report = verify(state, is_cancelled)?;
     log(snapshot.name(), &report);
-    Some(v1::VerifySnapshotResponse {
+    Ok(v1::VerifySnapshotResponse {
         revision: report.revision,
         epoch: snapshot.epoch().to_owned(),
         node_count: count(report.nodes),

@@ -119,12 +119,9 @@ impl Written<v1::FilterResponse> {
         self.bytes.reserve(names.saturating_mul(NAME_BYTES));
     }
 
-    /// Writes a node with the reason of its refusal. Returns the bytes that this takes.
-    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) -> usize {
-        let before = self.bytes.len();
+    /// Writes a node with the reason of its refusal.
+    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) {
         self.bytes.message(4, &RefusalFields { node, refusal });
-        // While the list of bytes moves to a larger place, both places are in memory.
-        self.bytes.len().saturating_sub(before).saturating_mul(2)
     }
 
     /// Writes a bit per candidate, and the revision of the candidates' order.

@@ -2,16 +2,13 @@
 //! request, and are valid no longer than the state that they depend on.
 
 use bytes::Bytes;
-use evenkeel::account::Part;
 use evenkeel::proto::v1::{Change, DefaultConstraints, FilterRequest, NodeNames, Pod, View};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message;
 
 use support::asked::{Asked, UNTIL_KEPT, ZONE, cluster, same};
-use support::build::{
-    defaults_of, filter_of, hard, labelled, node, pod, requirement, service, soft, spread,
-};
+use support::build::{defaults_of, hard, labelled, node, pod, requirement, service, soft, spread};
 use support::model::{Stored, delete};
 
 /// Pods of all kinds: valid ones, one with faults, and an empty one.
@@ -250,31 +247,4 @@ async fn kept_default_constraints_hold_for_as_long_as_defaults_and_owners() {
         "the steps make a difference: {different:?}"
     );
     assert!(keeping.hits() > 0);
-}
-
-#[tokio::test]
-async fn what_is_kept_stays_within_its_limit() {
-    const MOST: usize = 256 << 10;
-    let asked = Asked::with(MOST);
-    asked.update(cluster(), None).await;
-    let used = || asked.registry.account().used_by(Part::Views);
-    let mut peak = 0;
-    for number in 0..1_000 {
-        let label = format!("web-{number}");
-        // Without constraints nothing but the question is kept for the pod.
-        let request = filter_of(pod("", &[("app", &label)]));
-        let bytes = Bytes::from(request.encode_to_vec());
-        for _ in 0..UNTIL_KEPT {
-            asked.filter(bytes.clone()).await.expect("valid");
-        }
-        peak = peak.max(used());
-    }
-    // The same part of the account pays for partitions.
-    assert!(peak > MOST / 4, "{peak} bytes are few");
-    assert!(peak < MOST + (64 << 10), "{peak} bytes are too many");
-    // Kept questions belong to no snapshot; the rest goes with the snapshot.
-    asked.registry.delete("default", "").expect("it exists");
-    assert!(used() <= MOST, "{} bytes are left", used());
-    drop(asked.service);
-    assert_eq!(asked.registry.account().used_by(Part::Views), 0);
 }

@@ -36,7 +36,6 @@ fn is_tried_whole(limit: Limit) -> bool {
 fn value(limit: Limit) -> &'static str {
     match limit {
         Limit::MessageBytes => "65536",
-        // Enough for a connection and a small call.
         Limit::MemoryBytes => "100000",
         _ => "1",
     }
@@ -116,10 +115,7 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::HealthWatches => over_limits::second_watch(channel).await,
         Limit::ReflectionStreams => over_limits::second_reflection(channel).await,
         Limit::HealthChecks => over_limits::many_checks(channel).await,
-        Limit::ViewBytes
-        | Limit::QuestionBytes
-        | Limit::RunningDecisions
-        | Limit::CallsPerConnection => {
+        Limit::QuestionBytes | Limit::RunningDecisions | Limit::CallsPerConnection => {
             panic!("nobody is refused for {limit:?}")
         }
     };

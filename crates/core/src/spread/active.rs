@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use prost::Message;
 
-use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
 use crate::snapshot::{
@@ -114,8 +113,6 @@ pub struct Subject {
     pub is_of_each_node: bool,
 }
 
-on_heap!(Subject: labels, affinity, tolerations);
-
 impl Constraints {
     /// The default constraints for a pod with this controller.
     pub fn defaults(
@@ -217,11 +214,6 @@ impl Constraints {
         }
     }
 
-    /// Returns an upper bound of the constraints' bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.all.iter().map(Active::memory_bytes).sum()
-    }
-
     /// The hard constraints, in order.
     pub fn hard(&self) -> impl Iterator<Item = &Active> {
         self.all.iter().filter(|active| active.constraint.is_hard())
@@ -295,18 +287,6 @@ impl Active {
         }
     }
 
-    /// Returns an upper bound of the constraint's bytes in memory.
-    pub(super) fn memory_bytes(&self) -> usize {
-        /// The bytes of the encoding besides the selector and the topology key.
-        const WORDS: usize = 128;
-        let keys = std::iter::once(&self.partition).chain(&self.keyed);
-        let selector = self.selector.heap_bytes();
-        // The encoding contains the selector and the names of its operators.
-        let encoded = heap::block(WORDS + self.constraint.topology_key.len() + 2 * selector);
-        let keys: usize = keys.map(partition::Key::memory_bytes).sum();
-        size_of::<Self>() + keys + selector + encoded
-    }
-
     /// The encoding of the constraint for the wire, by the `to_wire` of its dialect. It is made
     /// only once.
     pub fn encoded(&self, to_wire: fn(&Self) -> v1::TopologySpreadConstraint) -> &[u8] {
@@ -346,9 +326,6 @@ pub struct KeptDefaults {
 type Deduced = (DeducedFrom, Arc<Constraints>);
 
 impl KeptDefaults {
-    /// The most bytes that are kept. Larger constraints are compiled each time.
-    pub const MAX_BYTES: usize = 8 << 10;
-
     /// The constraints in force on a read view. `make` compiles them if the kept constraints are
     /// not valid on it.
     ///
@@ -365,7 +342,7 @@ impl KeptDefaults {
             return Ok(Arc::clone(kept));
         }
         let made = Arc::new(make()?);
-        if made.memory_bytes() <= Self::MAX_BYTES {
+        if read_view.has_memory_for_caches() {
             let kept = (read_view.deduced_from(), Arc::clone(&made));
             let old = self.kept.0.lock().replace(kept);
             drop(old);

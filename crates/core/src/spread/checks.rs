@@ -12,7 +12,6 @@ use super::node_room::NodeRoom;
 use super::nominated::NominatedOn;
 use super::own_place::OwnPlace;
 use super::verdict::{NodeRefusal, Reason};
-use crate::account::heap::on_heap;
 use crate::matching::{Features, Requests, Shortage};
 use crate::snapshot::{
     DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, Stopped, bits, partition,
@@ -29,8 +28,6 @@ pub struct Checks {
     /// The features that the pod needs, by the rules of any version.
     features: Features,
 }
-
-on_heap!(Checks: passing, own, requests);
 
 /// The checks of a pod, on one state.
 pub struct Checked<'a> {

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::active::Active;
-use crate::account::heap::on_heap;
 use crate::proto::v1;
 use crate::snapshot::{Nodes, NominatedPod, Partition, ReadView, Slot, Stopped, priority_of};
 
@@ -22,8 +21,6 @@ pub struct Incoming {
     /// True if the pod names a priority class and its priority is not known.
     pub has_unknown_priority: bool,
 }
-
-on_heap!(Incoming: name, uid);
 
 /// The nominated pods that count for a question.
 #[derive(Default)]

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::verdict::LeftOutBy;
-use crate::account::heap::on_heap;
 use crate::limits::NodeNames;
 use crate::matching::{Path, VersionRules, Violations, names};
 use crate::proto::v1;
@@ -23,8 +22,6 @@ pub struct OwnPlace {
     /// The nodes that the pod's required affinity names, if each term names nodes.
     named_by_affinity: Option<Arc<BTreeSet<String>>>,
 }
-
-on_heap!(OwnPlace: gates, node, named_by_affinity);
 
 impl OwnPlace {
     /// Checks and reads the spec of a pod, which is at `path`.

@@ -7,7 +7,6 @@ use super::nominated::Incoming;
 use super::own_place::{self, OwnPlace};
 use super::unchecked;
 use super::volumes::{self, Volumes};
-use crate::account::heap::{OnHeap, on_heap};
 use crate::limits::Limit;
 use crate::matching::{
     Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, Requests, Tolerations,
@@ -56,8 +55,6 @@ pub struct Question {
     /// The default constraints that were in force last.
     pub(super) defaults: KeptDefaults,
 }
-
-on_heap!(Question: namespace, incoming, subject, controller, owner_kind, owner_name, checks, affinity, storage, unchecked, unscored);
 
 impl Question {
     /// Checks and compiles the pod of a request, whose field is at `path`.
@@ -215,16 +212,6 @@ impl Question {
         let controller = self.controller.as_ref();
         let make = || Constraints::defaults(&self.subject, controller, read_view);
         Ok(InForce::Default(self.defaults.on(read_view, make)?))
-    }
-
-    /// Returns an upper bound of the question's bytes in memory, with the default constraints that
-    /// it keeps.
-    pub fn memory_bytes(&self) -> usize {
-        let defaults = match self.constraints.all.is_empty() {
-            true => KeptDefaults::MAX_BYTES,
-            false => self.constraints.memory_bytes(),
-        };
-        size_of::<Self>() + self.heap_bytes() + defaults
     }
 }
 

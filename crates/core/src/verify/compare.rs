@@ -22,31 +22,36 @@ type KeptNumbers = BTreeMap<(String, String), String>;
 /// The labels of a label set.
 type LabelTexts = BTreeMap<String, String>;
 
-/// Rebuilds a state and compares. `None` as soon as `is_cancelled` returns true.
-pub fn verify(state: &State, is_cancelled: &dyn Fn() -> bool) -> Option<Verification> {
+/// Rebuilds a state and compares.
+///
+/// # Errors
+/// `is_cancelled` returned true, or there is no memory for a second state.
+pub fn verify(state: &State, is_cancelled: &dyn Fn() -> bool) -> Result<Verification, Stopped> {
     let namespaces = state.namespaces();
     let rebuilt = state.rebuilt(&namespaces, is_cancelled)?;
-    let mut report = compare_namespaces(state, &namespaces, &rebuilt, is_cancelled).ok()?;
+    let mut report = compare_namespaces(state, &namespaces, &rebuilt, is_cancelled)?;
     let (kept, recounted) = (shared_facts(state), shared_facts(&rebuilt));
     for key in kept.keys().chain(recounted.keys()).collect::<BTreeSet<_>>() {
         let of = |facts: &KeptNumbers| facts.get(key).map_or(NONE, String::as_str).to_owned();
         let mut subject = report.findings.about("", || key.0.clone());
         subject.compare(&key.1, of(&kept), of(&recounted));
     }
-    Some(report)
+    Ok(report)
 }
 
-/// Rebuilds a namespace and compares everything except what all namespaces share. `None` as soon as
-/// `is_cancelled` returns true.
+/// Rebuilds a namespace and compares everything except what all namespaces share.
+///
+/// # Errors
+/// Those of [`verify`].
 pub fn verify_sample(
     state: &State,
     namespace: &str,
     is_cancelled: &dyn Fn() -> bool,
-) -> Option<Verification> {
+) -> Result<Verification, Stopped> {
     let sample = state.namespace(namespace).map(|it| (namespace, it));
     let sample: Vec<_> = sample.into_iter().collect();
     let rebuilt = state.rebuilt(&sample, is_cancelled)?;
-    compare_namespaces(state, &sample, &rebuilt, is_cancelled).ok()
+    compare_namespaces(state, &sample, &rebuilt, is_cancelled)
 }
 
 fn compare_namespaces(

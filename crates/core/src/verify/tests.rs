@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::{BackgroundVerifier, Verification, verify};
 use crate::matching::Path;
 use crate::proto::v1;
-use crate::snapshot::{Batch, InjectedFault, Limits, Offer, Registry, Snapshot, Unobserved};
+use crate::snapshot::{
+    Batch, InjectedFault, Limits, Offer, Registry, Snapshot, Stopped, Unobserved,
+};
 use crate::spread::{Filter, NodeChecks, Question};
 
 /// A registry whose snapshot `default` has two zones, two pods and live views.
@@ -123,7 +125,7 @@ fn each_fault_is_found() {
 #[test]
 fn a_cancelled_verification_ends() {
     let snapshot = registry().get("default").expect("it exists");
-    assert_eq!(verify(&snapshot.state(), &|| true), None);
+    assert_eq!(verify(&snapshot.state(), &|| true), Err(Stopped::GivenUp));
 }
 
 #[test]

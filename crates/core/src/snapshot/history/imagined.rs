@@ -16,7 +16,6 @@ pub struct Imagined<'s> {
     state: State,
     deadline: &'s Deadline<'s>,
     names: Vec<Box<str>>,
-    is_changed: bool,
     /// The number of picks that count in it.
     held: Serial,
 }
@@ -99,7 +98,6 @@ impl Snapshot {
             state,
             deadline: &deadline,
             names: names.into_iter().collect(),
-            is_changed: !overlay.is_empty(),
             held: 0,
         })
     }
@@ -125,11 +123,7 @@ impl Imagined<'_> {
     /// [`Stopped::Full`].
     pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) -> Result<(), Stopped> {
         let changes = Batch::trusted(objects);
-        let bytes = match std::mem::replace(&mut self.is_changed, true) {
-            true => changes.bytes,
-            false => self.state.copied_bytes(&changes),
-        };
-        self.deadline.holds(bytes)?;
+        self.deadline.holds(self.state.copied_bytes(&changes))?;
         self.state.apply(&changes, self.state.revision);
         Ok(())
     }

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use prost::Message;
 
 use super::reservation::is_reservation;
-use crate::account::heap::on_heap;
 use crate::matching::{self, PodTerm, Requests, UsedStorage, absolute};
 use crate::proto::v1;
 
@@ -20,10 +19,6 @@ pub struct Asks {
     pub(super) encoded: Box<[u8]>,
     /// The parts that decisions about other pods read.
     pub(super) read: ReadAsks,
-    /// The approximate number of its bytes on the wire.
-    pub(super) size_bytes: usize,
-    /// The number of these bytes that are requests.
-    pub(super) request_bytes: usize,
     /// True if the requirements may depend on the name of the pod, or on the node that it names.
     pub(super) is_own: bool,
     /// The form that a journal writes.
@@ -44,8 +39,6 @@ pub struct ReadAsks {
     /// The priority of the pod.
     pub priority: i32,
 }
-
-on_heap!(ReadAsks: requests, keeps_away, scored, storage);
 
 /// The requirements of a pod, as fields of its messages.
 #[derive(Debug)]
@@ -85,8 +78,6 @@ impl Asks {
         encode(pod, requests.as_deref(), &volumes, &mut encoded);
         Some(Self {
             encoded: encoded.into(),
-            size_bytes: size_bytes(pod),
-            request_bytes: requests_size_bytes(pod),
             is_own: selects_by_name(pod)
                 || storage.as_ref().is_some_and(|it| !it.claims.is_empty()),
             read: ReadAsks {

@@ -9,7 +9,6 @@ use super::kind::{ObjectKind, OwnerKind, StorageKind, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
 use super::pod::Phase;
-use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits, NodeNames};
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
 use crate::matching::{Path, Violations, check_claim_names, names, times};
@@ -37,8 +36,6 @@ pub struct LabelledNamespace {
     pub(super) uid: Box<str>,
     pub(super) labels: BTreeMap<String, String>,
 }
-
-on_heap!(LabelledNamespace: uid, labels);
 
 /// An object about storage.
 #[derive(Debug, Clone)]

@@ -13,7 +13,6 @@ use super::pod_parts::PodParts;
 use super::pod_texts::{Labels, PodTexts};
 use super::slots::Slot;
 use super::templates::TemplateId;
-use crate::account::heap::{self, OnHeap};
 use crate::matching::{Requests, RequestsByVersion, Resizing};
 use crate::proto::v1;
 
@@ -26,12 +25,6 @@ pub struct PodRecord {
     pub node: Option<Slot>,
     /// The pod's identity and phase.
     pub life: Life,
-}
-
-impl OnHeap for PodRecord {
-    fn heap_bytes(&self) -> usize {
-        self.life.heap_bytes()
-    }
 }
 
 /// A pod of a change: its texts and compiled parts.
@@ -251,11 +244,6 @@ impl Life {
         self.rare.as_ref().map_or("", |rare| &rare.nominated_node)
     }
 
-    /// Returns its bytes on the heap.
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.rare.as_ref().map_or(0, |rare| rare.memory_bytes())
-    }
-
     /// Returns the length of the uid.
     pub fn uid_length(&self) -> usize {
         match &self.rare {
@@ -285,14 +273,5 @@ impl Life {
                 ..Default::default()
             }),
         }
-    }
-}
-
-impl Rare {
-    /// Returns the bytes in memory.
-    pub(super) fn memory_bytes(&self) -> usize {
-        heap::shared(size_of::<Self>())
-            + heap::block(self.uid.len())
-            + heap::block(self.nominated_node.len())
     }
 }

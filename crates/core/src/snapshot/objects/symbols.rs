@@ -6,7 +6,6 @@ use std::ops::Deref;
 use hashbrown::DefaultHashBuilder;
 
 use super::interner::Interner;
-use crate::account::heap::{self, OnHeap};
 
 /// The number of texts that are copied to change one of them.
 const BLOCK: usize = 64;
@@ -14,12 +13,6 @@ const BLOCK: usize = 64;
 /// The number of an interned text, valid in the table that gave it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(u32);
-
-impl OnHeap for Symbol {
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-}
 
 impl Symbol {
     /// Stands for a text that is not in the table, and so equals none of its
@@ -37,7 +30,6 @@ impl Symbol {
 #[derive(Debug, Clone, Default)]
 pub struct Symbols<T = Box<str>> {
     texts: Interner<Text<T>, BLOCK>,
-    text_bytes: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -74,7 +66,6 @@ where
             text: text.into(),
             uses: 1,
         };
-        self.text_bytes += heap::block(size_of_val(text));
         Symbol(self.texts.insert(entry, Text::hash))
     }
 
@@ -86,8 +77,7 @@ where
             return;
         }
         let is_used = |entry: &Text<T>| entry.uses > 0;
-        let entry = self.texts.remove(symbol.0, is_used, Text::hash);
-        self.text_bytes -= heap::block(size_of_val(&*entry.text));
+        self.texts.remove(symbol.0, is_used, Text::hash);
     }
 
     /// Returns whether a symbol that was given out is still in use.
@@ -103,11 +93,6 @@ where
     /// The text of a symbol of this table.
     pub fn text(&self, symbol: Symbol) -> &T::Target {
         &self.texts.get(symbol.0).text
-    }
-
-    /// Returns the bytes of the table in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.text_bytes + self.texts.memory_bytes()
     }
 }
 

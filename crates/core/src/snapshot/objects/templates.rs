@@ -5,7 +5,6 @@
 use super::asks::{self, Asks, ReadAsks};
 use super::shrink::shrink_list;
 use super::symbols::{Symbol, Symbols};
-use crate::account::heap::{self, OnHeap};
 use crate::proto::v1;
 
 /// The number of a template, valid in the table that gave it out; pods without requirements have
@@ -18,8 +17,6 @@ pub struct Templates {
     encoded: Symbols<Box<[u8]>>,
     /// The parts that decisions read, by template.
     read: Vec<ReadAsks>,
-    /// The bytes of these parts on the heap.
-    read_bytes: usize,
 }
 
 impl Templates {
@@ -32,7 +29,6 @@ impl Templates {
                 self.read.resize(index + 1, ReadAsks::default());
             }
             if self.read[index] == ReadAsks::default() {
-                self.read_bytes += asks.read.heap_bytes();
                 self.read[index] = asks.read.clone();
             }
         }
@@ -53,7 +49,7 @@ impl Templates {
         if !self.encoded.is_in_use(id)
             && let Some(read) = self.read.get_mut(id.index())
         {
-            self.read_bytes -= std::mem::take(read).heap_bytes();
+            *read = ReadAsks::default();
             let none = ReadAsks::default();
             while self.read.last().is_some_and(|read| *read == none) {
                 self.read.pop();
@@ -78,10 +74,5 @@ impl Templates {
     /// Returns whether pods of a template may run only where they are.
     pub fn is_pinned(&self, id: TemplateId) -> bool {
         id != TemplateId::ABSENT && asks::is_pinned(self.encoded.text(id))
-    }
-
-    /// Returns the bytes of the table in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.encoded.memory_bytes() + self.read_bytes + heap::list::<ReadAsks>(self.read.capacity())
     }
 }

@@ -1,20 +1,18 @@
-//! A state that is held for an export or a checkpoint, its objects for the wire, and a state that is
-//! built again from them.
+//! The objects of a state for exports and checkpoints, and a state that is built again from them.
 
 use std::iter;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::namespace::Namespace;
 use super::read_view::ReadView;
 use super::revision::State;
-use crate::account::{Charge, Exhausted, Part};
+use crate::account::Purpose;
 use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partition_in_use::PartitionInUse;
 use crate::snapshot::counts::views::ViewCopy;
-use crate::snapshot::deadline::Deadline;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::nominated::Nominations;
@@ -23,49 +21,8 @@ use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::storage_use::StorageUse;
 
-/// A held state shares everything with later ones until they change it. It is charged for one byte
-/// in this many.
-const HELD_SHARE: usize = 8;
-
 /// The number of objects in a batch of many.
 const BATCH_OBJECTS: usize = 1_000;
-
-/// A state that is held for long. Its memory is on the account.
-#[derive(Debug)]
-pub struct HeldState {
-    state: Arc<State>,
-    _charge: Charge,
-}
-
-impl HeldState {
-    /// Holds a state, whether or not there is memory for it.
-    pub fn new(state: Arc<State>) -> Self {
-        let charge = state.upkeep.account().open(Part::Staged);
-        charge.set(state.memory.total() / HELD_SHARE);
-        Self {
-            state,
-            _charge: charge,
-        }
-    }
-
-    /// Holds a state if there is memory for it.
-    ///
-    /// # Errors
-    /// [`Exhausted`].
-    pub fn try_new(state: Arc<State>) -> Result<Self, Exhausted> {
-        let bytes = state.memory.total() / HELD_SHARE;
-        let _charge = state.upkeep.account().charge(Part::Staged, bytes)?;
-        Ok(Self { state, _charge })
-    }
-}
-
-impl Deref for HeldState {
-    type Target = State;
-
-    fn deref(&self) -> &State {
-        &self.state
-    }
-}
 
 impl State {
     /// Returns the requests of the pods of all namespaces on a node, whether or not it exists.
@@ -113,26 +70,26 @@ impl State {
     }
 
     /// A state with the same objects and reservations of some namespaces, which are applied to an
-    /// empty one. `None` as soon as `is_cancelled` returns true.
+    /// empty one.
+    ///
+    /// # Errors
+    /// It was given up, or [`Stopped::Full`]: nobody needs the second state as much as its memory.
     pub fn rebuilt(
         &self,
         namespaces: &[(&str, &Namespace)],
-        is_cancelled: &dyn Fn() -> bool,
-    ) -> Option<HeldState> {
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<Self, Stopped> {
         let account = self.upkeep.account();
-        let charge = account.open(Part::Staged);
-        let mut state = Self::empty(account, usize::MAX, &Arc::default());
+        let mut state = Self::empty(account, &Arc::default());
         for batch in in_batches(self.objects_of(namespaces.to_vec())) {
-            if is_cancelled() {
-                return None;
+            if is_given_up() {
+                return Err(Stopped::GivenUp);
             }
+            let room = account.check(Purpose::Objects, 0);
+            room.map_err(|exhausted| Stopped::Full(exhausted.into()))?;
             state.apply(&batch, self.revision);
-            charge.set(state.memory.total());
         }
-        Some(HeldState {
-            state: Arc::new(state),
-            _charge: charge,
-        })
+        Ok(state)
     }
 
     /// All objects of clients: nodes in node order, the other objects of all namespaces, then each

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::super::active::{Active, EmptySelector, topology_of};
 use super::super::question;
-use crate::account::heap::OnHeap;
 use crate::limits::Limit;
 use crate::matching::{Action, Constraint, Path, Policy, Selector, Violations, names};
 use crate::proto::v1;
@@ -73,15 +72,6 @@ impl PlacementSpec {
             }),
             None => Err(faults),
         }
-    }
-
-    /// Returns an upper bound of the placement's bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        let constraints = self.constraints.iter().map(Active::memory_bytes);
-        size_of::<Self>()
-            + self.pod.memory_bytes()
-            + constraints.sum::<usize>()
-            + self.holders.heap_bytes()
     }
 }
 
