@@ -119,10 +119,6 @@ fn rows(
             "the same with nodes",
             per((after - before).saturating_sub(names), pods),
         ),
-        ("the same, estimated by the snapshot", {
-            let estimate = world.snapshot().summary().memory.total();
-            per(estimate.saturating_sub(names), pods)
-        }),
     ];
     let rows = rows.map(|(what, value)| format!("| {what} | {value} |\n"));
     rows.concat()

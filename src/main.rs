@@ -3,11 +3,14 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use cap::Cap;
 use evenkeel::cli::{self, Cli};
+use mimalloc::MiMalloc;
 
-/// With it a feed takes a third less CPU than with the system's allocator.
+/// With mimalloc a feed takes a third less CPU than with the system's allocator. What it has given
+/// out is counted, because its own figures never fall: they include what it has returned.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 fn main() -> ExitCode {
     use_small_pages();
@@ -17,8 +20,9 @@ fn main() -> ExitCode {
     }
     match cli::parse::<Cli>(args) {
         Ok(mut cli) => {
-            if cli.server_config().is_some() {
+            if let Some(config) = cli.server_config() {
                 return_memory_at_once();
+                config.fixed.memory_in_use = Some(|| ALLOCATOR.allocated());
             }
             cli.run()
         }

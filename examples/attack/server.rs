@@ -14,10 +14,8 @@ const SCRAPE: Duration = Duration::from_secs(2);
 
 /// The memory of the process.
 const RESIDENT: &str = "process_resident_memory_bytes";
-/// The memory that the server accounts for.
+/// The memory that the allocator of the server has given out.
 const ACCOUNTED: &str = "evenkeel_accounted_memory_bytes";
-/// The same of a server that has no account: the state alone.
-const ESTIMATED: &str = "evenkeel_snapshot_memory_bytes";
 
 /// A running server and the address of its metrics.
 pub struct Attacked {
@@ -60,7 +58,7 @@ impl Attacked {
         };
         let page = page?;
         let sum = |family| Some(page.sum(family)).filter(|sum| *sum > 0.0);
-        let accounted = sum(ACCOUNTED).or_else(|| sum(ESTIMATED));
+        let accounted = page.sample(ACCOUNTED, &["part=\"allocated\""]);
         // Both of one page: read one after the other, they would differ by what
         // arrives in between.
         let both = sum(RESIDENT).zip(accounted);

@@ -4,8 +4,6 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use prost::Message;
-
 use super::answer::{self, Candidates};
 use super::written::ListedAnswer;
 use crate::matching::{Path, Violations};
@@ -14,9 +12,6 @@ use crate::snapshot::{Limits, ReadView, Stopped};
 use crate::spread::{
     NodeChecks, NodeRefusal, Picker, PlaceOptions, Question, Report, Tallies, fleet,
 };
-
-/// The approximate ratio of the size of a verdict in memory to its encoded size.
-const TIMES_ENCODED: usize = 2;
 
 /// A pod that was checked by the rules of a dialect.
 pub trait Dialect: Debug + Send + Sync {
@@ -138,9 +133,8 @@ impl DecisionTerms {
                     }
                     if lists_infeasible {
                         let verdict = answer::node_verdict(name.to_owned(), &refusal);
-                        let bytes = TIMES_ENCODED.saturating_mul(verdict.encoded_len());
-                        read_view.deadline.holds(bytes)?;
                         response.infeasible.push(verdict);
+                        read_view.deadline.room()?;
                     }
                 }
                 None => {

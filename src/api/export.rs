@@ -119,7 +119,6 @@ pub fn summary(summary: &Summary) -> v1::Snapshot {
         pod_count: count(summary.sizes.pods),
         reservation_count: count(summary.reservations),
         default_constraints: Some(summary.defaults.to_wire()),
-        memory_bytes: count(summary.memory.total()),
         create_time: Some(timestamp(summary.created)),
         update_time: Some(timestamp(summary.updated)),
         age: summary.age.map(Into::into),

@@ -189,8 +189,8 @@ fn judge_candidates(
         }
         for at in pass.zeroes() {
             if let Err(refusal) = filter.judge(candidates.known[at])? {
-                let bytes = answer.infeasible(name(at), &refusal);
-                read_view.deadline.holds(bytes)?;
+                answer.infeasible(name(at), &refusal);
+                read_view.deadline.room()?;
             }
         }
     }

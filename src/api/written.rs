@@ -75,13 +75,10 @@ impl ListedAnswer<v1::FilterResponse> {
         names.for_each(|name| self.bytes(3, name.as_bytes()));
     }
 
-    /// Writes a node with the reason of its refusal. Returns the bytes that this takes.
-    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) -> usize {
-        let before = self.lists.len();
+    /// Writes a node with the reason of its refusal.
+    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) {
         let verdict = answer::node_verdict(node.to_owned(), refusal);
         prost::encoding::message::encode(4, &verdict, &mut self.lists);
-        // While the list of bytes moves to a larger place, both places are in memory.
-        self.lists.len().saturating_sub(before).saturating_mul(2)
     }
 }
 

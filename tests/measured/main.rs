@@ -2,8 +2,11 @@
 
 mod hostile;
 
+use cap::Cap;
+use mimalloc::MiMalloc;
+
 /// The allocator of the program, because servers with fixed settings run in this one.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
-support::server_with_fixed_settings!();
+support::server_with_fixed_settings!(|| ALLOCATOR.allocated());

@@ -8,6 +8,7 @@ mod decision_log;
 mod decisions;
 mod explain;
 mod fuzz;
+mod memory;
 mod reservations;
 mod restart;
 mod revisions;

@@ -1,25 +1,19 @@
-//! One account of all memory that clients can make grow, with one limit for the process.
+//! The memory of the process, with one limit.
 //!
-//! Code that keeps data for a client holds a [`Charge`] for it. The other limits are for one kind
-//! of data each; this one is for all of them together.
+//! What is in use is asked of the allocator, so nothing counts its own bytes. Only requests that
+//! are under way are counted, because what they will take is known before the allocator sees it.
+//! The other limits are for one kind of data each; this one is for everything together.
 
-pub mod heap;
-
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::limits::{Exceeded, Limit};
 
-/// The purpose of a charge.
+/// What is under way and counted by its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Objects of published states, with their label sets and owners.
-    Objects,
-    /// Objects of states that are built aside, and copies that are written out.
-    Staged,
-    /// Views and partitions, with their keys, and compiled questions.
-    Views,
-    /// Requests that arrive or are being decided.
+    /// Requests that arrive or are being decided, with what decoding them takes.
     Requests,
     /// Answers that their clients have not read.
     Answers,
@@ -29,26 +23,28 @@ pub enum Part {
 
 impl Part {
     /// All parts.
-    pub const ALL: [Self; 6] = [
-        Self::Objects,
-        Self::Staged,
-        Self::Views,
-        Self::Requests,
-        Self::Answers,
-        Self::Streams,
-    ];
+    pub const ALL: [Self; 3] = [Self::Requests, Self::Answers, Self::Streams];
 
     /// The part's name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Objects => "objects",
-            Self::Staged => "staged",
-            Self::Views => "views",
             Self::Requests => "requests",
             Self::Answers => "answers",
             Self::Streams => "streams",
         }
     }
+}
+
+/// The purpose of memory. What matters less leaves a share of the limit to what matters more, so
+/// that views never crowd out objects, and objects never crowd out requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Cached counts and compiled questions, which can be made again.
+    Cache,
+    /// Objects, reservations and states that are built.
+    Objects,
+    /// Requests, answers and what a decision gathers.
+    Work,
 }
 
 /// The error that the process may not take more memory.
@@ -59,7 +55,7 @@ pub struct Exhausted {
     pub limit: usize,
     /// The bytes that were in use.
     pub used: usize,
-    /// The bytes that were asked for.
+    /// The bytes that were asked for, with those that must stay free.
     pub wanted: usize,
 }
 
@@ -73,24 +69,46 @@ impl From<Exhausted> for Exceeded {
     }
 }
 
-/// The account of a process.
-#[derive(Debug)]
+/// Returns the bytes that the allocator of the process has given out.
+type InUse = Box<dyn Fn() -> usize + Send + Sync>;
+
+/// The memory of a process and its limit.
 pub struct Account {
     limit: usize,
-    total: AtomicUsize,
+    in_use: Option<InUse>,
     parts: [AtomicUsize; Part::ALL.len()],
     refused: AtomicUsize,
 }
 
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account")
+            .field("limit", &self.limit)
+            .field("used", &self.used())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Account {
-    /// An empty account with a limit in bytes.
+    /// An account with a limit in bytes, of a process whose allocator is unknown: it limits only
+    /// what is under way.
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::with(limit, None))
+    }
+
+    /// An account with a limit in bytes. `in_use` returns the bytes that the allocator has given
+    /// out; it is asked often, and must be fast.
+    pub fn measured(limit: usize, in_use: impl Fn() -> usize + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self::with(limit, Some(Box::new(in_use))))
+    }
+
+    fn with(limit: usize, in_use: Option<InUse>) -> Self {
+        Self {
             limit,
-            total: AtomicUsize::new(0),
+            in_use,
             parts: Default::default(),
             refused: AtomicUsize::new(0),
-        })
+        }
     }
 
     /// An account without a limit, for a process without other clients.
@@ -98,9 +116,17 @@ impl Account {
         Self::new(usize::MAX)
     }
 
-    /// Returns the bytes of all parts.
+    /// Returns the bytes that the allocator has given out; `None` if it is unknown.
+    pub fn allocated(&self) -> Option<usize> {
+        self.in_use.as_ref().map(|in_use| in_use())
+    }
+
+    /// Returns the bytes in use, with those that requests will take. Their bytes may be among both:
+    /// nobody knows how far the allocator has given them out.
     pub fn used(&self) -> usize {
-        self.total.load(Ordering::Relaxed)
+        let others = || self.used_by(Part::Answers) + self.used_by(Part::Streams);
+        let allocated = self.allocated().unwrap_or_else(others);
+        allocated.saturating_add(self.used_by(Part::Requests))
     }
 
     /// Returns the bytes of one part.
@@ -122,19 +148,42 @@ impl Account {
         }
     }
 
-    /// Returns whether this many more bytes of a part would be allowed at present.
-    pub fn has_room(&self, part: Part, bytes: usize) -> bool {
-        let sum = self.used().checked_add(bytes);
-        bytes == 0 || sum.is_some_and(|sum| sum <= self.limit - self.reserve(part))
+    /// Returns whether there is room for this many more bytes at present.
+    pub fn has_room(&self, purpose: Purpose, bytes: usize) -> bool {
+        self.limit == usize::MAX || self.room(purpose, bytes).is_ok()
     }
 
-    /// Returns the bytes that a part must leave free, so that stored objects never crowd out
-    /// requests, and views never crowd out objects.
-    fn reserve(&self, part: Part) -> usize {
-        match part {
-            Part::Views => self.limit / 8,
-            Part::Objects | Part::Staged => self.limit / 16,
-            Part::Requests | Part::Answers | Part::Streams => 0,
+    /// Checks that there is room for this many more bytes, which nobody counts.
+    ///
+    /// # Errors
+    /// [`Exhausted`] when the limit does not allow it.
+    pub fn check(&self, purpose: Purpose, bytes: usize) -> Result<(), Exhausted> {
+        if self.limit == usize::MAX {
+            return Ok(());
+        }
+        self.room(purpose, bytes)
+            .inspect_err(|_| self.note_refusal())
+    }
+
+    fn room(&self, purpose: Purpose, bytes: usize) -> Result<(), Exhausted> {
+        let wanted = bytes.saturating_add(self.reserve(purpose));
+        let (limit, used) = (self.limit, self.used());
+        match used.saturating_add(wanted) <= limit {
+            true => Ok(()),
+            false => Err(Exhausted {
+                limit,
+                used,
+                wanted,
+            }),
+        }
+    }
+
+    /// Returns the bytes that a purpose must leave free.
+    fn reserve(&self, purpose: Purpose) -> usize {
+        match purpose {
+            Purpose::Cache => self.limit / 8,
+            Purpose::Objects => self.limit / 16,
+            Purpose::Work => 0,
         }
     }
 
@@ -148,13 +197,26 @@ impl Account {
         Ok(charge)
     }
 
+    /// Returns whether what is under way is so little that it has room whatever the rest takes:
+    /// small questions are answered even if the stored objects take all memory. Idle connections
+    /// do not stand in their way.
+    fn is_little(&self, part: Part) -> bool {
+        let mut bytes = self.used_by(Part::Requests) + self.used_by(Part::Answers);
+        if part == Part::Streams {
+            bytes += self.used_by(part);
+        }
+        bytes <= self.reserve(Purpose::Objects)
+    }
+
+    fn note_refusal(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn add(&self, part: Part, bytes: usize) {
-        self.total.fetch_add(bytes, Ordering::Relaxed);
         self.parts[part as usize].fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn subtract(&self, part: Part, bytes: usize) {
-        self.total.fetch_sub(bytes, Ordering::Relaxed);
         self.parts[part as usize].fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -173,11 +235,6 @@ impl Charge {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the account that this is charged to.
-    pub fn account(&self) -> &Arc<Account> {
-        &self.account
-    }
-
     /// Charges this many more bytes.
     ///
     /// # Errors
@@ -189,44 +246,25 @@ impl Charge {
         }
         // Charges before it checks, so that two callers never take the same room.
         self.account.add(self.part, bytes);
-        let used = self.account.used();
-        let reserve = self.account.reserve(self.part);
-        if used <= self.account.limit - reserve {
+        if self.account.is_little(self.part) || self.account.has_room(Purpose::Work, 0) {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
             return Ok(());
         }
         self.account.subtract(self.part, bytes);
-        self.account.refused.fetch_add(1, Ordering::Relaxed);
+        self.account.note_refusal();
         Err(Exhausted {
             limit: self.account.limit,
-            used: used.saturating_sub(bytes),
-            wanted: bytes.saturating_add(reserve),
+            used: self.account.used(),
+            wanted: bytes,
         })
-    }
-
-    /// Records that existing data grew or shrank from `before` to `after`, whatever the limit.
-    pub fn change(&self, before: usize, after: usize) {
-        // Additions and subtractions of several callers may be recorded in any order, so this sum
-        // wraps around, as the account's sums do.
-        let more = after.wrapping_sub(before);
-        if more != 0 {
-            self.bytes.fetch_add(more, Ordering::Relaxed);
-            self.account.add(self.part, more);
-        }
     }
 
     /// Sets the charge to the size of existing data, whatever the limit. No other caller may change
     /// the charge at the same time.
     pub fn set(&self, bytes: usize) {
-        self.change(self.bytes(), bytes);
-    }
-
-    /// Moves the charge to another part of the account.
-    pub fn move_to(&mut self, part: Part) {
-        let bytes = self.bytes();
-        self.account.subtract(self.part, bytes);
-        self.account.add(part, bytes);
-        self.part = part;
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        self.account.add(self.part, bytes);
+        self.account.subtract(self.part, before);
     }
 }
 
@@ -243,26 +281,52 @@ mod tests {
     #[test]
     fn charges_add_up_and_end_with_what_they_are_for() {
         let account = Account::new(100);
-        let a = account.charge(Part::Views, 60).expect("60 of 100");
+        let a = account.charge(Part::Answers, 60).expect("60 of 100");
         let refused = account.charge(Part::Requests, 41).expect_err("41 of 40");
         assert_eq!((refused.used, refused.wanted), (60, 41));
         assert_eq!((account.used(), account.refused()), (60, 1));
         a.set(10);
         let b = account.charge(Part::Requests, 90).expect("90 of 90");
-        assert_eq!(account.used_by(Part::Views), 10);
+        assert_eq!(account.used_by(Part::Answers), 10);
         assert_eq!(account.used_by(Part::Requests), 90);
-        let mut staged = account.open(Part::Staged);
-        staged.change(0, 20);
-        staged.change(20, 15);
-        let over = account.charge(Part::Requests, 1);
-        assert_eq!(over.expect_err("115 of 100").used, 115);
+        account.charge(Part::Requests, 1).expect_err("101 of 100");
         account
             .charge(Part::Requests, 0)
             .expect("nothing is never too much");
-        staged.move_to(Part::Objects);
-        assert_eq!(account.used_by(Part::Staged), 0);
-        assert_eq!(account.used_by(Part::Objects), 15);
-        drop((a, b, staged));
+        drop((a, b));
         assert_eq!(account.used(), 0);
+    }
+
+    #[test]
+    fn what_the_allocator_gave_out_is_in_use_whoever_has_it() {
+        let figure = Arc::new(AtomicUsize::new(100));
+        let told = Arc::clone(&figure);
+        let account = Account::measured(160, move || told.load(Ordering::Relaxed));
+        assert_eq!((account.used(), account.allocated()), (100, Some(100)));
+        assert!(account.has_room(Purpose::Cache, 40));
+        assert!(!account.has_room(Purpose::Cache, 41), "an eighth is left");
+        assert!(account.has_room(Purpose::Objects, 50));
+        assert!(!account.has_room(Purpose::Objects, 51), "a 16th is left");
+        account.check(Purpose::Work, 60).expect("60 of 60");
+        account.check(Purpose::Work, 61).expect_err("61 of 60");
+        // An answer that was encoded is among what the allocator gave out.
+        let _answer = account.charge(Part::Answers, 60).expect("it is there");
+        let request = account.charge(Part::Requests, 60).expect("60 of 60");
+        account.charge(Part::Requests, 1).expect_err("none is left");
+        drop(request);
+        figure.store(1_000, Ordering::Relaxed);
+        assert!(!account.has_room(Purpose::Work, 0));
+        account.charge(Part::Requests, 11).expect_err("it is much");
+    }
+
+    #[test]
+    fn a_little_is_taken_in_whatever_the_rest_takes() {
+        let account = Account::measured(160, || 1_000);
+        let _little = account.charge(Part::Requests, 10).expect("a 16th");
+        let refused = account.charge(Part::Requests, 1).expect_err("more");
+        assert_eq!((refused.used, refused.wanted), (1_010, 1));
+        account
+            .check(Purpose::Objects, 0)
+            .expect_err("objects are no work");
     }
 }

@@ -12,15 +12,22 @@ use evenkeel::server::config::FixedSettings;
 /// The name of the test that is the server, in the root of a test program that uses this.
 pub const SERVER: &str = "server_with_fixed_settings";
 
-/// Defines the test that is the server.
+/// Defines the test that is the server. Its argument is what the allocator of the program has given out, if the
+/// program counts that.
 #[macro_export]
 macro_rules! server_with_fixed_settings {
-    () => {
+    (@ $in_use:expr) => {
         #[test]
         #[ignore = "a server, which other tests start"]
         fn server_with_fixed_settings() -> std::process::ExitCode {
-            $crate::fixed::serve()
+            $crate::fixed::serve($in_use)
         }
+    };
+    () => {
+        $crate::server_with_fixed_settings!(@ None);
+    };
+    ($in_use:expr) => {
+        $crate::server_with_fixed_settings!(@ Some($in_use));
     };
 }
 
@@ -90,7 +97,7 @@ pub(crate) fn command_of(serve: &Command) -> Option<Command> {
 }
 
 /// Runs the server that [`command_of`] describes. Does nothing if no test has started this program.
-pub fn serve() -> ExitCode {
+pub fn serve(memory_in_use: Option<fn() -> usize>) -> ExitCode {
     let given = std::env::args_os().skip_while(|arg| arg != "--");
     let mut given = given.skip(1).peekable();
     if given.peek().is_none() {
@@ -111,6 +118,7 @@ pub fn serve() -> ExitCode {
         Err(error) => return ExitCode::from(error.report()),
     };
     let config = cli.server_config().expect("a command `serve`");
+    config.fixed.memory_in_use = memory_in_use;
     for (setting, value) in settings {
         let value = value.to_str().expect("text");
         setting.set(value, &mut config.limits, &mut config.fixed);

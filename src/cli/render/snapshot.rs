@@ -3,7 +3,6 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use indicatif::HumanBytes;
 use pbjson_types::Timestamp;
 
 use super::text::{number, table};
@@ -24,13 +23,10 @@ pub(crate) fn snapshots(snapshots: &[Snapshot]) -> String {
             yes_no(snapshot.synced).to_owned(),
             number(snapshot.node_count),
             number(snapshot.pod_count),
-            bytes(snapshot.memory_bytes),
             time(snapshot.update_time.as_ref()),
         ]
     });
-    let headings = [
-        "NAME", "REVISION", "SYNCED", "NODES", "PODS", "MEMORY", "UPDATED",
-    ];
+    let headings = ["NAME", "REVISION", "SYNCED", "NODES", "PODS", "UPDATED"];
     table("", headings, rows)
 }
 
@@ -44,7 +40,6 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> String {
         ("nodes", number(snapshot.node_count)),
         ("pods", number(snapshot.pod_count)),
         ("label sets", number(snapshot.label_set_count)),
-        ("memory", bytes(snapshot.memory_bytes)),
         ("created", time(snapshot.create_time.as_ref())),
         ("updated", time(snapshot.update_time.as_ref())),
         ("defaults", defaults(snapshot.default_constraints.as_ref())),
@@ -186,10 +181,6 @@ pub(crate) fn loss(loss: Option<Loss>) -> String {
 
 fn yes_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
-}
-
-fn bytes(count: i64) -> String {
-    HumanBytes(count.max(0) as u64).to_string()
 }
 
 /// The time in RFC 3339, to the second; `-` if there is none.

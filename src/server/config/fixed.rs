@@ -47,6 +47,11 @@ pub struct FixedSettings {
     ///
     /// A scrape of so many has some 1,500 lines.
     pub metrics_snapshots: usize,
+    /// Returns the bytes that the allocator of the process has given out. Without it only the limits
+    /// by number hold.
+    ///
+    /// The program sets it, because it chooses the allocator.
+    pub memory_in_use: Option<fn() -> usize>,
     /// The number of files of the decision log that are kept, with the current one.
     ///
     /// The size of a file is a setting, and so the size of all.
@@ -65,6 +70,7 @@ impl Default for FixedSettings {
             verify_interval: Duration::from_secs(10),
             reload_interval: Duration::from_secs(5),
             metrics_snapshots: 50,
+            memory_in_use: None,
             decision_log_files: 5,
         }
     }

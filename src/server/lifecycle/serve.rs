@@ -183,9 +183,14 @@ async fn restore_once(
         }
         None => None,
     };
+    let limit = config.limits.max_memory_bytes;
+    let account = match config.fixed.memory_in_use {
+        Some(in_use) => Account::measured(limit, in_use),
+        None => Account::new(limit),
+    };
     let mut registry = Registry::new(Limits::clone(&config.limits), Arc::new(health.clone()))
         .with_max_ages(MaxAges::from(&config.trust))
-        .with_account(Account::new(config.limits.max_memory_bytes));
+        .with_account(account);
     match (&member, &store) {
         (Some(member), _) => registry = registry.with_journal(Arc::clone(&member.replica) as _),
         (None, Some(store)) => registry = registry.with_journal(Arc::clone(store) as _),

@@ -38,7 +38,7 @@ pub async fn sweep(registry: Arc<Registry>, store: Option<Arc<Store>>, view_idle
             }
         };
         if tasks::spawn_blocking(sweep).await.is_err() {
-            error!("sweeping views failed; only their limit in bytes bounds them");
+            error!("sweeping views failed; only limits on their number bound them");
         }
     }
 }

@@ -269,8 +269,6 @@ struct ToldSnapshot {
     snapshot: v1::Snapshot,
     namespaces: usize,
     views: usize,
-    #[serde(rename = "memoryBytesByPart")]
-    memory: std::collections::BTreeMap<&'static str, usize>,
 }
 
 fn told(summary: &Summary) -> ToldSnapshot {
@@ -278,7 +276,6 @@ fn told(summary: &Summary) -> ToldSnapshot {
         snapshot: api::describe(summary),
         namespaces: summary.namespaces,
         views: summary.views,
-        memory: summary.memory.parts().into_iter().collect(),
     }
 }
 

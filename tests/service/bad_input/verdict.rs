@@ -86,11 +86,7 @@ pub(crate) async fn state(server: &Server) -> (Vec<Vec<u8>>, Snapshot, Vec<Strin
     let list = server.client().list_snapshots(everything).await;
     let list = list.expect("a list").into_inner();
     let names = list.snapshots.into_iter().map(|s| s.name).collect();
-    // Views that answers leave behind take memory, and are no part of the state.
-    let snapshot = Snapshot {
-        memory_bytes: 0,
-        ..server.describe("").await
-    };
+    let snapshot = server.describe("").await;
     (export, snapshot, names)
 }
 

@@ -2,14 +2,15 @@
 //! nodes, pods and views in any order: views stay warm, are built anew, evicted, refused for want
 //! of room, or updated as nodes move.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::decisions::events::{Event, NAMESPACES, Step, burst, history};
+use evenkeel::account::Account;
 use evenkeel::proto::v1::{
     Change, FilterRequest, Mode, NodeChecks, Pod, UpdateSnapshotRequest, View,
 };
-use evenkeel::snapshot::Limits;
+use evenkeel::snapshot::{Limits, Registry, Unobserved};
 use evenkeel::verify::verify;
 use proptest::prelude::*;
 use support::agree::{self, Question};
@@ -20,8 +21,9 @@ use support::recount::Cluster;
 use support::server::Server;
 use tokio::runtime::Runtime;
 
-/// Room for views: none, a few at a time, all.
-const VIEW_BYTES: [usize; 3] = [0, 2_000, 256 << 20];
+/// The bytes that the allocator says are in use, of 1 GiB, each time that it is asked: so many that
+/// nothing is cached, so many now and then, and none.
+const IN_USE: [fn(usize) -> usize; 3] = [|_| 900 << 20, |times| times % 3 * (450 << 20), |_| 0];
 
 proptest! {
     #![proptest_config(cases(16))]
@@ -63,16 +65,18 @@ fn constraints_that_share_a_selector_are_counted_apart() {
     }
 }
 
-/// A server for each size of `VIEW_BYTES`.
+/// A server for each figure of `IN_USE`.
 fn shared() -> &'static (Runtime, Vec<Server>) {
     static SHARED: OnceLock<(Runtime, Vec<Server>)> = OnceLock::new();
     SHARED.get_or_init(|| {
         let runtime = Runtime::new().expect("a runtime");
-        let servers = VIEW_BYTES.map(|max_view_bytes| {
-            runtime.block_on(Server::with_limits(Limits {
-                max_view_bytes,
-                ..Limits::default()
-            }))
+        let servers = IN_USE.map(|in_use| {
+            let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
+            let times = AtomicUsize::new(0);
+            let account = Account::measured(1 << 30, move || {
+                in_use(times.fetch_add(1, Ordering::Relaxed))
+            });
+            runtime.block_on(Server::with_registry(registry.with_account(account)))
         });
         (runtime, servers.into())
     })
@@ -223,12 +227,12 @@ impl<'a> History<'a> {
         );
     }
 
-    /// Checks that no memory is charged for views once all views are gone.
+    /// Checks that no view is left once all are idle.
     async fn end(self) {
         let snapshot = self.server.registry.get(&self.snapshot);
         let snapshot = snapshot.expect("every history begins with an update");
         self.server.registry.sweep(0);
-        assert_eq!(snapshot.summary().memory.views, 0, "{}", self.snapshot);
+        assert_eq!(snapshot.summary().views, 0, "{}", self.snapshot);
         self.server
             .registry
             .delete(&self.snapshot, "")

@@ -105,17 +105,13 @@ impl Running {
         Ok(updated.into_inner().revision)
     }
 
-    /// Returns the answer of GetSnapshot, without the memory of the snapshot.
+    /// Returns the answer of GetSnapshot.
     pub async fn describe(&self, snapshot: &str) -> Option<Snapshot> {
         let request = GetSnapshotRequest {
             snapshot: snapshot.into(),
         };
         let described = self.client.clone().get_snapshot(request).await.ok()?;
-        let described = described.into_inner().snapshot?;
-        Some(Snapshot {
-            memory_bytes: 0,
-            ..described
-        })
+        described.into_inner().snapshot
     }
 
     /// Everything that an export streams.

@@ -16,7 +16,7 @@ use support::model::Stored;
 
 /// Every limit on stored objects: its flag, the generous value when they are stored, and the small
 /// value when they are restored.
-const LIMITS: [(&str, &str, &str); 16] = [
+const LIMITS: [(&str, &str, &str); 15] = [
     ("--max-message-bytes", "67108864", "400000"),
     ("--max-changes-per-batch", "100000", "1"),
     ("--max-overlay-changes", "1000", "1"),
@@ -26,7 +26,6 @@ const LIMITS: [(&str, &str, &str); 16] = [
     ("--max-pods", "10000", "1"),
     ("--max-label-sets", "1000", "1"),
     ("--max-owners", "1000", "1"),
-    ("--max-view-bytes", "67108864", "1"),
     ("--max-replicas", "1000", "1"),
     ("--max-step-scores", "1000", "1"),
     ("--max-reservations", "1000", "1"),

@@ -36,7 +36,6 @@ fn is_tried_whole(limit: Limit) -> bool {
 fn value(limit: Limit) -> &'static str {
     match limit {
         Limit::MessageBytes => "65536",
-        // Enough for a connection and a small call.
         Limit::MemoryBytes => "100000",
         _ => "1",
     }
@@ -113,7 +112,7 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::Streams => over_limits::second_stream(client, channel).await,
         Limit::StreamQuestions => over_limits::second_question(client).await,
         Limit::HealthChecks => over_limits::many_checks(channel).await,
-        Limit::ViewBytes | Limit::RunningDecisions | Limit::CallsPerConnection => {
+        Limit::RunningDecisions | Limit::CallsPerConnection => {
             panic!("nobody is refused for {limit:?}")
         }
     };

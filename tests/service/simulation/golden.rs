@@ -91,7 +91,7 @@ fn record(runtime: &Runtime) -> String {
     staged
         .apply(&objects, None, &Limits::default())
         .expect("there is room");
-    staged.read_up_to(&read(5));
+    staged.read_up_to(&read(5)).expect("the same cluster");
     let arrived = server.registry.now().steady;
     let replaced = server.registry.replace(NAME, staged, (None, None), arrived);
     replaced.expect("it is applied");

@@ -155,14 +155,14 @@ table! {
     MessageBytes, max_message_bytes, "max-message-bytes", "message bytes":
         Row { default: Some(64 << 20), least: 1_024, most: u32::MAX as usize, settable: true, ..BYTES };
 
-    /// Bytes of memory that clients may make the server hold, all together.
+    /// Bytes of memory that the process may hold.
     ///
     /// The default is three quarters of the memory of the control group or the
-    /// machine, and at least 64 MiB. Snapshots, unfinished replaces, copies for
-    /// export, views, requests and unread answers count. Growth beyond the
-    /// limit is refused. Decisions continue, and changes that shrink the state
-    /// are always accepted.
-    MemoryBytes, max_memory_bytes, "max-memory-bytes", "bytes held for clients":
+    /// machine, and at least 64 MiB. What the allocator has given out counts, with
+    /// what requests under way will take. Growth beyond the limit is refused.
+    /// Decisions continue, and changes that shrink the state are always
+    /// accepted.
+    MemoryBytes, max_memory_bytes, "max-memory-bytes", "bytes of memory":
         Row { passes: true, settable: true, ..BYTES };
 
     /// Calls of SpreadService under way at once, over all connections.
@@ -250,12 +250,6 @@ table! {
     Owners, max_owners, "max-owners", "services, owners and other objects":
         Row { default: Some(1_000_000), ..COUNT };
 
-    /// Bytes that the views of one snapshot may take.
-    ///
-    /// A view holds the counts for a question that was asked before. Dropping
-    /// one changes no answer, only how fast it comes.
-    ViewBytes, max_view_bytes, "max-view-bytes", "bytes of views":
-        Row { default: Some(256 << 20), over: Over::Forgotten, ..BYTES };
 
     /// Replicas of one Place, and reservations confirmed, renewed or released at
     /// once.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::names;
 use super::quantity::{self, Quantity};
-use crate::account::heap::on_heap;
 use crate::proto::v1;
 
 /// The prefix of the names of huge pages.
@@ -34,8 +33,6 @@ pub struct Amounts<N> {
     /// The amounts of other resources that are not zero, ascending by name.
     pub(super) named: Box<[(Arc<str>, N)]>,
 }
-
-on_heap!(Amounts<N>: named; N);
 
 /// The exact sum for each resource, not rounded yet.
 #[derive(Debug, Clone, Default)]

@@ -8,7 +8,6 @@ use super::host_ports::HostPort;
 use super::quantity::Quantity;
 use super::requests::{Requests, check_quantities};
 use super::violations::{Path, Violations};
-use crate::account::heap::on_heap;
 use crate::proto::v1;
 
 /// The name under which nodes report the number of pods that they take.
@@ -22,8 +21,6 @@ pub struct Allocatable {
     pods: i64,
 }
 
-on_heap!(Allocatable: amounts);
-
 /// The sum of the requests of the pods on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requested {
@@ -32,8 +29,6 @@ pub struct Requested {
     /// The host ports that pods take, ascending, each with the number of pods that have it.
     ports: Box<[(HostPort, i32)]>,
 }
-
-on_heap!(Requested: amounts, ports);
 
 /// A resource of which a node has too little.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

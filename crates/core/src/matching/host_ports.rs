@@ -1,7 +1,6 @@
 //! Host ports: ports of the node that a pod takes (`docs/semantics.md`, "Room").
 
 use super::violations::{Path, Violations};
-use crate::account::heap::on_heap;
 use crate::proto::v1;
 
 /// The address that stands for all addresses of a node.
@@ -18,8 +17,6 @@ pub struct HostPort {
     /// The address of the node; empty means any address.
     address: Box<str>,
 }
-
-on_heap!(HostPort: address);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Protocol {

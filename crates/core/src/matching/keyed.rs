@@ -6,16 +6,12 @@ use std::sync::{Arc, LazyLock};
 
 use hashbrown::DefaultHashBuilder;
 
-use crate::account::heap::on_heap;
-
 /// The seed is random, so clients cannot choose values with the same hash.
 static SEED: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
 
 /// A value and its hash. Copies share both.
 #[derive(Debug, Clone)]
 pub(super) struct Keyed<T>(Arc<(u64, T)>);
-
-on_heap!(Keyed<T>: 0; T);
 
 impl<T: Hash> Keyed<T> {
     /// Hashes a value that copies will share.

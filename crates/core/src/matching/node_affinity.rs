@@ -10,7 +10,6 @@ use super::names;
 use super::requirement::{LabelsOf, Operator, Requirement};
 use super::sets::set_of;
 use super::violations::{Path, Violations};
-use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
@@ -34,8 +33,6 @@ struct NodeTerm<A> {
     names: Box<[Requirement<A>]>,
 }
 
-on_heap!(NodeTerm<A>: labels, names; A);
-
 /// The rule for the nodes that a pod may run on. A node must have all labels of the pod's
 /// `nodeSelector` and match a term of its required node affinity. Copies share one value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,9 +45,6 @@ struct AffinityRules<A> {
     /// The terms that can match a node; `None` without required affinity.
     terms: Option<Box<[NodeTerm<A>]>>,
 }
-
-on_heap!(AffinityRules<A>: labels, terms; A);
-on_heap!(NodeAffinity: 0);
 
 impl NodeAffinity {
     /// Compiles the node selector and required affinity of a pod; `path` is

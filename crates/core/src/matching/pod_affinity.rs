@@ -10,7 +10,6 @@ use super::selector::Selector;
 use super::sets::set_of;
 use super::version::VersionRules;
 use super::violations::{Path, Violations};
-use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
@@ -31,8 +30,6 @@ pub struct PodTerm {
     pub namespace_selector: Selector,
 }
 
-on_heap!(PodTerm: topology_key, selector, namespaces, namespace_selector);
-
 /// The required terms of an incoming pod.
 #[derive(Debug, Clone, Default)]
 pub struct PodAffinity {
@@ -41,8 +38,6 @@ pub struct PodAffinity {
     /// The terms of its anti-affinity.
     pub apart: Box<[PodTerm]>,
 }
-
-on_heap!(PodAffinity: near, apart);
 
 impl PodAffinity {
     /// Checks and compiles the terms of an incoming pod; `path` is that of its spec.

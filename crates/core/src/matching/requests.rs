@@ -12,7 +12,6 @@ use super::resizing;
 use super::sets::set_of;
 use super::version::{Resizing, VersionRules};
 use super::violations::{Path, Violations};
-use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
@@ -27,8 +26,6 @@ pub struct Requests {
     /// Ports of the node, ascending, each once.
     pub ports: Box<[HostPort]>,
 }
-
-on_heap!(Requests: amounts, ports);
 
 /// The requests of a pod that exists, by the rules of each version.
 #[derive(Debug, Default)]

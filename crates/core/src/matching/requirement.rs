@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::names;
 use super::sets::set_of;
 use super::violations::{Path, Violations};
-use crate::account::heap::{OnHeap, on_heap};
 
 /// A requirement on the value of a key, which may have no value.
 ///
@@ -19,8 +18,6 @@ pub struct Requirement<A> {
     /// The condition.
     pub operator: Operator<A>,
 }
-
-on_heap!(Requirement<A>: key, operator; A);
 
 /// The condition of a [`Requirement`] on a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,15 +34,6 @@ pub enum Operator<A> {
     Gt(i64),
     /// The value is a base-10 `i64` less than this.
     Lt(i64),
-}
-
-impl<A: OnHeap> OnHeap for Operator<A> {
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::In(values) | Self::NotIn(values) => values.heap_bytes(),
-            Self::Exists | Self::DoesNotExist | Self::Gt(_) | Self::Lt(_) => 0,
-        }
-    }
 }
 
 impl<A> Requirement<A> {

@@ -7,7 +7,6 @@ use super::names;
 use super::requirement::{LabelsOf, Operator, Requirement};
 use super::sets::set_of;
 use super::violations::{Path, Violations};
-use crate::account::heap::OnHeap;
 use crate::proto::v1;
 
 /// A compiled label selector. Views use this form as their key, and a recount reads it from the
@@ -18,15 +17,6 @@ pub enum Selector<A = Box<str>> {
     Nothing,
     /// Matches the label sets that meet all of these requirements; sorted, without repetitions.
     All(Box<[Requirement<A>]>),
-}
-
-impl<A: OnHeap> OnHeap for Selector<A> {
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::All(all) => all.heap_bytes(),
-        }
-    }
 }
 
 impl Selector {

@@ -7,7 +7,6 @@ use super::node_affinity::{NeededLabels, NodeAffinity};
 use super::quantity::Quantity;
 use super::selector::Selector;
 use super::violations::{Path, Violations};
-use crate::account::heap::{OnHeap, on_heap};
 use crate::limits::Limits;
 use crate::proto::v1;
 
@@ -84,24 +83,6 @@ fn is_block(mode: Option<&String>) -> bool {
     mode.is_some_and(|mode| mode == "Block")
 }
 
-/// Implements [`OnHeap`] for messages. The size is an estimate, because each text of a message is a
-/// block of its own.
-macro_rules! messages_on_heap {
-    ($($message:ty),+) => {
-        $(impl OnHeap for $message {
-            fn heap_bytes(&self) -> usize {
-                4 * prost::Message::encoded_len(self)
-            }
-        })+
-    };
-}
-messages_on_heap!(
-    v1::PersistentVolumeClaim,
-    v1::PersistentVolume,
-    v1::StorageClass,
-    v1::Volume
-);
-
 /// The most comparisons of access modes, beyond which a set is made.
 const FEW_MODES: usize = 64;
 
@@ -124,8 +105,6 @@ pub struct VolumeClaim {
     pub size: Quantity,
     selector: Option<Selector>,
 }
-
-on_heap!(VolumeClaim: wire, selector);
 
 impl VolumeClaim {
     /// Checks and compiles a claim, which is at `path`.
@@ -261,8 +240,6 @@ pub struct PersistentVolume {
     pub zones: Box<[ZoneLabel]>,
 }
 
-on_heap!(PersistentVolume: wire, affinity, zones);
-
 impl PersistentVolume {
     /// Checks and compiles a volume, which is at `path`.
     pub fn compile(
@@ -356,8 +333,6 @@ pub struct StorageClass {
     /// The fields that are kept, without the name.
     pub wire: v1::StorageClass,
 }
-
-on_heap!(StorageClass: wire);
 
 impl StorageClass {
     /// Compiles a class.

@@ -7,7 +7,6 @@ use super::names;
 use super::sets::set_of;
 use super::times;
 use super::violations::{Path, Violations};
-use crate::account::heap::{OnHeap, on_heap};
 use crate::proto::v1;
 
 /// The effect of a taint on pods that do not tolerate it.
@@ -34,13 +33,9 @@ pub struct Taint {
     pub time_added: Option<i64>,
 }
 
-on_heap!(Taint: key, value);
-
 /// The taints that a pod tolerates; sorted, without repetitions. Copies share one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Tolerations(Keyed<Box<[Toleration]>>);
-
-on_heap!(Tolerations: 0);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Toleration {
@@ -51,8 +46,6 @@ struct Toleration {
     effect: Option<Effect>,
 }
 
-on_heap!(Toleration: key, value);
-
 /// The values of a taint that a toleration accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum ToleratedValue<T> {
@@ -62,15 +55,6 @@ enum ToleratedValue<T> {
     Below(i64),
     /// Integers that are larger.
     Above(i64),
-}
-
-impl<T: OnHeap> OnHeap for ToleratedValue<T> {
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Equal(value) => value.heap_bytes(),
-            Self::Any | Self::Below(_) | Self::Above(_) => 0,
-        }
-    }
 }
 
 impl ToleratedValue<Box<str>> {

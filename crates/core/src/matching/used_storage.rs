@@ -9,7 +9,6 @@ use super::names;
 use super::sets::set_of;
 use super::storage::VolumeClaim;
 use super::violations::{Path, Violations};
-use crate::account::heap::on_heap;
 use crate::proto::v1;
 
 /// Kinds of disks, each with its own rule for pods that share a disk on one node.
@@ -37,8 +36,6 @@ pub struct PodDisk {
     /// True if the pod only reads the disk.
     pub read_only: bool,
 }
-
-on_heap!(PodDisk: id, monitors);
 
 impl PodDisk {
     /// The disks of a volume.
@@ -141,8 +138,6 @@ pub struct UsedStorage {
     /// The pod's disks.
     pub disks: Box<[PodDisk]>,
 }
-
-on_heap!(UsedStorage: claims, disks);
 
 /// A claim's name, with a slash instead of the name of the pod if it ends with that name. So the
 /// pods of one workload have claims of the same name.
@@ -256,8 +251,6 @@ pub struct PodClaim {
     pub template: Option<Arc<VolumeClaim>>,
 }
 
-on_heap!(PodClaim: name, template);
-
 impl PodClaim {
     /// The claim of a volume, if any; the volume is at `path`. `made` is the name of a claim that is
     /// created with the pod, from the template if it `is_new`.
@@ -301,8 +294,6 @@ pub struct PodStorage {
     /// The storage that a reservation for the pod uses.
     pub held: Arc<[v1::Volume]>,
 }
-
-on_heap!(PodStorage: claims, disks, held);
 
 impl PodStorage {
     /// Checks and compiles the storage of a pod; `path` is that of its spec.

@@ -5,9 +5,6 @@ use crate::proto::v1;
 use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups, Stopped};
 use crate::spread::describe::{WorkloadId, WorkloadPods};
 
-/// The bytes of a budget in the index, without its label.
-const BYTES_PER_BUDGET: usize = 256;
-
 /// The most budgets that a reason names.
 const MOST_NAMED: usize = 10;
 
@@ -34,11 +31,8 @@ impl<'a> NamespaceBudgets<'a> {
     /// Returns the budgets of the namespace of these pods.
     pub fn of(pods: &PodGroups<'a>) -> Result<Self, Stopped> {
         let read_view = pods.read_view();
-        let mut budgets = Vec::new();
-        for budget in read_view.deadline.each(read_view.budgets()) {
-            budgets.push(budget?);
-            read_view.deadline.holds(BYTES_PER_BUDGET)?;
-        }
+        let budgets = read_view.deadline.each(read_view.budgets());
+        let budgets: Vec<_> = budgets.collect::<Result<_, _>>()?;
         let mut by_label = PairIndex::default();
         for (at, budget) in budgets.iter().enumerate() {
             by_label.add(budget.selector, at);

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use crate::account::Charge;
+use crate::account::{Account, Purpose};
 use crate::limits::Exceeded;
 
 /// The reason why a decision ended without an answer.
@@ -32,8 +32,8 @@ pub struct Deadline<'a> {
     left: Cell<usize>,
     /// Returns whether the decision is given up. `None` where it was made as it arrived.
     is_given_up: Option<&'a (dyn Fn() -> bool + 'a)>,
-    /// The charge for the memory that the decision gathers; `None` where it gathers little.
-    gathered: Option<Charge>,
+    /// The account that says whether there is memory; `None` where the decision gathers little.
+    account: Option<&'a Account>,
 }
 
 impl<'a> Deadline<'a> {
@@ -43,15 +43,15 @@ impl<'a> Deadline<'a> {
         Self {
             left: Cell::new(AT_ONCE),
             is_given_up: None,
-            gathered: None,
+            account: None,
         }
     }
 
-    /// A deadline that has passed once `is_given_up` returns true. The memory that the decision
-    /// gathers is charged.
-    pub fn until(is_given_up: &'a (dyn Fn() -> bool + 'a), gathered: Charge) -> Self {
+    /// A deadline that has passed once `is_given_up` returns true, or when there is no memory for
+    /// what the decision gathers.
+    pub fn until(is_given_up: &'a (dyn Fn() -> bool + 'a), account: &'a Account) -> Self {
         Self {
-            gathered: Some(gathered),
+            account: Some(account),
             ..Self::lasting(is_given_up)
         }
     }
@@ -62,7 +62,7 @@ impl<'a> Deadline<'a> {
         Self {
             left: Cell::new(BETWEEN_LOOKS),
             is_given_up: Some(is_given_up),
-            gathered: None,
+            account: None,
         }
     }
 
@@ -105,16 +105,25 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// Charges this many bytes, which the decision is about to hold until it ends.
+    /// Checks that there is memory left. A decision that gathers things asks for each of them; one
+    /// that gathers little is answered even if the stored objects take all memory.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn room(&self) -> Result<(), Stopped> {
+        self.holds(0)
+    }
+
+    /// Checks that there is memory for this many bytes, which the decision is about to hold until it
+    /// ends.
     ///
     /// # Errors
     /// There is no memory for them.
     pub fn holds(&self, bytes: usize) -> Result<(), Stopped> {
-        let charged = self.gathered.as_ref().map(|charge| charge.grow(bytes));
-        match charged {
-            Some(Err(exhausted)) => Err(Stopped::Full(exhausted.into())),
-            Some(Ok(())) | None => Ok(()),
-        }
+        let room = self
+            .account
+            .map_or(Ok(()), |account| account.check(Purpose::Work, bytes));
+        room.map_err(|exhausted| Stopped::Full(exhausted.into()))
     }
 }
 

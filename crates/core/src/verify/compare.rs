@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::finding::{Findings, Verification};
-use crate::account::Part;
 use crate::matching::{PodDisk, Requests};
 use crate::proto::v1;
 use crate::snapshot::{
@@ -26,9 +25,9 @@ type LabelTexts = BTreeMap<String, String>;
 /// Rebuilds a state and compares.
 ///
 /// # Errors
-/// `is_given_up` has returned true, or there is no memory for another state.
+/// `is_given_up` has returned true, or there is no memory for a second state.
 pub fn verify(state: &State, is_given_up: &dyn Fn() -> bool) -> Result<Verification, Stopped> {
-    let deadline = state.deadline(is_given_up, Part::Staged);
+    let deadline = state.deadline(is_given_up);
     let namespaces = state.namespaces();
     let rebuilt = state.rebuilt(&namespaces, &deadline)?;
     let mut report = compare_namespaces(state, &namespaces, &rebuilt, &deadline)?;
@@ -50,7 +49,7 @@ pub fn verify_sample(
     namespace: &str,
     is_given_up: &dyn Fn() -> bool,
 ) -> Result<Verification, Stopped> {
-    let deadline = state.deadline(is_given_up, Part::Staged);
+    let deadline = state.deadline(is_given_up);
     let sample = state.namespace(namespace).map(|it| (namespace, it));
     let sample: Vec<_> = sample.into_iter().collect();
     let rebuilt = state.rebuilt(&sample, &deadline)?;

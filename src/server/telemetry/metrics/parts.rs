@@ -1,5 +1,4 @@
-//! Parts of the server with a few figures each: its load with its limits, the account of what clients
-//! make grow, the decision log, the state directory, and certificates.
+//! Parts of the server with a few figures each: its load with its limits, its memory, the decision log, the state directory, and certificates.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +49,8 @@ const LIMIT: Family = plain("limit", "Configured limits on what clients can make
 
 const ACCOUNTED: Family = bytes(
     "accounted_memory",
-    "Memory that clients made the process hold, by part; the sum stays within max-memory-bytes",
+    "Memory of the process: what its allocator has given out, and what requests, unread answers and \
+     streams under way may take of it or beyond it",
 );
 const NOT_ACCOUNTED: Family = plain(
     "memory_refusals",
@@ -128,10 +128,15 @@ pub(super) fn load(
     LIMIT.gauges(encoder, all)
 }
 
-/// Writes the account of the process.
+/// Writes the memory of the process.
 pub(super) fn account(encoder: &mut DescriptorEncoder<'_>, account: &Account) -> fmt::Result {
-    let parts = Part::ALL.map(|part| ([("part", part.as_str())], account.used_by(part)));
-    ACCOUNTED.gauges(encoder, parts)?;
+    let parts = Part::ALL.map(|part| (part.as_str(), account.used_by(part)));
+    let allocated = account.allocated().map(|bytes| ("allocated", bytes));
+    let parts = allocated.into_iter().chain(parts);
+    ACCOUNTED.gauges(
+        encoder,
+        parts.map(|(part, bytes)| ([("part", part)], bytes)),
+    )?;
     NOT_ACCOUNTED.counter(encoder, account.refused() as u64)
 }
 

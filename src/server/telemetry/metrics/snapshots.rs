@@ -1,4 +1,4 @@
-//! Snapshots: their size, age and memory, and the work of all together. Each of the largest has its
+//! Snapshots: their size and age, and the work of all together. Each of the largest has its
 //! own label. The others share one label, so that a client that creates many does not make the
 //! scrape large.
 
@@ -7,7 +7,7 @@ use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::family::{Family, bytes, plain, read, seconds};
+use super::family::{Family, plain, read, seconds};
 use crate::snapshot::{Registry, SnapshotCounters, Summary};
 
 /// The label value of all snapshots without their own; no name of a snapshot has parentheses.
@@ -34,7 +34,6 @@ const LAG: Family = seconds(
 const OBJECTS: Family = plain("snapshot_objects", "What the snapshot holds, by kind");
 const VIEWS: Family = plain("snapshot_views", "Views that are kept up to date");
 const RESERVATIONS: Family = plain("snapshot_reservations", "Live reservations");
-const MEMORY: Family = bytes("snapshot_memory", "Estimated memory, by part");
 
 const LOOKUPS: Family = plain(
     "view_lookups",
@@ -97,7 +96,6 @@ fn merge(mut all: Summary, other: Summary) -> Summary {
     all.namespaces += other.namespaces;
     all.views += other.views;
     all.reservations += other.reservations;
-    all.memory += other.memory;
     all
 }
 
@@ -133,12 +131,7 @@ pub(super) fn encode(
     OBJECTS.gauges(encoder, objects)?;
     VIEWS.gauges(encoder, told.iter().map(|t| (label(t), t.views)))?;
     let reservations = told.iter().map(|t| (label(t), t.reservations));
-    RESERVATIONS.gauges(encoder, reservations)?;
-    let memory = told.iter().flat_map(|t| {
-        let parts = t.memory.parts();
-        parts.map(|(part, bytes)| ([label(t)[0], ("part", part)], bytes))
-    });
-    MEMORY.gauges(encoder, memory)
+    RESERVATIONS.gauges(encoder, reservations)
 }
 
 /// Writes the work of all snapshots together.

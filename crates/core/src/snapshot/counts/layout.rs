@@ -80,12 +80,6 @@ impl NodeLayout {
         }
         admitted
     }
-
-    /// Returns the size in memory for this many nodes in this many domains, in bytes.
-    pub fn memory_bytes(nodes: usize, domains: usize) -> usize {
-        let sets = 1 + Some(domains).filter(|n| *n <= FEW_DOMAINS).unwrap_or(0);
-        nodes * size_of::<DomainId>() + sets * nodes / 8
-    }
 }
 
 impl NodeShape {

@@ -23,7 +23,7 @@
 //!    node again against the partitions in use. If it moves between domains, the partition has
 //!    another number, and its views are counted again when next asked.
 //! 6. Decisions cache the views that they count. The view that was unused for longest is dropped when
-//!    there are too many: 256 in a namespace, 16,384 in all, `max-view-bytes`. So is one that was
+//!    there are too many: 256 in a namespace, 16,384 in all, or memory is short. So is one that was
 //!    not used for ten minutes. Which views are cached changes no answer.
 //! 7. **Affinity between pods** is counted by the same views, by the topology key of each term. The
 //!    few terminating pods are added. Terms about other namespaces are decided on the

@@ -8,7 +8,6 @@ use super::domain::DomainId;
 use super::layout;
 use super::topology::{DomainKey, Topology};
 use super::usage::next_number;
-use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Effect, NodeAffinity, Taint, Tolerations};
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::node::NodeRef;
@@ -32,8 +31,6 @@ pub struct Eligibility {
     pub cordon_tolerations: Option<Tolerations>,
 }
 
-on_heap!(Eligibility: required_keys, affinity, tolerations, cordon_tolerations);
-
 /// The key of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -45,8 +42,6 @@ pub struct Key {
     /// The rules for eligible nodes.
     pub eligibility: Eligibility,
 }
-
-on_heap!(Key: eligibility);
 
 /// The number of the members of a partition: a partition whose nodes move gets another one. It is
 /// never given out twice, so counts of former members are not mistaken for those of the present
@@ -67,8 +62,6 @@ pub struct Partition {
     /// The number of its present members.
     id: PartitionId,
     key: Arc<Key>,
-    /// The bytes of the key, with its entry in the table.
-    key_bytes: usize,
     /// The domain of each eligible node, by slot.
     members: Vec<DomainId>,
     eligible: Vec<bool>,
@@ -93,13 +86,6 @@ impl Key {
     /// All nodes that `topology` puts into a domain.
     pub fn everywhere(topology: DomainKey) -> Self {
         Self::of(topology, Eligibility::default())
-    }
-
-    /// Returns the bytes in memory of the key of a partition.
-    pub fn memory_bytes(&self) -> usize {
-        // A partition is in a list and in a map, which grow by doubling.
-        const PLACES: usize = 192;
-        heap::shared(size_of::<Self>()) + PLACES + self.heap_bytes()
     }
 }
 
@@ -209,7 +195,6 @@ impl Partition {
     pub fn empty(key: Key, topology: &Topology, slots: usize) -> Self {
         Self {
             id: PartitionId::next(),
-            key_bytes: key.memory_bytes(),
             key: Arc::new(key),
             members: vec![DomainId::NONE; slots],
             eligible: vec![false; slots],
@@ -272,6 +257,11 @@ impl Partition {
         self.id
     }
 
+    /// Returns the number of slots of nodes that it has a place for.
+    pub fn slots(&self) -> usize {
+        self.members.len()
+    }
+
     /// The key of the partition: the topology and the rules for eligible nodes.
     pub fn key(&self) -> &Arc<Key> {
         &self.key
@@ -324,16 +314,5 @@ impl Partition {
     /// One more than the largest number of a domain.
     pub fn id_bound(&self) -> usize {
         self.eligible_nodes.len()
-    }
-
-    /// Returns the partition's bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.key_bytes
-            + heap::shared(size_of::<Self>())
-            + heap::list::<DomainId>(self.members.capacity())
-            + heap::list::<bool>(self.eligible.capacity())
-            // The eligible nodes in node order, as bits.
-            + heap::block(self.members.len() / 8)
-            + heap::list::<u32>(self.eligible_nodes.capacity())
     }
 }

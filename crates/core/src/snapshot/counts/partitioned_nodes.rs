@@ -65,6 +65,7 @@ impl PartitionedNodes {
             if partitions.steps_per_node() > most {
                 partitions.drop_costly(most / SHARES);
             }
+            partitions.limit(self.nodes.slot_count());
             partitions.update(&changed, |slot| self.nodes.get(slot));
         }
         self.partitions.store(Arc::new(partitions));
@@ -87,8 +88,7 @@ impl PartitionedNodes {
             let mut inserted = None;
             self.partitions.rcu(|partitions| {
                 let mut partitions = PartitionsInUse::clone(partitions);
-                inserted = partitions.insert(&new, |bytes| upkeep.has_partition_room(bytes));
-                upkeep.note_partitions(partitions.memory_bytes());
+                inserted = partitions.insert(&new, upkeep.has_memory());
                 partitions
             });
             if let Some(inserted) = inserted {
@@ -124,15 +124,13 @@ impl PartitionedNodes {
     }
 
     /// Drops the partitions that were last used before a time, and more while memory is short.
-    pub fn drop_idle_partitions(&self, since: u64, upkeep: &Upkeep) {
-        let is_full = upkeep.is_process_full();
+    pub fn drop_idle_partitions(&self, since: u64, is_short: bool) {
         self.partitions.rcu(|partitions| {
             let mut partitions = PartitionsInUse::clone(partitions);
             partitions.drop_idle(since);
-            if is_full {
+            if is_short {
                 partitions.drop_half();
             }
-            upkeep.note_partitions(partitions.memory_bytes());
             partitions
         });
     }

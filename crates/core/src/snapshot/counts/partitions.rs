@@ -16,13 +16,15 @@ use crate::snapshot::objects::slots::Slot;
 /// The most partitions that are cached.
 const MAX_PARTITIONS: usize = 1_024;
 
+/// The most places of nodes in all partitions: each takes five bytes, and a change of a node copies
+/// all of them.
+const MAX_PLACES: usize = 50_000_000;
+
 /// The topologies and partitions in use.
 #[derive(Debug, Clone, Default)]
 pub struct PartitionsInUse {
     topologies: HashMap<DomainKey, Arc<Topology>>,
     by_key: HashMap<Arc<partition::Key>, CachedPartition>,
-    /// The bytes of topologies and partitions, with their keys.
-    bytes: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -57,14 +59,10 @@ impl PartitionsInUse {
         self.topologies.get(key)
     }
 
-    /// Adds a partition of a topology as far as `has_room` for the bytes of all; the ones unused for
-    /// longest make room. Returns the partition with its key, which is another one if there is one.
+    /// Adds a partition of a topology if there is memory; the ones unused for longest make room where
+    /// there are too many. Returns the partition with its key, which is another one if there is one.
     /// `None` when another topology has replaced this one.
-    pub fn insert(
-        &mut self,
-        new: &PartitionInUse,
-        has_room: impl Fn(usize) -> bool,
-    ) -> Option<PartitionInUse> {
+    pub fn insert(&mut self, new: &PartitionInUse, has_memory: bool) -> Option<PartitionInUse> {
         let key = new.partition.key();
         if let Some(in_use) = self.find(key) {
             return Some(in_use);
@@ -73,6 +71,9 @@ impl PartitionsInUse {
         if known.is_some_and(|known| !Arc::ptr_eq(known, &new.topology)) {
             return None;
         }
+        if !has_memory {
+            return Some(new.clone());
+        }
         let cached = CachedPartition {
             partition: Arc::clone(&new.partition),
             last_use: Arc::new(LastUse::now()),
@@ -80,11 +81,16 @@ impl PartitionsInUse {
         let topology = Arc::clone(&new.topology);
         self.topologies.insert(key.topology.clone(), topology);
         self.by_key.insert(Arc::clone(key), cached);
-        self.measure();
-        while self.by_key.len() > MAX_PARTITIONS || !(has_room(self.bytes) || self.is_empty()) {
+        self.limit(new.partition.slots());
+        Some(new.clone())
+    }
+
+    /// Drops the partitions unused for longest while there are too many for this many nodes.
+    pub fn limit(&mut self, nodes: usize) {
+        let most = MAX_PARTITIONS.min(MAX_PLACES / nodes.max(1)).max(1);
+        while self.by_key.len() > most {
             self.drop_least_used();
         }
-        Some(new.clone())
     }
 
     fn drop_least_used(&mut self) {
@@ -132,7 +138,11 @@ impl PartitionsInUse {
             partition.update(&changed, topology);
             true
         });
-        self.measure();
+    }
+
+    /// Returns the number of partitions.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
     }
 
     /// Returns whether there are no partitions.
@@ -161,17 +171,5 @@ impl PartitionsInUse {
         self.by_key.retain(|_, cached| stays(cached));
         let used: HashSet<&DomainKey> = self.by_key.keys().map(|key| &key.topology).collect();
         self.topologies.retain(|key, _| used.contains(key));
-        self.measure();
-    }
-
-    fn measure(&mut self) {
-        let topologies = self.topologies.values().map(|it| it.memory_bytes());
-        let partitions = self.by_key.values().map(|it| it.partition.memory_bytes());
-        self.bytes = topologies.sum::<usize>() + partitions.sum::<usize>();
-    }
-
-    /// Returns the bytes of partitions and topologies in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.bytes
     }
 }

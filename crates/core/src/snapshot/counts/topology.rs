@@ -7,7 +7,6 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::domain::DomainId;
 use super::layout::NodeLayout;
-use crate::account::heap;
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
@@ -36,8 +35,6 @@ pub struct Topology {
     /// The number of nodes with the label.
     keyed: usize,
     values: Vec<Box<str>>,
-    /// The bytes of the values on the heap.
-    text_bytes: usize,
     by_value: HashTable<DomainId>,
     hasher: DefaultHashBuilder,
     /// The layout, computed when first needed, and again after a change.
@@ -117,7 +114,6 @@ impl Topology {
             by_value,
             hasher,
             ascending,
-            text_bytes,
             ..
         } = self;
         let hash = hasher.hash_one(value);
@@ -126,7 +122,6 @@ impl Topology {
         }
         let id = DomainId::at(values.len());
         values.push(value.into());
-        *text_bytes += heap::block(value.len());
         ascending.take();
         by_value.insert_unique(hash, id, |id| hasher.hash_one(&*values[id.index()]));
         id
@@ -224,17 +219,5 @@ impl Topology {
                 Ascending::Listed(all)
             }
         })
-    }
-
-    /// Returns the topology's bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        heap::shared(size_of::<Self>())
-            + self.text_bytes
-            + NodeLayout::memory_bytes(self.domain_of.len(), self.id_bound())
-            + heap::list::<DomainId>(self.id_bound())
-            + heap::list::<DomainId>(self.domain_of.capacity())
-            + heap::list::<u32>(self.nodes_in.capacity())
-            + heap::list::<Box<str>>(self.values.capacity())
-            + heap::block(self.by_value.allocation_size())
     }
 }

@@ -1,4 +1,4 @@
-//! The views and partitions of a snapshot: their number, their memory, and when they are dropped.
+//! The views and partitions of a snapshot: their number, and when they are dropped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::usage::next_number;
-use crate::account::{Account, Charge, Part};
+use crate::account::{Account, Purpose};
 use crate::snapshot::counters::{self, SnapshotCounters};
 
 /// The most views of a snapshot.
@@ -16,11 +16,8 @@ const MAX_VIEWS: usize = 16_384;
 /// The views and partitions of a snapshot, of all revisions that are read.
 #[derive(Debug)]
 pub struct Upkeep {
-    view_bytes: Charge,
-    partition_bytes: Charge,
+    account: Arc<Account>,
     view_count: AtomicUsize,
-    /// The most bytes of views; partitions may take as much again.
-    max_view_bytes: usize,
     /// True if there was no room for a view since the last sweep.
     wanted: AtomicBool,
     /// The times of the last sweeps.
@@ -30,27 +27,20 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// The upkeep of a snapshot whose views may take this many bytes, which are charged to the
-    /// account.
-    pub fn new(
-        max_view_bytes: usize,
-        account: &Arc<Account>,
-        counters: Arc<SnapshotCounters>,
-    ) -> Self {
+    /// The upkeep of a snapshot whose process has this account.
+    pub fn new(account: &Arc<Account>, counters: Arc<SnapshotCounters>) -> Self {
         Self {
-            view_bytes: account.open(Part::Views),
-            partition_bytes: account.open(Part::Views),
+            account: Arc::clone(account),
             view_count: AtomicUsize::new(0),
-            max_view_bytes,
             wanted: AtomicBool::new(false),
             sweeps: Mutex::default(),
             counters,
         }
     }
 
-    /// The account that is charged.
+    /// The account of the process.
     pub fn account(&self) -> &Arc<Account> {
-        self.view_bytes.account()
+        &self.account
     }
 
     /// Records a sweep. Returns the time of the sweep before which views and partitions that were
@@ -69,30 +59,9 @@ impl Upkeep {
         }
     }
 
-    /// Returns the bytes of views.
-    pub fn view_bytes(&self) -> usize {
-        self.view_bytes.bytes()
-    }
-
-    /// Returns the bytes of topologies and partitions.
-    pub fn partition_bytes(&self) -> usize {
-        self.partition_bytes.bytes()
-    }
-
-    /// Records the bytes of topologies and partitions.
-    pub fn note_partitions(&self, bytes: usize) {
-        self.partition_bytes.set(bytes);
-    }
-
-    /// Returns whether topologies and partitions may take this many bytes.
-    pub fn has_partition_room(&self, bytes: usize) -> bool {
-        let more = bytes.saturating_sub(self.partition_bytes());
-        bytes <= self.max_view_bytes && self.account().has_room(Part::Views, more)
-    }
-
-    /// Returns whether the process has no room for anything.
-    pub fn is_process_full(&self) -> bool {
-        !self.account().has_room(Part::Views, 1)
+    /// Returns whether the process has memory for views and partitions.
+    pub fn has_memory(&self) -> bool {
+        self.account.has_room(Purpose::Cache, 0)
     }
 
     /// Returns the number of views.
@@ -100,37 +69,30 @@ impl Upkeep {
         self.view_count.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a view of this many bytes may be cached.
-    pub fn has_view_room(&self, bytes: usize) -> bool {
-        self.view_count() < MAX_VIEWS
-            && self.view_bytes() + bytes <= self.max_view_bytes
-            && self.account().has_room(Part::Views, bytes)
+    /// Returns whether one more view may be cached.
+    pub fn has_view_room(&self) -> bool {
+        self.view_count() < MAX_VIEWS && self.has_memory()
     }
 
     /// Records a view that is cached.
-    pub(super) fn note_view(&self, bytes: usize) {
-        self.view_bytes.change(0, bytes);
+    pub(super) fn note_view(&self) {
         self.view_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records that a cached view is dropped.
-    pub(super) fn forget_view(&self, bytes: usize) {
-        self.view_bytes.change(bytes, 0);
+    pub(super) fn forget_view(&self) {
         self.view_count.fetch_sub(1, Ordering::Relaxed);
         counters::add(&self.counters.views_dropped, 1);
     }
 
-    /// Records that there was no room for a view, or for something that takes precedence over
-    /// views.
+    /// Records that there was no room for a view.
     pub fn note_want(&self) {
         self.wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether views should make room: there are too many, or there was no room for one
-    /// since the last call.
+    /// Returns whether views should make room: memory is short, or there was no room for one since
+    /// the last call.
     pub fn takes_want(&self) -> bool {
-        self.wanted.swap(false, Ordering::Relaxed)
-            || self.view_bytes() > self.max_view_bytes
-            || self.is_process_full()
+        self.wanted.swap(false, Ordering::Relaxed) || !self.has_memory()
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::domain::DomainId;
 use super::partition::Partition;
-use crate::account::heap;
 use crate::snapshot::objects::slots::Slot;
 
 /// The number of domains above which the counts are also kept in order, so that the smallest is
@@ -106,13 +105,5 @@ impl View {
             }
             *levels.entry(to).or_default() += 1;
         }
-    }
-
-    /// Returns the view's bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        let levels = self.levels.as_ref().map_or(0, BTreeMap::len);
-        heap::shared(size_of::<Self>())
-            + heap::list::<u32>(self.counts.capacity())
-            + heap::tree::<u32, u32>(levels)
     }
 }

@@ -13,7 +13,6 @@ use super::partition_in_use::PartitionInUse;
 use super::upkeep::Upkeep;
 use super::usage::LastUse;
 use super::view::View;
-use crate::account::heap::{self, OnHeap};
 use crate::matching::Selector;
 use crate::snapshot::objects::blocks::Blocks;
 use crate::snapshot::objects::interner::Interner;
@@ -53,8 +52,6 @@ pub struct ViewQuery {
     selector: Selector,
     partition: Arc<Partition>,
     last_use: LastUse,
-    /// The bytes of the view, on the account of the snapshot.
-    bytes: usize,
     upkeep: Arc<Upkeep>,
 }
 
@@ -69,28 +66,21 @@ pub struct ViewCopy {
 }
 
 impl ViewQuery {
-    /// The query of a view that counts these label sets; `None` if there is no room for it.
+    /// The query of a view; `None` if there is no room for it.
     pub fn new(
         selector: &Selector,
         in_use: &PartitionInUse,
-        (view, sets): (&View, usize),
         upkeep: &Arc<Upkeep>,
     ) -> Option<Arc<Self>> {
-        let bytes = view.memory_bytes()
-            + heap::shared(size_of::<Self>() + selector.heap_bytes())
-            + 2 * size_of::<Option<CachedView>>()
-            + PairIndex::bytes_of(selector)
-            + sets * heap::list::<u32>(4);
-        if !upkeep.has_view_room(bytes) {
+        if !upkeep.has_view_room() {
             upkeep.note_want();
             return None;
         }
-        upkeep.note_view(bytes);
+        upkeep.note_view();
         Some(Arc::new(Self {
             selector: selector.clone(),
             partition: Arc::clone(&in_use.partition),
             last_use: LastUse::now(),
-            bytes,
             upkeep: Arc::clone(upkeep),
         }))
     }
@@ -102,7 +92,7 @@ impl ViewQuery {
 
 impl Drop for ViewQuery {
     fn drop(&mut self) {
-        self.upkeep.forget_view(self.bytes);
+        self.upkeep.forget_view();
     }
 }
 

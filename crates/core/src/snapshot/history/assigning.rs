@@ -73,8 +73,10 @@ impl Snapshot {
             let changes = held.iter().map(|(serial, held)| held.pod(*serial));
             let batch = Batch::trusted(changes.chain(reservations.deletions(&ended)));
             drop(reservations);
-            let _room = check_room(&turn.live, &batch, limits)?;
-            let _growth = self.check_growth(&held, &[])?;
+            check_room(&turn.live, &batch, limits)?;
+            if !held.is_empty() {
+                self.check_growth()?;
+            }
             let mut ids = held.iter().map(|(serial, _)| self.id(*serial));
             let id = |i| match arrived.binary_search(&i) {
                 Ok(_) => String::new(),

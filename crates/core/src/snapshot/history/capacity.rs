@@ -1,29 +1,30 @@
 //! The limits that every state keeps to.
 
 use super::error::Error;
-use crate::account::{Charge, Part};
+use crate::account::Purpose;
 use crate::limits::{Limit, Limits};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::state::revision::State;
 
-/// Returns whether a state has room for this many changes of this many bytes, whatever they are.
-pub fn is_roomy(state: &State, most: usize, bytes: usize, limits: &Limits) -> bool {
+/// Returns whether a state may have this many more objects of each kind.
+pub fn is_roomy(state: &State, most: usize, limits: &Limits) -> bool {
     let now = state.sizes;
     now.nodes + most <= limits.max_nodes
         && now.pods + most <= limits.max_pods
         && now.label_sets + most <= limits.max_label_sets
         && now.owners + most <= limits.max_owners
-        && state.upkeep.account().has_room(Part::Objects, bytes)
 }
 
-/// Checks that a state may grow by a batch. Returns room in memory for it, to be held until it is
-/// applied.
-pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<Charge, Error> {
-    if !is_roomy(state, batch.len(), 0, limits) {
+/// Checks that a state may grow by a batch.
+pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
+    if !is_roomy(state, batch.len(), limits) {
         check_counts(state, batch, limits)?;
     }
-    let room = state.room_for(batch);
-    Ok(room.inspect_err(|_| state.upkeep.note_want())?)
+    if state.has_memory(batch) {
+        return Ok(());
+    }
+    state.make_room();
+    Ok(state.upkeep.account().check(Purpose::Objects, 0)?)
 }
 
 /// Checks that a state may have this many more objects.

@@ -10,7 +10,6 @@ use super::journal::{OwnedChange, OwnedEntry};
 use super::named::Snapshot;
 use super::offer::{FeedSign, Fence, Job, Offer, Outcomes, Update, check_revision};
 use super::turn::{RecordedStep, WriteTurn};
-use crate::account::Charge;
 use crate::limits::Limits;
 use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
@@ -32,8 +31,6 @@ struct Planned {
     entry: OwnedEntry,
     /// The number of reservations that end because their time is over.
     expired: usize,
-    /// Holds the memory that a batch will take.
-    _room: Option<Charge>,
     at: Now,
 }
 
@@ -95,10 +92,9 @@ impl Commit<'_> {
         if self.is_refused(job) || self.turn.position.deleted {
             return;
         }
-        let (len, bytes) = offer.map_or((0, 0), |o| (o.batch.len(), o.batch.bytes));
+        let len = offer.map_or(0, |o| o.batch.len());
         let changes = self.changes + len;
-        let fits =
-            changes <= MAX_GROUP_CHANGES && is_roomy(&self.turn.live, changes, bytes, self.limits);
+        let fits = changes <= MAX_GROUP_CHANGES && is_roomy(&self.turn.live, changes, self.limits);
         let mut planned = self.plan(job, offer);
         // Without a group before it, the work is judged by the state itself.
         if !self.group.is_empty() && (!fits || planned.is_err()) {
@@ -106,13 +102,10 @@ impl Commit<'_> {
             if self.is_refused(job) {
                 return;
             }
-            // `plan` reserves the room in memory again.
-            drop(planned);
             planned = self.plan(job, offer);
         }
         // A refusal is final only if no entry of others was missed.
         if planned.is_err() && !self.knows_all {
-            drop(planned);
             planned = match self.turn.catch_up(true) {
                 Ok(()) if self.turn.position.deleted => return,
                 Ok(()) => self.plan(job, offer),
@@ -141,7 +134,6 @@ impl Commit<'_> {
         let last = self.group.last();
         let before = last.map_or(live.revision, |planned| planned.entry.after.revision);
         let mut entry = self.turn.entry();
-        let mut room = None;
         let mut ended = match offer {
             Some(offer) => {
                 Fence::check(offer.fence.as_ref(), snapshot.name())?;
@@ -158,7 +150,7 @@ impl Commit<'_> {
                 let read = (defaults.is_some() || !news.is_empty()).then_some(after);
                 let rules = defaults.as_ref().unwrap_or(&known).rules();
                 let batch = Batch::of_version(&offer.batch, rules);
-                room = Some(check_room(live, &batch, self.limits)?);
+                check_room(live, &batch, self.limits)?;
                 let taken = snapshot.reservation_table().taken_over(&batch);
                 entry.change = OwnedChange::Batch(batch);
                 entry.after.defaults = defaults;
@@ -197,7 +189,6 @@ impl Commit<'_> {
             offer: offer.cloned(),
             entry,
             expired,
-            _room: room,
             at,
         }))
     }
@@ -244,7 +235,6 @@ impl Commit<'_> {
         if let Err(error) = self.turn.catch_up(false) {
             return self.refuse(group, &error);
         }
-        // `add` reserves the room in memory again.
         let wants: Vec<_> = group.into_iter().map(|p| (p.job, p.offer)).collect();
         for (job, offer) in &wants {
             self.add(*job, offer.as_ref());

@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::named::Snapshot;
-use crate::account::Part;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::deadline::{Deadline, Stopped};
@@ -17,7 +16,6 @@ pub struct Imagined<'s> {
     state: State,
     deadline: &'s Deadline<'s>,
     names: Vec<Box<str>>,
-    is_changed: bool,
     /// The number of picks that count in it.
     held: Serial,
 }
@@ -83,7 +81,7 @@ impl Snapshot {
         plan: impl FnOnce(&mut Imagined<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let live = self.state();
-        let deadline = live.deadline(is_given_up, Part::Requests);
+        let deadline = live.deadline(is_given_up);
         let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
         names.extend(namespaces.iter().map(|name| Box::from(*name)));
         let changed = overlay.changes().map(|change| change.id);
@@ -100,7 +98,6 @@ impl Snapshot {
             state,
             deadline: &deadline,
             names: names.into_iter().collect(),
-            is_changed: !overlay.is_empty(),
             held: 0,
         })
     }
@@ -126,11 +123,7 @@ impl Imagined<'_> {
     /// [`Stopped::Full`].
     pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) -> Result<(), Stopped> {
         let changes = Batch::trusted(objects);
-        let bytes = match std::mem::replace(&mut self.is_changed, true) {
-            true => changes.bytes,
-            false => self.state.copied_bytes(&changes),
-        };
-        self.deadline.holds(bytes)?;
+        self.deadline.holds(self.state.copied_bytes(&changes))?;
         self.state.apply(&changes, self.state.revision);
         Ok(())
     }

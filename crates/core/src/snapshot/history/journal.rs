@@ -20,13 +20,11 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use crate::account::{Charge, Part};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
 use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::held::HeldState;
 use crate::snapshot::state::revision::{Applied, State};
 
 /// Keeps the steps of snapshots. Its methods may wait for a disk, so threads that serve connections
@@ -162,26 +160,20 @@ pub struct NewState {
     pub(super) state: State,
     /// What building it changed in the state that it replaces.
     pub(super) applied: Applied,
-    /// The charge for the objects, until they are those of a snapshot.
-    pub(super) charge: Charge,
 }
 
 impl NewState {
-    /// An empty state whose objects belong to a part of the account.
-    pub(super) fn new(state: State, part: Part) -> Self {
-        let charge = state.upkeep.account().open(part);
-        charge.set(state.memory.total());
+    /// An empty state.
+    pub(super) fn new(state: State) -> Self {
         Self {
             state,
             applied: Applied::default(),
-            charge,
         }
     }
 
     /// Adds objects. Limits do not apply: they were checked when and where the objects came.
     pub fn add(&mut self, batch: &Batch) {
         self.state.apply(batch, 0);
-        self.charge.set(self.state.memory.total());
     }
 }
 
@@ -239,7 +231,7 @@ impl Entry<'_> {
 /// The whole content of a snapshot, at one moment.
 pub struct Whole {
     /// The snapshot's objects.
-    pub state: HeldState,
+    pub state: Arc<State>,
     /// Everything else of the snapshot.
     pub saved: SavedSnapshot,
 }

@@ -17,11 +17,11 @@ use super::observer::Observer;
 use super::offer::{FeedSign, Job, Outcomes, Update};
 use super::reservation_table::ReservationTable;
 use super::unclaimed::Unclaimed;
-use crate::account::{Account, Charge, Part};
+use crate::account::Account;
 use crate::snapshot::clock::{Clock, Moment, Now};
 use crate::snapshot::counters::{self, SnapshotCounters};
 use crate::snapshot::objects::reservation::Serial;
-use crate::snapshot::state::revision::{Applied, SNAPSHOT_BYTES, State};
+use crate::snapshot::state::revision::{Applied, State};
 
 /// The number of reservations that are changed while look-ups wait: that takes about 1 ms.
 const FEW: usize = 1_000;
@@ -39,16 +39,12 @@ pub struct Snapshot {
     /// The state that answers. Readers load it and keep it as long as they like; whoever has the
     /// turn publishes the next one.
     state: ArcSwap<State>,
-    /// The charge for its objects.
-    objects: Charge,
     /// The turn to change the snapshot.
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
     /// Changed only with the turn.
     reservations: Mutex<Arc<ReservationTable>>,
     pub(super) unclaimed: Mutex<Unclaimed>,
-    /// The charge for the table.
-    pub(super) held_bytes: Charge,
     /// The [`Moment`] when the next reservation ends.
     pub(super) next_expiry: AtomicI64,
     moved: Event,
@@ -57,9 +53,6 @@ pub struct Snapshot {
     pub(super) group_commit: GroupCommit<Job, Outcomes>,
     pub(super) around: Arc<Surroundings>,
 }
-
-// The bytes of a state include the snapshot around it.
-const _: () = assert!(size_of::<Snapshot>() <= SNAPSHOT_BYTES);
 
 /// The identity of the history of a snapshot.
 #[derive(Debug, Clone)]
@@ -73,7 +66,6 @@ pub(super) struct Origin {
 /// The services that all snapshots of a registry share.
 #[derive(Clone)]
 pub(super) struct Surroundings {
-    pub max_view_bytes: usize,
     pub account: Arc<Account>,
     pub max_ages: MaxAges,
     pub observer: Arc<dyn Observer>,
@@ -90,7 +82,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// An empty state.
     pub fn empty_state(&self) -> State {
-        State::empty(&self.account, self.max_view_bytes, &self.counters)
+        State::empty(&self.account, &self.counters)
     }
 
     /// Returns whether others append to the journal, too.
@@ -117,8 +109,6 @@ impl Snapshot {
             created: at.wall,
         };
         let state = around.empty_state();
-        let objects = around.account.open(Part::Objects);
-        objects.set(state.memory.total());
         Self {
             freshness: Freshness::new(name, &around.max_ages, at.steady),
             name: name.to_owned(),
@@ -130,12 +120,10 @@ impl Snapshot {
             expected,
             synced: AtomicBool::new(false),
             state: ArcSwap::from_pointee(state),
-            objects,
             position: Mutex::default(),
             updated: Mutex::new(at),
             reservations: Mutex::default(),
             unclaimed: Mutex::default(),
-            held_bytes: around.account.open(Part::Objects),
             next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
             moved: Event::new(),
             group_commit: GroupCommit::default(),
@@ -231,7 +219,6 @@ impl Snapshot {
 
     /// Makes a state the one that answers. The caller has the turn.
     pub(super) fn publish(&self, state: &Arc<State>) {
-        self.objects.set(state.memory.total());
         self.state.store(Arc::clone(state));
     }
 
@@ -369,12 +356,11 @@ impl Snapshot {
         self.note_expiry();
     }
 
-    /// Records the memory of the table and the next end of a reservation. Notifies the waiters for
-    /// that end if it is earlier than before.
+    /// Records the next end of a reservation. Notifies the waiters for that end if it is earlier than
+    /// before.
     pub(super) fn note_expiry(&self) {
         let reservations = self.reservation_table();
         let next = reservations.next_expiry().unwrap_or(Moment::NEVER);
-        self.held_bytes.set(reservations.memory_bytes());
         let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
         if next.to_number() < before {
             self.around.ends_changed.notify(usize::MAX);

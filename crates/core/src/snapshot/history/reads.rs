@@ -6,15 +6,13 @@ use std::time::{Duration, SystemTime};
 use super::error::Error;
 use super::imagined::Overlaid;
 use super::named::Snapshot;
-use crate::account::Part;
+use crate::account::Purpose;
 use crate::matching::names;
 use crate::proto::v1;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::state::held::HeldState;
-use crate::snapshot::state::memory::MemoryUse;
 use crate::snapshot::state::pod_groups::PodGroups;
 use crate::snapshot::state::reach::Reach;
 use crate::snapshot::state::read_view::ReadView;
@@ -43,8 +41,6 @@ pub struct Summary {
     pub namespaces: usize,
     /// The number of kept views.
     pub views: usize,
-    /// The memory that it takes.
-    pub memory: MemoryUse,
     /// The time when it was created.
     pub created: SystemTime,
     /// The time when the last batch was applied; when the snapshot was created if none was.
@@ -75,11 +71,9 @@ pub struct NodePage {
 }
 
 impl State {
-    /// The deadline of a decision in the background, which has passed once `is_given_up` returns
-    /// true. The memory that the decision gathers is charged to this part.
-    pub fn deadline<'a>(&self, is_given_up: &'a dyn Fn() -> bool, part: Part) -> Deadline<'a> {
-        let account = self.upkeep.account();
-        Deadline::until(is_given_up, account.open(part))
+    /// The deadline of a decision in the background, which has passed once `is_given_up` returns true.
+    pub fn deadline<'a>(&'a self, is_given_up: &'a dyn Fn() -> bool) -> Deadline<'a> {
+        Deadline::until(is_given_up, self.upkeep.account())
     }
 
     /// Runs a decision where other calls wait for the thread. It reads no namespace but this one, and
@@ -105,12 +99,7 @@ impl State {
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.decide_within(
-            reach,
-            &[],
-            &self.deadline(is_given_up, Part::Requests),
-            decide,
-        )
+        self.decide_within(reach, &[], &self.deadline(is_given_up), decide)
     }
 
     /// Runs a decision until a deadline.
@@ -214,7 +203,7 @@ impl Snapshot {
         decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
         let state = self.state();
-        let deadline = state.deadline(is_given_up, Part::Requests);
+        let deadline = state.deadline(is_given_up);
         if overlay.is_empty() {
             return state.decide_within(reach, &[], &deadline, decide);
         }
@@ -244,10 +233,6 @@ impl Snapshot {
             resource_versions: Arc::clone(live.resource_versions()),
             namespaces: live.namespaces.len(),
             views: live.upkeep.view_count(),
-            memory: MemoryUse {
-                reservations: self.held_bytes.bytes(),
-                ..live.memory()
-            },
             created: self.origin().created,
             updated: updated.wall,
             unchanged_for: self.now().steady.since(updated.steady),
@@ -261,7 +246,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::OverLimit`].
-    pub fn hold(&self) -> Result<HeldState, Error> {
-        Ok(HeldState::try_new(self.state())?)
+    pub fn hold(&self) -> Result<Arc<State>, Error> {
+        self.around.account.check(Purpose::Objects, 0)?;
+        Ok(self.state())
     }
 }

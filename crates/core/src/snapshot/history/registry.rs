@@ -15,11 +15,10 @@ use super::observer::Observer;
 use super::offer::{Fence, Job, Offer, Update};
 use super::staged::Staged;
 use super::turn::WriteTurn;
-use crate::account::{Account, Part};
+use crate::account::{Account, Purpose};
 use crate::limits::{Limit, Limits};
 use crate::snapshot::clock::{self, Moment, Now};
 use crate::snapshot::counters::SnapshotCounters;
-use crate::snapshot::state::revision::state_bytes;
 
 /// The named snapshots.
 pub struct Registry {
@@ -43,7 +42,6 @@ impl Registry {
         clock: impl Fn() -> N + Send + Sync + 'static,
     ) -> Self {
         let around = Arc::new(Surroundings {
-            max_view_bytes: limits.max_view_bytes,
             account: Account::unlimited(),
             max_ages: MaxAges::default(),
             observer,
@@ -74,14 +72,15 @@ impl Registry {
         self
     }
 
-    /// The registry with an account for all its memory.
+    /// The registry with an account that says whether there is memory. Without one only the limits by
+    /// number hold.
     #[must_use]
     pub fn with_account(mut self, account: Arc<Account>) -> Self {
         Arc::make_mut(&mut self.around).account = account;
         self
     }
 
-    /// The account for all memory of the registry.
+    /// The account that says whether there is memory.
     pub fn account(&self) -> &Arc<Account> {
         &self.around.account
     }
@@ -114,7 +113,7 @@ impl Registry {
 
     /// An empty state for objects that were accepted elsewhere, or that are read back.
     pub fn new_state(&self) -> NewState {
-        NewState::new(self.around.empty_state(), Part::Objects)
+        NewState::new(self.around.empty_state())
     }
 
     /// Returns whether others append to the journal, too.
@@ -327,7 +326,7 @@ impl Registry {
         }
         let count = self.snapshots.len() + 1;
         self.limits.check(Limit::Snapshots, count)?;
-        self.around.account.charge(Part::Objects, state_bytes())?;
+        self.around.account.check(Purpose::Objects, 0)?;
         Ok(self.found_or_created(name))
     }
 

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::account::heap::{self, OnHeap};
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::objects::change::{Batch, Form};
@@ -29,10 +28,6 @@ pub struct ReservationTable {
     claims: HashMap<(Box<str>, PodIdentity), Vec<Serial>>,
     /// The number of the last reservation ever made.
     pub(super) last: Serial,
-    /// The number of picks that share a hold, by the address of its owner.
-    sharing: HashMap<usize, usize>,
-    /// The bytes of holds, nodes and claims.
-    heap_bytes: usize,
 }
 
 impl ReservationTable {
@@ -82,12 +77,6 @@ impl ReservationTable {
         if let Some(key) = claim_key(&held) {
             self.claims.entry(key).or_default().push(serial);
         }
-        self.heap_bytes += held.memory_bytes();
-        let sharing = self.sharing.entry(held.hold.place()).or_default();
-        *sharing += 1;
-        if *sharing == 1 {
-            self.heap_bytes += held.hold.heap_bytes();
-        }
         self.held.insert(serial, (held, ends));
     }
 
@@ -97,7 +86,6 @@ impl ReservationTable {
         let ends = now.after(answer.left);
         self.by_expiry.insert((ends, serial));
         self.answered.insert(answer.request.key, serial);
-        self.heap_bytes += answer.memory_bytes();
         self.answers.insert(serial, (answer, ends));
     }
 
@@ -152,7 +140,6 @@ impl ReservationTable {
     pub fn remove(&mut self, serial: Serial) {
         if let Some((answer, ends)) = self.answers.remove(&serial) {
             self.by_expiry.remove(&(ends, serial));
-            self.heap_bytes -= answer.memory_bytes();
             let key = answer.request.key;
             if self.answered.get(&key) == Some(&serial) {
                 self.answered.remove(&key);
@@ -162,15 +149,6 @@ impl ReservationTable {
             return;
         };
         self.by_expiry.remove(&(ends, serial));
-        self.heap_bytes -= held.memory_bytes();
-        let place = held.hold.place();
-        if let Some(sharing) = self.sharing.get_mut(&place) {
-            *sharing -= 1;
-            if *sharing == 0 {
-                self.sharing.remove(&place);
-                self.heap_bytes -= held.hold.heap_bytes();
-            }
-        }
         if let Some(key) = claim_key(&held)
             && let Some(serials) = self.claims.get_mut(&key)
         {
@@ -291,11 +269,6 @@ impl ReservationTable {
     /// The numbers of all reservations, ascending.
     pub fn serials(&self) -> Vec<Serial> {
         self.held.keys().copied().collect()
-    }
-
-    /// Returns the estimated bytes of the reservations in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.heap_bytes + heap::table::<usize, usize>(self.sharing.len())
     }
 
     /// Returns the number of reservations.

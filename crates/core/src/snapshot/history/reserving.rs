@@ -9,8 +9,7 @@ use super::error::Error;
 use super::journal::{JournalError, OwnedEntry};
 use super::named::Snapshot;
 use super::turn::WriteTurn;
-use crate::account::heap::OnHeap;
-use crate::account::{Charge, Part};
+use crate::account::Purpose;
 use crate::limits::{Limit, Limits};
 use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
@@ -158,7 +157,7 @@ impl Snapshot {
         let last = held.last().map_or(reservations.last, |(last, _)| *last);
         drop(reservations);
         let pods = Batch::trusted(held.iter().map(|(serial, held)| held.pod(*serial)));
-        let _room = check_room(&live, &pods, limits)?;
+        check_room(&live, &pods, limits)?;
         let moves = !held.is_empty();
         let reserved = Reserved {
             revision: live.revision + i64::from(moves),
@@ -175,7 +174,9 @@ impl Snapshot {
             left: ttl,
         };
         let answers: Vec<_> = (last + 1..).zip(request.map(kept)).collect();
-        let _room = self.check_growth(&held, &answers)?;
+        if moves || !answers.is_empty() {
+            self.check_growth()?;
+        }
         if !moves && answers.is_empty() {
             return Ok(());
         }
@@ -239,7 +240,9 @@ impl Snapshot {
             let arrived = turn.live.arrived(claims);
             let kept = |(serial, _): &(Serial, Reservation)| arrived.binary_search(serial).is_err();
             confirmed.retain(kept);
-            let _room = self.check_growth(&confirmed, &[])?;
+            if !confirmed.is_empty() {
+                self.check_growth()?;
+            }
             self.end_in_turn(turn, confirmed, arrived, now)?;
             Ok(Ended {
                 revision: self.revision(),
@@ -270,7 +273,6 @@ impl Snapshot {
                 longer.extend(is_longer.then_some((serial, held)));
             }
             drop(reservations);
-            let _room = self.check_growth(&longer, &[])?;
             self.end_in_turn(turn, longer, Vec::new(), now)?;
             Ok(Renewed {
                 revision: self.revision(),
@@ -341,19 +343,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Checks that the table may grow. Returns room in memory for the growth, to be held until the
-    /// table has grown.
-    pub(super) fn check_growth(
-        &self,
-        held: &[(Serial, Reservation)],
-        answers: &[(Serial, KeptAnswer)],
-    ) -> Result<Charge, Error> {
-        let each = held.iter().map(|(_, held)| held.memory_bytes());
-        let alike = held.chunk_by(|(_, a), (_, b)| a.hold.place() == b.hold.place());
-        let shared = alike.map(|all| all.first().map_or(0, |(_, held)| held.hold.heap_bytes()));
-        let kept = answers.iter().map(|(_, answer)| answer.memory_bytes());
-        let bytes = each.sum::<usize>() + shared.sum::<usize>() + kept.sum::<usize>();
-        let account = self.held_bytes.account();
-        Ok(account.charge(Part::Objects, bytes)?)
+    /// Checks that the table of reservations may grow.
+    pub(super) fn check_growth(&self) -> Result<(), Error> {
+        Ok(self.around.account.check(Purpose::Objects, 0)?)
     }
 }

@@ -6,13 +6,13 @@ use super::capacity::check_room;
 use super::error::Error;
 use super::journal::{Aside, Journal, NewState};
 use super::named::Snapshot;
-use crate::account::Part;
+use crate::account::Purpose;
 use crate::limits::Limits;
 use crate::matching::{KubernetesVersion, VersionRules};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::resource_versions::{OtherCluster, ResourceVersions};
-use crate::snapshot::state::revision::{Applied, State, state_bytes};
+use crate::snapshot::state::revision::{Applied, State};
 
 /// A new state that is built aside, to be swapped in whole.
 pub struct Staged {
@@ -47,8 +47,7 @@ impl Staged {
         replaced: Option<&Arc<Snapshot>>,
     ) -> Result<Self, Error> {
         // An empty state is small, but there may be many.
-        let account = empty.upkeep.account();
-        account.charge(Part::Staged, state_bytes())?;
+        empty.upkeep.account().check(Purpose::Objects, 0)?;
         let written = journal.map(|journal| {
             journal.open_aside().map(|aside| WrittenAside {
                 journal: Arc::clone(journal),
@@ -57,7 +56,7 @@ impl Staged {
             })
         });
         Ok(Self {
-            new: NewState::new(empty, Part::Staged),
+            new: NewState::new(empty),
             defaults: None,
             version: None,
             resource_versions: ResourceVersions::default(),
@@ -119,14 +118,13 @@ impl Staged {
         limits: &Limits,
     ) -> Result<Applied, Error> {
         let batch = &*batch.under(self.rules());
-        let _room = check_room(&self.new.state, batch, limits)?;
+        check_room(&self.new.state, batch, limits)?;
         if let Some(WrittenAside { journal, aside, .. }) = &self.written {
             let written = journal.write_aside(*aside, batch);
             written.map_err(Error::NotStored)?;
         }
         let revision = self.new.state.revision + 1;
         let mut applied = self.new.state.apply(batch, revision);
-        self.new.charge.set(self.new.state.memory.total());
         if let Some(snapshot) = self.replaced.upgrade() {
             applied.spare(snapshot.state().held_alike(batch));
         }

@@ -20,7 +20,6 @@ use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::{Reservation, Serial};
-use crate::snapshot::state::held::HeldState;
 use crate::snapshot::state::revision::{Applied, State};
 
 /// The right to change a snapshot. While one caller has it, no other changes the snapshot.
@@ -107,7 +106,7 @@ impl<'s> WriteTurn<'s> {
             ..self.entry().after
         };
         Whole {
-            state: HeldState::new(Arc::clone(&self.live)),
+            state: Arc::clone(&self.live),
             saved,
         }
     }

@@ -4,8 +4,6 @@
 use std::ops::Index;
 use std::sync::Arc;
 
-use crate::account::heap;
-
 /// The number of blocks in a group.
 const GROUP: usize = 64;
 
@@ -53,24 +51,6 @@ impl<T, const SIZE: usize> Blocks<T, SIZE> {
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let blocks = self.0.iter().flat_map(|group| group.iter());
         blocks.flat_map(|block| block.iter())
-    }
-
-    /// Returns the list's bytes in memory, without those that its elements own.
-    pub fn memory_bytes(&self) -> usize {
-        let block = |room: usize| heap::shared(size_of::<Vec<T>>()) + heap::list::<T>(room);
-        let blocks = match self.last_block() {
-            Some(last) => (self.block_count() - 1) * block(SIZE) + block(last.capacity()),
-            None => 0,
-        };
-        let group = heap::shared(size_of::<Vec<Block<T>>>()) + heap::list::<Block<T>>(GROUP);
-        let groups = match &*self.0 {
-            [full @ .., last] => {
-                let last = heap::list::<Block<T>>(last.capacity());
-                full.len() * group + heap::shared(size_of::<Vec<Block<T>>>()) + last
-            }
-            [] => 0,
-        };
-        blocks + groups + heap::list::<Arc<Vec<Block<T>>>>(self.0.capacity())
     }
 
     /// Gives back spare room for blocks.

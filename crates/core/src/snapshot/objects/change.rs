@@ -11,7 +11,6 @@ use super::node::CompiledNode;
 use super::owners::Owner;
 use super::pod::{CompiledPod, PodCompiler};
 use super::reservation::is_reservation;
-use super::size;
 use crate::limits::Limits;
 use crate::matching::{Path, VersionRules, Violations, names};
 use crate::proto::v1;
@@ -21,8 +20,6 @@ use crate::proto::v1::change::Object;
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     changes: Vec<CheckedChange>,
-    /// The most bytes that the changes take where they are kept.
-    pub(in crate::snapshot) bytes: usize,
     /// The number of requested ports and named resources, which most pods do not request.
     pub(in crate::snapshot) requests: usize,
     /// True if there are changes of nodes.
@@ -189,7 +186,6 @@ impl Batch {
     }
 
     fn add(&mut self, change: CheckedChange) {
-        self.bytes += change.most_bytes();
         match &change {
             CheckedChange::Pod(pod) => {
                 self.requests += pod.requests().map_or(0, |requests| requests.rare_len());
@@ -267,16 +263,6 @@ fn is_unknown(object: &Object) -> bool {
     is_kind && !ObjectKind::all().any(is_known)
 }
 
-impl CheckedChange {
-    /// Returns the most bytes that the change takes where it is kept.
-    fn most_bytes(&self) -> usize {
-        match self {
-            Self::Pod(pod) => size::most_of_pod(pod),
-            Self::Other(other) => size::most(&other.0),
-        }
-    }
-}
-
 impl<'a> ValidChange<'a> {
     fn of(change: &'a CheckedChange) -> Self {
         let (id, form) = match change {
@@ -304,9 +290,12 @@ impl<'a> ValidChange<'a> {
         Self { id, form, change }
     }
 
-    /// Returns the most bytes that the change takes where it is kept.
-    pub fn most_bytes(&self) -> usize {
-        self.change.most_bytes()
+    /// Returns the object as it came; `None` for a pod, which is kept in its bytes.
+    pub fn object(&self) -> Option<&'a Object> {
+        match self.change {
+            CheckedChange::Pod(_) => None,
+            CheckedChange::Other(other) => Some(&other.0),
+        }
     }
 
     /// The object for the wire. A pod has the parts that are stored.

@@ -89,9 +89,4 @@ impl ClusterObjects {
         });
         namespaces.chain(self.storage.to_wire())
     }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.namespaces.memory_bytes() + self.storage.memory_bytes()
-    }
 }

@@ -3,26 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::account::heap::{self, OnHeap};
-
 /// Objects of one kind, by name. Copies share the objects.
 #[derive(Debug, Clone)]
 pub struct ClusterTable<T> {
     all: BTreeMap<Box<str>, Arc<T>>,
-    /// The bytes of the objects on the heap, with their names.
-    heap_bytes: usize,
 }
 
 impl<T> Default for ClusterTable<T> {
     fn default() -> Self {
         Self {
             all: BTreeMap::new(),
-            heap_bytes: 0,
         }
     }
 }
 
-impl<T: PartialEq + OnHeap> ClusterTable<T> {
+impl<T: PartialEq> ClusterTable<T> {
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.all.len()
@@ -48,10 +43,7 @@ impl<T: PartialEq + OnHeap> ClusterTable<T> {
         if self.has_same(name, object) {
             return (None, false);
         }
-        self.heap_bytes += bytes(name, &**object);
-        let old = self.all.insert(name.into(), Arc::clone(object));
-        self.heap_bytes -= old.as_ref().map_or(0, |old| bytes(name, &**old));
-        (old, true)
+        (self.all.insert(name.into(), Arc::clone(object)), true)
     }
 
     /// Removes an object, if `uid` is empty or its own. `uid_of` returns the uid of an object, which
@@ -61,17 +53,6 @@ impl<T: PartialEq + OnHeap> ClusterTable<T> {
         if !self.all.get(name).is_some_and(is_meant) {
             return None;
         }
-        let old = self.all.remove(name)?;
-        self.heap_bytes -= bytes(name, &*old);
-        Some(old)
+        self.all.remove(name)
     }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.heap_bytes + heap::tree::<Box<str>, Arc<T>>(self.all.len())
-    }
-}
-
-fn bytes<T: OnHeap>(name: &str, object: &T) -> usize {
-    heap::block(name.len()) + heap::shared(size_of::<T>()) + object.heap_bytes()
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::kind::{ObjectKind, OwnerKind, StorageKind, metadata_of};
 use super::node::CompiledNode;
 use super::owners::Owner;
-use crate::account::heap::on_heap;
 use crate::limits::{Limit, Limits, NodeNames};
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
 use crate::matching::{Path, Violations, names, times};
@@ -35,8 +34,6 @@ pub struct LabelledNamespace {
     pub(super) uid: Box<str>,
     pub(super) labels: BTreeMap<String, String>,
 }
-
-on_heap!(LabelledNamespace: uid, labels);
 
 /// An object about storage.
 #[derive(Debug, Clone)]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::node::NodeRef;
-use crate::account::heap;
 use crate::matching::storage::PersistentVolume;
 use crate::matching::{NodeLabels, Quantity};
 
@@ -132,11 +131,6 @@ impl VolumeList {
         self.0.remove(rank);
         self.0.is_empty()
     }
-
-    /// Returns the bytes on the heap, without those of the volumes.
-    pub(super) fn heap_bytes(&self) -> usize {
-        heap::tree::<ByRank, ()>(self.0.len())
-    }
 }
 
 impl FreeVolume {
@@ -170,70 +164,39 @@ impl FreeVolume {
     pub fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
-
-    /// The bytes on the heap of a volume with this name, without those of the object.
-    pub(super) fn heap_bytes(name: &str) -> usize {
-        heap::shared(size_of::<Self>()) + heap::shared(name.len())
-    }
 }
 
 impl FreeVolumes {
-    /// Adds a volume. Returns the bytes by which the lists grew, without those of the volume.
-    pub(super) fn add(&mut self, free: &Arc<FreeVolume>) -> usize {
+    /// Adds a volume.
+    pub(super) fn add(&mut self, free: &Arc<FreeVolume>) {
         self.count += 1;
         let Some(needed) = free.volume.needed_labels() else {
-            let before = self.anywhere.heap_bytes();
-            self.anywhere.add(free);
-            return self.anywhere.heap_bytes() - before;
+            return self.anywhere.add(free);
         };
-        let mut grown = 0;
         for (key, value) in needed.pairs {
-            let values = self.by_label.entry_ref(key).or_insert_with(|| {
-                grown += heap::block(key.len())
-                    + heap::entry::<(Box<str>, HashMap<Box<str>, VolumeList>)>();
-                HashMap::new()
-            });
-            let list = values.entry_ref(value).or_insert_with(|| {
-                grown += heap::block(value.len()) + heap::entry::<(Box<str>, VolumeList)>();
-                VolumeList::default()
-            });
-            let before = list.heap_bytes();
-            list.add(free);
-            grown += list.heap_bytes() - before;
+            let values = self.by_label.entry_ref(key).or_default();
+            values.entry_ref(value).or_default().add(free);
         }
-        grown
     }
 
-    /// Removes a volume. Returns the bytes by which the lists shrank, without those of the volume.
-    pub(super) fn take(&mut self, volume: &PersistentVolume, rank: &VolumeRank) -> usize {
+    /// Removes a volume.
+    pub(super) fn take(&mut self, volume: &PersistentVolume, rank: &VolumeRank) {
         self.count -= 1;
         let Some(needed) = volume.needed_labels() else {
-            let before = self.anywhere.heap_bytes();
             self.anywhere.take(rank);
-            return before - self.anywhere.heap_bytes();
+            return;
         };
-        let mut shrunk = 0;
         for (key, value) in needed.pairs {
             let Some(values) = self.by_label.get_mut(key) else {
                 continue;
             };
-            let Some(list) = values.get_mut(value) else {
-                continue;
-            };
-            let before = list.heap_bytes();
-            let is_empty = list.take(rank);
-            shrunk += before - list.heap_bytes();
-            if is_empty {
+            if values.get_mut(value).is_some_and(|list| list.take(rank)) {
                 values.remove(value);
-                shrunk += heap::block(value.len()) + heap::entry::<(Box<str>, VolumeList)>();
             }
             if values.is_empty() {
                 self.by_label.remove(key);
-                shrunk += heap::block(key.len())
-                    + heap::entry::<(Box<str>, HashMap<Box<str>, VolumeList>)>();
             }
         }
-        shrunk
     }
 
     /// Returns whether there are no volumes.

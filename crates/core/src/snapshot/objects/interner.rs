@@ -4,7 +4,6 @@ use hashbrown::DefaultHashBuilder;
 
 use super::blocks::Blocks;
 use super::sharded_table::ShardedTable;
-use crate::account::heap;
 
 /// The number of free numbers that is never too many.
 const MIN_FREE: usize = 256;
@@ -51,13 +50,6 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
     /// One more than the largest number in use.
     pub fn bound(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Returns the estimated bytes in memory, without those that entries own.
-    pub fn memory_bytes(&self) -> usize {
-        self.entries.memory_bytes()
-            + heap::list::<u32>(self.free.capacity())
-            + self.by_hash.memory_bytes()
     }
 }
 

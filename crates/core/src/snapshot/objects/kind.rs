@@ -186,7 +186,6 @@ macro_rules! with_message {
         }
     }};
 }
-pub use with_message;
 
 /// Makes an object of a kind. The code is expanded for the message of each kind.
 #[macro_export]

@@ -13,12 +13,8 @@ use super::shrink;
 use super::slot_counts::SlotCounts;
 use super::slots::Slot;
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
-use crate::account::heap;
 use crate::matching::Selector;
 use crate::snapshot::deadline::{Deadline, Stopped};
-
-/// The least bytes of a table of pods by node.
-pub(super) const SMALL_TABLE: usize = 64;
 
 /// The number of label sets that are copied to change one of them.
 const BLOCK: usize = 32;
@@ -36,10 +32,6 @@ pub struct LabelSetId(u32);
 pub struct LabelSets {
     symbols: Symbols,
     sets: Interner<LabelSet, BLOCK>,
-    /// The bytes of the labels of all sets.
-    label_bytes: usize,
-    /// The number of nodes on which pods count, summed up over all sets.
-    places: usize,
     /// Terminating pods that would count otherwise, by label set and node. There are
     /// few.
     terminating: Arc<HashMap<(LabelSetId, Slot), u32>>,
@@ -56,9 +48,6 @@ struct LabelSet {
 }
 
 impl LabelSets {
-    /// The bytes of the empty parts of a table on the heap.
-    pub const EMPTY_BYTES: usize = heap::shared(size_of::<HashMap<(LabelSetId, Slot), u32>>());
-
     /// The id of a label set, if a pod has it.
     pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
         let hash = hash(self.sets.hasher(), texts(labels));
@@ -98,7 +87,6 @@ impl LabelSets {
             pods: 1,
             counted: SlotCounts::default(),
         };
-        self.label_bytes += heap::block(size_of_val(&*set.labels));
         let id = self.sets.insert(set, hash_of(&self.symbols));
         (LabelSetId(id), true)
     }
@@ -113,20 +101,17 @@ impl LabelSets {
         let is_used = |set: &LabelSet| set.pods > 0;
         let set = self.sets.remove(id.0, is_used, hash_of(&self.symbols));
         self.symbols.release_labels(&set.labels);
-        self.label_bytes -= heap::block(size_of_val(&*set.labels));
         true
     }
 
     /// Counts a pod of a label set on a node.
     pub fn count(&mut self, id: LabelSetId, slot: Slot) {
-        let is_first = self.sets.get_mut(id.0).counted.add(slot);
-        self.places += usize::from(is_first);
+        self.sets.get_mut(id.0).counted.add(slot);
     }
 
     /// Removes a counted pod.
     pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
-        let is_last = self.sets.get_mut(id.0).counted.remove(slot);
-        self.places -= usize::from(is_last);
+        self.sets.get_mut(id.0).counted.remove(slot);
     }
 
     /// Counts a terminating pod of a label set on a node.
@@ -247,16 +232,6 @@ impl LabelSets {
     /// Returns whether there are no label sets.
     pub fn is_empty(&self) -> bool {
         self.sets.count() == 0
-    }
-
-    /// Returns the estimated bytes of the table in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.label_bytes
-            + self.len() * SMALL_TABLE
-            + self.places * heap::entry::<(Slot, u32)>()
-            + self.sets.memory_bytes()
-            + self.symbols.memory_bytes()
-            + heap::block(self.terminating.allocation_size())
     }
 }
 

@@ -39,7 +39,6 @@ pub mod reservation;
 pub mod resource_versions;
 pub mod sharded_table;
 pub mod shrink;
-pub mod size;
 pub mod slot_counts;
 pub mod slots;
 pub mod storage_objects;

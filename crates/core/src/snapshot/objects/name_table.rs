@@ -6,15 +6,12 @@ use std::sync::Arc;
 use hashbrown::DefaultHashBuilder;
 
 use super::sharded_table::ShardedTable;
-use crate::account::heap::{self, OnHeap};
 
 /// Entries by name. Copies share what does not change.
 #[derive(Debug, Clone)]
 pub struct NameTable<T> {
     entries: ShardedTable<(Arc<str>, T)>,
     hasher: DefaultHashBuilder,
-    /// The bytes of names and entries on the heap.
-    heap_bytes: usize,
 }
 
 impl<T> Default for NameTable<T> {
@@ -22,14 +19,8 @@ impl<T> Default for NameTable<T> {
         Self {
             entries: ShardedTable::default(),
             hasher: DefaultHashBuilder::default(),
-            heap_bytes: 0,
         }
     }
-}
-
-/// Returns the bytes of an entry on the heap.
-fn entry_bytes(name: &str, entry: &impl OnHeap) -> usize {
-    heap::shared(name.len()) + entry.heap_bytes()
 }
 
 fn is_named<T>(name: &str) -> impl Fn(&(Arc<str>, T)) -> bool {
@@ -65,15 +56,10 @@ impl<T> NameTable<T> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// Returns the estimated bytes on the heap.
-    pub fn memory_bytes(&self) -> usize {
-        self.entries.memory_bytes() + self.heap_bytes
-    }
 }
 
-impl<T: Clone + OnHeap> NameTable<T> {
-    /// An entry by name, to change it in a way that leaves its own bytes on the heap.
+impl<T: Clone> NameTable<T> {
+    /// An entry by name, to change it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut T> {
         let hash = self.hasher.hash_one(name);
         let found = self.entries.find_mut(hash, is_named(name));
@@ -82,10 +68,8 @@ impl<T: Clone + OnHeap> NameTable<T> {
 
     /// Adds an entry, or replaces the one of its name.
     pub fn put(&mut self, name: &str, entry: T) {
-        self.heap_bytes += entry_bytes(name, &entry);
         let hash = self.hasher.hash_one(name);
         if let Some((_, old)) = self.entries.find_mut(hash, is_named(name)) {
-            self.heap_bytes -= entry_bytes(name, old);
             *old = entry;
             return;
         }
@@ -106,7 +90,6 @@ impl<T: Clone + OnHeap> NameTable<T> {
         } = self;
         let hash_of = |(name, _): &(Arc<str>, T)| hasher.hash_one(&**name);
         let (_, entry) = entries.remove(hash, is_named(name), hash_of)?;
-        self.heap_bytes -= entry_bytes(name, &entry);
         Some(entry)
     }
 }
@@ -142,7 +125,6 @@ mod tests {
         let mut table = NameTable::default();
         let mut wanted = BTreeMap::new();
         let mut random = fastrand::Rng::with_seed(7);
-        let empty = table.memory_bytes();
         for size in [10, 1_000, 20_000, 300, 0] {
             let (copy, before) = (table.clone(), wanted.clone());
             while wanted.len() != size {
@@ -165,7 +147,5 @@ mod tests {
                 assert_eq!(table.len(), wanted.len());
             }
         }
-        let left = table.memory_bytes() - empty;
-        assert!(left < 20_000, "{left} bytes of an empty table");
     }
 }

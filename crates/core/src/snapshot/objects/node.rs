@@ -1,7 +1,6 @@
 //! A node that exists.
 
 use super::symbols::{self, InternedLabels, Symbol, Symbols};
-use crate::account::heap::on_heap;
 use crate::matching::{Allocatable, Features, NodeLabels, Path, Taint, Violations};
 use crate::proto::v1;
 
@@ -13,8 +12,6 @@ pub(in crate::snapshot) struct StoredNode {
     pub labels: InternedLabels,
     pub compiled: CompiledNode,
 }
-
-on_heap!(StoredNode: labels, uid, compiled);
 
 /// The compiled form of a node on the wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,8 +25,6 @@ pub struct CompiledNode {
     /// The features that the node declares.
     pub features: Features,
 }
-
-on_heap!(CompiledNode: taints, allocatable);
 
 impl CompiledNode {
     /// Checks and compiles a node, which is at `path`.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::node::{CompiledNode, NodeRef, StoredNode};
 use super::slots::{Slot, Slots};
 use super::symbols::{Symbol, Symbols};
-use crate::account::heap::{self, OnHeap};
 use crate::matching::{Allocatable, NodeAffinity};
 use crate::proto::v1;
 
@@ -20,8 +19,6 @@ pub struct Nodes {
     slots: Slots,
     /// By slot; slots past its end have no node. Copies share them.
     nodes: Vec<Option<Arc<StoredNode>>>,
-    /// The bytes of the nodes on the heap.
-    heap_bytes: usize,
     /// The number of nodes that report their resources.
     with_room: usize,
     /// The number of nodes with each resource that is not common.
@@ -65,9 +62,7 @@ impl Nodes {
         for resource in allocatable.iter().flat_map(Allocatable::named) {
             *self.having.entry(Arc::clone(resource)).or_default() += 1;
         }
-        let node = Arc::new(node);
-        self.heap_bytes += node.heap_bytes();
-        let old = self.nodes[slot.index()].replace(node);
+        let old = self.nodes[slot.index()].replace(Arc::new(node));
         self.release(old);
         self.changed.push(slot);
         true
@@ -106,7 +101,6 @@ impl Nodes {
 
     fn release(&mut self, node: Option<Arc<StoredNode>>) {
         if let Some(node) = node {
-            self.heap_bytes -= node.heap_bytes();
             let allocatable = &node.compiled.allocatable;
             self.with_room -= usize::from(allocatable.is_some());
             for resource in allocatable.iter().flat_map(Allocatable::named) {
@@ -251,16 +245,5 @@ impl Nodes {
     /// Affinity in terms of the nodes' symbols, for matching many nodes.
     pub fn resolve(&self, affinity: &NodeAffinity) -> NodeAffinity<Symbol> {
         affinity.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT))
-    }
-
-    /// Returns the estimated bytes of the nodes in memory, without topologies and partitions.
-    pub fn memory_bytes(&self) -> usize {
-        self.heap_bytes
-            + heap::list::<Option<Arc<StoredNode>>>(self.nodes.capacity())
-            + heap::list::<Slot>(self.order.capacity())
-            + heap::list::<Slot>(self.added.capacity())
-            + heap::tree::<Arc<str>, usize>(self.having.len())
-            + self.slots.memory_bytes()
-            + self.symbols.memory_bytes()
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::change::{Batch, Form, ObjectId, ValidChange};
 use super::kind::ObjectKind;
 use super::reservation::is_reservation;
-use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{PodTerm, Requests, UsedStorage};
 
 /// A pod that is nominated to a node.
@@ -31,8 +30,6 @@ pub struct NominatedPod {
     pub storage: Option<Arc<UsedStorage>>,
 }
 
-on_heap!(NominatedPod: namespace, name, uid, labels, requests, keeps_away, storage);
-
 /// Namespace and name of a pod.
 type PodKey = Arc<str>;
 
@@ -46,8 +43,6 @@ pub struct Nominations {
     /// The reservations of pods for which a client has decided, by the uids of these pods. Such a
     /// pod counts where the reservation is, and nowhere else.
     decided: HashMap<Box<str>, PodKey>,
-    /// The bytes of the pods on the heap.
-    heap_bytes: usize,
 }
 
 impl NominatedPod {
@@ -145,10 +140,7 @@ impl Nominations {
             return;
         }
         let key = key_of(reservation);
-        self.heap_bytes += decided_bytes(uid, &key);
-        if let Some(former) = self.decided.insert(uid.into(), key) {
-            self.heap_bytes -= decided_bytes(uid, &former);
-        }
+        self.decided.insert(uid.into(), key);
     }
 
     /// Forgets a reservation, unless another one was decided for its pod.
@@ -156,13 +148,11 @@ impl Nominations {
         let key = key_of(reservation);
         if self.decided.get(uid) == Some(&key) {
             self.decided.remove(uid);
-            self.heap_bytes -= decided_bytes(uid, &key);
         }
     }
 
     fn add(&mut self, key: PodKey, node: Arc<str>, pod: NominatedPod) {
         let pod = Arc::new(pod);
-        self.heap_bytes += node.heap_bytes() + key.heap_bytes() + pod.heap_bytes();
         self.nodes.insert(Arc::clone(&key), Arc::clone(&node));
         self.pods.insert((node, key), pod);
     }
@@ -179,23 +169,10 @@ impl Nominations {
         let place = (Arc::clone(node), key);
         let pod = &self.pods[&place];
         if uid.is_empty() || *pod.uid == *uid {
-            self.heap_bytes -= place.heap_bytes() + pod.heap_bytes();
             self.pods.remove(&place);
             self.nodes.remove(&place.1);
         }
     }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.heap_bytes
-            + heap::table::<PodKey, Arc<str>>(self.nodes.capacity())
-            + heap::tree::<(Arc<str>, PodKey), Arc<NominatedPod>>(self.pods.len())
-            + heap::table::<Box<str>, PodKey>(self.decided.capacity())
-    }
-}
-
-fn decided_bytes(uid: &str, reservation: &PodKey) -> usize {
-    heap::block(uid.len()) + heap::shared(reservation.len())
 }
 
 /// The key of an object; namespaces contain no slash.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::budget::DisruptionBudget;
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
-use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -18,8 +17,6 @@ use crate::snapshot::deadline::{Deadline, Stopped};
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
     by_name: Arc<ByName>,
-    /// The bytes of names and owners on the heap.
-    heap_bytes: usize,
 }
 
 type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
@@ -49,8 +46,6 @@ pub struct PodNumbering {
 /// The policy of a stateful set whose pods do not wait for each other.
 const PARALLEL: &str = "Parallel";
 
-on_heap!(Owner: uid, selects);
-
 /// The selector of a service or a controller, compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OwnerSelector {
@@ -69,15 +64,6 @@ impl OwnerSelector {
         let labels = wire.cloned().unwrap_or_default();
         names::check_labels(&labels, path, faults);
         Self::Labels(labels)
-    }
-}
-
-impl OnHeap for OwnerSelector {
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Labels(labels) => labels.heap_bytes(),
-            Self::Selector(selector) => selector.heap_bytes(),
-        }
     }
 }
 
@@ -107,8 +93,6 @@ pub struct Controller {
     kind: OwnerKind,
     name: Box<str>,
 }
-
-on_heap!(Controller: name);
 
 impl Controller {
     /// The first owner reference with `controller: true`, if it is of a kind
@@ -236,15 +220,10 @@ impl Owner {
 }
 
 impl Owners {
-    /// The bytes of an empty map on the heap.
-    pub const EMPTY_BYTES: usize = heap::shared(size_of::<ByName>());
-
     /// Creates or updates an owner. Returns whether that made a difference.
     pub fn put(&mut self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
-        let new_bytes = owner.heap_bytes();
         match Arc::make_mut(&mut self.by_name).entry((kind, name.into())) {
             Entry::Vacant(place) => {
-                self.heap_bytes += heap::block(name.len()) + new_bytes;
                 place.insert(Arc::clone(owner));
                 true
             }
@@ -252,8 +231,7 @@ impl Owners {
                 if place.get() == owner {
                     return false;
                 }
-                self.heap_bytes += new_bytes;
-                self.heap_bytes -= place.insert(Arc::clone(owner)).heap_bytes();
+                place.insert(Arc::clone(owner));
                 true
             }
         }
@@ -267,9 +245,7 @@ impl Owners {
         if !self.by_name.get(&key).is_some_and(meant) {
             return false;
         }
-        let old = Arc::make_mut(&mut self.by_name).remove(&key);
-        let old_bytes = old.map_or(0, |old| old.heap_bytes());
-        self.heap_bytes -= heap::block(name.len()) + old_bytes;
+        Arc::make_mut(&mut self.by_name).remove(&key);
         true
     }
 
@@ -376,10 +352,5 @@ impl Owners {
         let all = self.by_name.range(from..);
         all.take_while(move |((k, _), _)| *k == kind)
             .map(|(_, owner)| &**owner)
-    }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        heap::tree::<(OwnerKind, Box<str>), Arc<Owner>>(self.by_name.len()) + self.heap_bytes
     }
 }

@@ -2,7 +2,6 @@
 
 use hashbrown::HashMap;
 
-use crate::account::heap;
 use crate::matching::Selector;
 
 /// The numbers of selectors, by a pair of labels that they require.
@@ -46,16 +45,6 @@ impl PairIndex {
     pub fn candidates<'a>(&self, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<usize> {
         let paired = pairs.filter_map(|pair| self.by_pair.get(&PairRef(pair)));
         paired.flatten().chain(&self.unpaired).copied().collect()
-    }
-
-    /// Returns the bytes that an entry of a selector takes.
-    pub fn bytes_of(selector: &Selector) -> usize {
-        selector.required_pair().map_or(0, |(key, value)| {
-            let place = heap::entry::<((Box<str>, Box<str>), Vec<usize>)>();
-            // A list has room for at least four.
-            let list = heap::list::<usize>(4);
-            place + heap::block(key.len()) + heap::block(value.len()) + list
-        })
     }
 }
 

@@ -14,7 +14,6 @@ use super::kind::ObjectKind;
 use super::label_sets::LabelSetId;
 use super::requirements::{self, Requirements, RequirementsByVersion, TemplateId};
 use super::slots::Slot;
-use crate::account::heap::{self, OnHeap};
 use crate::limits::{Limit, Limits};
 use crate::matching::{
     Path, PodTerm, Requests, RequestsByVersion, Resizing, Violations, check_claim_names, names,
@@ -33,12 +32,6 @@ pub struct PodRecord {
     pub node: Option<Slot>,
     /// The pod's identity and phase.
     pub life: Life,
-}
-
-impl OnHeap for PodRecord {
-    fn heap_bytes(&self) -> usize {
-        self.life.heap_bytes()
-    }
 }
 
 /// A valid pod of a change.
@@ -408,11 +401,6 @@ impl Life {
         self.rare.as_ref().map_or("", |rare| &rare.nominated_node)
     }
 
-    /// Returns its bytes on the heap.
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.rare.as_ref().map_or(0, |rare| rare.memory_bytes())
-    }
-
     /// Returns the length of the uid.
     pub fn uid_length(&self) -> usize {
         match &self.rare {
@@ -451,15 +439,6 @@ impl Life {
             requirements.fill(&mut pod);
         }
         pod
-    }
-}
-
-impl Rare {
-    /// Returns the bytes in memory.
-    pub(super) fn memory_bytes(&self) -> usize {
-        heap::shared(size_of::<Self>())
-            + heap::block(self.uid.len())
-            + heap::block(self.nominated_node.len())
     }
 }
 

@@ -9,11 +9,9 @@ use std::sync::Arc;
 use hashbrown::DefaultHashBuilder;
 
 use super::interner::Interner;
-use super::label_sets::SMALL_TABLE;
 use super::pair_index::PairIndex;
 use super::slot_counts::SlotCounts;
 use super::slots::Slot;
-use crate::account::heap::{self, OnHeap};
 use crate::matching::PodTerm;
 
 /// The number of terms that are copied to change one of them.
@@ -36,10 +34,6 @@ pub struct OwnedTerms {
 pub struct TermTable {
     terms: Interner<HeldTerm, BLOCK>,
     index: Arc<PairIndex>,
-    /// The bytes of the terms on the heap, with the index that finds them.
-    term_bytes: usize,
-    /// The number of nodes with pods that have each term, summed up.
-    places: usize,
 }
 
 /// A term of pods.
@@ -83,15 +77,6 @@ impl HeldTerm {
     fn key(&self) -> &TermKey {
         let key = self.key.as_deref();
         key.expect("only terms in use are asked for")
-    }
-}
-
-impl TermKey {
-    fn bytes(&self) -> usize {
-        heap::shared(size_of::<Self>())
-            + self.term.heap_bytes()
-            + heap::block(self.own.len())
-            + PairIndex::bytes_of(&self.term.selector)
     }
 }
 
@@ -170,7 +155,6 @@ impl TermTable {
             term: term.clone(),
             own: own.into(),
         };
-        self.term_bytes += key.bytes();
         let held = HeldTerm {
             key: Some(Arc::new(key)),
             counted: SlotCounts::default(),
@@ -181,29 +165,19 @@ impl TermTable {
     }
 
     fn count(&mut self, number: u32, slot: Slot) {
-        let is_first = self.terms.get_mut(number).counted.add(slot);
-        self.places += usize::from(is_first);
+        self.terms.get_mut(number).counted.add(slot);
     }
 
     fn uncount(&mut self, number: u32, slot: Slot) {
         let counted = &mut self.terms.get_mut(number).counted;
-        self.places -= usize::from(counted.remove(slot));
+        counted.remove(slot);
         if counted.len() == 0 {
             let key = self.terms.get(number).key.clone();
             let key = key.expect("a counted term is in use");
             Arc::make_mut(&mut self.index).remove(&key.term.selector, number as usize);
             let is_used = |held: &HeldTerm| held.key.is_some();
             self.terms.remove(number, is_used, hash_of);
-            self.term_bytes -= key.bytes();
         }
-    }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.terms.memory_bytes()
-            + self.term_bytes
-            + self.terms.count() * SMALL_TABLE
-            + self.places * heap::entry::<(Slot, u32)>()
     }
 }
 

@@ -7,7 +7,6 @@ use super::pod_terms::{OwnedTerms, TermTable};
 use super::requirements::ReadRequirements;
 use super::slots::Slot;
 use super::storage_use::{PodUse, StorageUse};
-use crate::account::heap::OnHeap;
 use crate::matching::{PodTerm, Requested, Requests};
 
 /// The number of nodes in a block: decisions read copies, and a change of a node then copies its
@@ -18,8 +17,6 @@ const BLOCK: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub struct RequestedTable {
     nodes: Blocks<NodePods, BLOCK>,
-    /// The bytes of the nodes on the heap.
-    heap_bytes: usize,
     anti_affinity: Arc<TermTable>,
     scored_terms: Arc<TermTable>,
     storage: Arc<StorageUse>,
@@ -163,14 +160,6 @@ impl NodePods {
         lower.for_each(|it| sum.merge(&it.requested, -1));
         sum
     }
-
-    fn heap_bytes(&self) -> usize {
-        let of_priorities = self.of_priorities.iter();
-        let of_priorities = of_priorities
-            .map(|it| size_of::<RequestedOfPriority>() + it.requested.heap_bytes())
-            .sum::<usize>();
-        self.requested.heap_bytes() + of_priorities
-    }
 }
 
 impl RequestedTable {
@@ -228,14 +217,7 @@ impl RequestedTable {
             Arc::make_mut(&mut self.storage).shift(*slot, of, *comes);
         }
         for shift in &shifts.room {
-            let node = self.node(shift.slot);
-            // A pod of no priority that requests nothing changes nothing on the heap.
-            let changes = shift.of.requests.is_some() || shift.of.priority != 0;
-            let measure = |node: &NodePods| if changes { node.heap_bytes() } else { 0 };
-            let before = measure(node);
-            node.shift(&shift.of, shift.comes);
-            let after = measure(node);
-            self.heap_bytes = self.heap_bytes - before + after;
+            self.node(shift.slot).shift(&shift.of, shift.comes);
         }
     }
 
@@ -244,12 +226,5 @@ impl RequestedTable {
             self.nodes.push(NodePods::default());
         }
         self.nodes.get_mut(slot.index())
-    }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        let nodes = self.nodes.memory_bytes() + self.heap_bytes;
-        let terms = self.anti_affinity.memory_bytes() + self.scored_terms.memory_bytes();
-        nodes + terms + self.storage.memory_bytes()
     }
 }

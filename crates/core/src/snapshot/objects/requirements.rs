@@ -10,7 +10,6 @@ use std::hash::BuildHasher;
 
 use super::interner::Interner;
 use super::reservation::is_reservation;
-use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{
     self, PodTerm, Requests, RequestsByVersion, Resizing, UsedStorage, absolute,
 };
@@ -29,10 +28,6 @@ pub struct Requirements {
     encoded: Box<[u8]>,
     /// The parts that decisions about other pods read.
     pub(super) read: ReadRequirements,
-    /// The approximate number of bytes of the requirements on the wire.
-    pub(super) size_bytes: usize,
-    /// The number of these bytes that are requests.
-    pub(super) request_bytes: usize,
     /// True if they may depend on the name of the pod, or on the node that it names.
     pub(super) is_own: bool,
     /// True if the pod requires the node that it is on, and no other. The stored affinity then lacks
@@ -55,8 +50,6 @@ pub struct ReadRequirements {
     /// The priority of the pod.
     pub priority: i32,
 }
-
-on_heap!(ReadRequirements: requests, keeps_away, scored, storage);
 
 /// The requirements of a pod by the rules of a version of Kubernetes; `None` if it has none.
 type UnderVersion = (Resizing, Option<Arc<Requirements>>);
@@ -142,8 +135,6 @@ impl Requirements {
         };
         Some(Self {
             encoded: stored.encode_to_vec().into(),
-            size_bytes: size_bytes(pod),
-            request_bytes: requests_size_bytes(pod),
             is_own: selects_by_name(spec)
                 || storage.as_ref().is_some_and(|it| !it.claims.is_empty()),
             is_pinned,
@@ -296,8 +287,6 @@ impl TemplateId {
 #[derive(Debug, Clone, Default)]
 pub struct Templates {
     all: Interner<TemplateEntry, BLOCK>,
-    /// The bytes of the requirements on the heap.
-    heap_bytes: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -308,12 +297,6 @@ struct TemplateEntry {
     pods: u32,
 }
 
-impl OnHeap for Requirements {
-    fn heap_bytes(&self) -> usize {
-        heap::shared(size_of::<Self>()) + heap::block(self.encoded.len()) + self.read.heap_bytes()
-    }
-}
-
 impl Templates {
     /// The template of one more pod, which has these requirements.
     pub fn acquire(&mut self, requirements: &Arc<Requirements>) -> TemplateId {
@@ -321,7 +304,6 @@ impl Templates {
             self.all.get_mut(id.0).pods += 1;
             return id;
         }
-        self.heap_bytes += requirements.heap_bytes();
         let template = TemplateEntry {
             requirements: Some(Arc::clone(requirements)),
             pods: 1,
@@ -350,9 +332,7 @@ impl Templates {
         if template.pods > 0 {
             return;
         }
-        let removed = self.all.remove(id.0, |template| template.pods > 0, hash_of);
-        let bytes = removed.requirements.map_or(0, |it| it.heap_bytes());
-        self.heap_bytes -= bytes;
+        self.all.remove(id.0, |template| template.pods > 0, hash_of);
     }
 
     /// The requirements of the pods of a template, if they have any.
@@ -371,11 +351,6 @@ impl Templates {
     /// Returns whether pods of a template may run only where they are.
     pub fn is_pinned(&self, id: TemplateId) -> bool {
         self.get(id).is_some_and(|it| it.is_pinned)
-    }
-
-    /// Returns the bytes of the table in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.all.memory_bytes() + self.heap_bytes
     }
 }
 

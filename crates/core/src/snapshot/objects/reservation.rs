@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::account::heap::{self, on_heap};
 use crate::matching::{PodTerm, Requests};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -33,8 +32,6 @@ pub struct Hold {
     /// The claims and disks that each pick uses.
     pub volumes: Arc<[v1::Volume]>,
 }
-
-on_heap!(Hold: owner, namespace, labels, requests, keeps_away, volumes);
 
 /// A pick that is held.
 #[derive(Debug, Clone)]
@@ -149,19 +146,6 @@ impl Hold {
 }
 
 impl Reservation {
-    /// Returns the bytes in memory of a kept reservation, without shared ones.
-    pub fn memory_bytes(&self) -> usize {
-        // A reservation is in two trees, which are half full at worst.
-        const PLACES: usize = 2 * (size_of::<Reservation>() + 64);
-        let claim = self.claim.as_ref().map_or(0, |claim| {
-            let (name, uid) = (heap::block(claim.name.len()), heap::block(claim.uid.len()));
-            // The name or the uid finds the reservation, in its namespace.
-            let list = heap::list::<Serial>(4) + 2 * size_of::<(Box<str>, PodIdentity)>();
-            2 * (name + uid) + heap::block(self.hold.namespace.len()) + list
-        });
-        PLACES + heap::block(self.node.len()) + heap::block(self.decided.len()) + claim
-    }
-
     /// The deletion of the pod by which it counts.
     pub fn deletion(&self, serial: Serial) -> Object {
         Object::Delete(v1::ObjectReference {
@@ -201,13 +185,4 @@ pub struct KeptAnswer {
     pub expires: SystemTime,
     /// The time that is left at the moment when it is put into a table.
     pub left: Duration,
-}
-
-impl KeptAnswer {
-    /// Returns the bytes in memory of a kept answer.
-    pub fn memory_bytes(&self) -> usize {
-        // An answer is in two trees, half full at worst, and found by its key.
-        const PLACES: usize = 2 * (size_of::<KeptAnswer>() + 64) + 2 * size_of::<([u8; 32], u64)>();
-        PLACES + heap::shared(self.answer.len())
-    }
 }

@@ -7,8 +7,6 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use crate::account::heap;
-
 /// The average number of entries in a shard above which the number of shards is doubled.
 const FULL: usize = 64;
 
@@ -24,8 +22,6 @@ pub struct ShardedTable<T> {
     /// entry.
     groups: Vec<Arc<[Shard<T>]>>,
     len: usize,
-    /// The bytes of the shards.
-    bytes: usize,
 }
 
 impl<T> Default for ShardedTable<T> {
@@ -33,7 +29,6 @@ impl<T> Default for ShardedTable<T> {
         Self {
             groups: Vec::new(),
             len: 0,
-            bytes: 0,
         }
     }
 }
@@ -44,7 +39,6 @@ impl<T> ShardedTable<T> {
         Self {
             groups: (0..shards.div_ceil(GROUP)).map(group).collect(),
             len: 0,
-            bytes: 0,
         }
     }
 
@@ -80,16 +74,6 @@ impl<T> ShardedTable<T> {
     pub fn len(&self) -> usize {
         self.len
     }
-
-    /// Returns the estimated bytes on the heap, without those of its entries.
-    pub fn memory_bytes(&self) -> usize {
-        let group = self.groups.first();
-        let group = group.map_or(0, |group| heap::shared(size_of_val(&**group)));
-        heap::list::<Arc<[Shard<T>]>>(self.groups.capacity())
-            + self.groups.len() * group
-            + self.shard_count() * heap::shared(size_of::<HashTable<T>>())
-            + self.bytes
-    }
 }
 
 impl<T: Clone> ShardedTable<T> {
@@ -118,10 +102,7 @@ impl<T: Clone> ShardedTable<T> {
 
     fn add(&mut self, hash: u64, entry: T, hash_of: impl Fn(&T) -> u64) {
         let shard = self.shard(hash);
-        let before = heap::block(shard.allocation_size());
         shard.insert_unique(hash, entry, hash_of);
-        let after = heap::block(shard.allocation_size());
-        self.bytes = self.bytes - before + after;
     }
 
     /// Removes an entry.

@@ -34,28 +34,24 @@ impl SlotCounts {
         self.0.iter().copied()
     }
 
-    /// Counts one pod more. Returns whether it is the first one on its node.
-    pub fn add(&mut self, slot: Slot) -> bool {
+    /// Counts one pod more.
+    pub fn add(&mut self, slot: Slot) {
         let place = hash(&(slot, 0));
-        if let Some((_, pods)) = self.0.find_mut(place, is_of(slot)) {
-            *pods += 1;
-            return false;
+        match self.0.find_mut(place, is_of(slot)) {
+            Some((_, pods)) => *pods += 1,
+            None => self.0.insert(place, (slot, 1), hash),
         }
-        self.0.insert(place, (slot, 1), hash);
-        true
     }
 
-    /// Counts one pod less, which was counted. Returns whether it was the last one on its node.
-    pub fn remove(&mut self, slot: Slot) -> bool {
+    /// Counts one pod less, which was counted.
+    pub fn remove(&mut self, slot: Slot) {
         let place = hash(&(slot, 0));
         let found = self.0.find_mut(place, is_of(slot));
         let (_, pods) = found.expect("what goes was counted");
         *pods -= 1;
-        let is_last = *pods == 0;
-        if is_last {
+        if *pods == 0 {
             self.0.remove(place, is_of(slot), hash);
         }
-        is_last
     }
 }
 
@@ -74,16 +70,19 @@ mod tests {
             let known: &mut u32 = wanted.entry(slot).or_default();
             if round < 10_000 || random.bool() {
                 *known += 1;
-                assert_eq!(counts.add(slot), *known == 1);
+                counts.add(slot);
             } else if *known > 0 {
                 *known -= 1;
-                assert_eq!(counts.remove(slot), *known == 0);
+                counts.remove(slot);
             }
+            assert_eq!(counts.get(slot), *known);
         }
         wanted.retain(|_, pods| *pods > 0);
         let copy = counts.clone();
         for slot in wanted.keys() {
-            while !counts.remove(*slot) {}
+            while counts.get(*slot) > 0 {
+                counts.remove(*slot);
+            }
         }
         assert_eq!((counts.len(), counts.iter().count()), (0, 0));
         assert_eq!(copy.iter().collect::<HashMap<_, _>>(), wanted);

@@ -6,18 +6,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::account::heap::{self, OnHeap};
-
 /// The number of a node, whether it exists or is only named by pods. It is reused once nothing
 /// names the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(NonZeroU32);
-
-impl OnHeap for Slot {
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-}
 
 impl Slot {
     /// Returns the slot as an index into an array with one element per slot.
@@ -41,7 +33,6 @@ pub(in crate::snapshot) struct Slots {
     names: Vec<Arc<str>>,
     by_name: HashMap<Arc<str>, Slot>,
     free: Vec<Slot>,
-    name_bytes: usize,
 }
 
 impl Slots {
@@ -60,7 +51,6 @@ impl Slots {
             Slot::at(self.names.len() - 1)
         });
         let name: Arc<str> = name.into();
-        self.name_bytes += heap::shared(name.len());
         self.names[slot.index()] = Arc::clone(&name);
         self.by_name.insert(name, slot);
         slot
@@ -72,12 +62,10 @@ impl Slots {
             names,
             by_name,
             free,
-            name_bytes,
         } = self;
-        by_name.retain(|name, slot| {
+        by_name.retain(|_, slot| {
             let is_used = is_used(*slot);
             if !is_used {
-                *name_bytes -= heap::shared(name.len());
                 names[slot.index()] = Arc::default();
                 free.push(*slot);
             }
@@ -98,13 +86,5 @@ impl Slots {
     /// One more than the largest slot's index.
     pub fn len(&self) -> usize {
         self.names.len()
-    }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.name_bytes
-            + heap::list::<Arc<str>>(self.names.capacity())
-            + heap::block(self.by_name.allocation_size())
-            + heap::list::<Slot>(self.free.capacity())
     }
 }

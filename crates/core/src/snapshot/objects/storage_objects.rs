@@ -9,7 +9,6 @@ use super::cluster_table::ClusterTable;
 use super::compiled::StorageObject;
 use super::free_volumes::{FreeVolume, FreeVolumes, VolumeList, VolumeRank};
 use super::kind::{ObjectKind, StorageKind};
-use crate::account::heap;
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -25,8 +24,6 @@ pub struct StorageObjects {
     free: HashMap<Box<str>, FreeVolumes>,
     /// The volumes that are reserved for a claim, by its key.
     reserved: HashMap<Box<str>, VolumeList>,
-    /// The bytes of the volumes in these two on the heap, with their lists and keys.
-    free_bytes: usize,
 }
 
 /// What the volumes of a list are for.
@@ -41,11 +38,6 @@ pub enum ListOf<'a> {
 /// The key of a claim; namespaces contain no slash.
 fn key_of(namespace: &str, claim: &str) -> String {
     format!("{namespace}/{claim}")
-}
-
-/// Returns the bytes of an entry of a table with this key.
-fn key_bytes<V>(key: &str) -> usize {
-    heap::block(key.len()) + heap::entry::<(Box<str>, V)>()
 }
 
 impl StorageObjects {
@@ -152,21 +144,11 @@ impl StorageObjects {
     fn list(&mut self, name: &str, volume: &Arc<PersistentVolume>) {
         if let Some(claim) = &volume.spec().claim_ref {
             let key = key_of(&claim.namespace, &claim.name);
-            let list = self.reserved.entry_ref(&*key).or_insert_with(|| {
-                self.free_bytes += key_bytes::<VolumeList>(&key);
-                VolumeList::default()
-            });
-            let before = list.heap_bytes();
+            let list = self.reserved.entry_ref(&*key).or_default();
             list.add(&Arc::new(FreeVolume::reserved(name, volume)));
-            self.free_bytes += list.heap_bytes() - before + FreeVolume::heap_bytes(name);
         } else if volume.is_available() {
-            let class = volume.class();
-            let free = self.free.entry_ref(class).or_insert_with(|| {
-                self.free_bytes += key_bytes::<FreeVolumes>(class);
-                FreeVolumes::default()
-            });
-            let grown = free.add(&Arc::new(FreeVolume::available(name, volume)));
-            self.free_bytes += grown + FreeVolume::heap_bytes(name);
+            let free = self.free.entry_ref(volume.class()).or_default();
+            free.add(&Arc::new(FreeVolume::available(name, volume)));
         }
     }
 
@@ -184,12 +166,8 @@ impl StorageObjects {
             let Some(list) = self.reserved.get_mut(&*key) else {
                 return;
             };
-            let before = list.heap_bytes();
-            let is_empty = list.take(&rank);
-            self.free_bytes -= before - list.heap_bytes() + FreeVolume::heap_bytes(name);
-            if is_empty {
+            if list.take(&rank) {
                 self.reserved.remove(&*key);
-                self.free_bytes -= key_bytes::<VolumeList>(&key);
             }
         } else if old.is_available()
             && let Some(free) = self.free.get_mut(old.class())
@@ -198,10 +176,9 @@ impl StorageObjects {
                 size: old.size,
                 name: name.into(),
             };
-            self.free_bytes -= free.take(old, &rank) + FreeVolume::heap_bytes(name);
+            free.take(old, &rank);
             if free.is_empty() {
                 self.free.remove(old.class());
-                self.free_bytes -= key_bytes::<FreeVolumes>(old.class());
             }
         }
     }
@@ -235,13 +212,5 @@ impl StorageObjects {
             })
         });
         classes.chain(volumes).chain(claims)
-    }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.claims.memory_bytes()
-            + self.volumes.memory_bytes()
-            + self.classes.memory_bytes()
-            + self.free_bytes
     }
 }

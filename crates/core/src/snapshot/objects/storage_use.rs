@@ -9,7 +9,6 @@ use hashbrown::HashMap;
 
 use super::reservation::{Serial, serial_of};
 use super::slots::Slot;
-use crate::account::heap::{self, OnHeap, on_heap};
 use crate::matching::{DiskKind, PodDisk, UsedStorage, absolute};
 
 /// The claims and disks that a pod uses.
@@ -23,8 +22,6 @@ pub struct PodUse {
     pub name: Box<str>,
 }
 
-on_heap!(PodUse: namespace, name);
-
 /// The pods that use each claim and disk. An entry is removed with its last pod.
 #[derive(Debug, Clone, Default)]
 pub struct StorageUse {
@@ -33,36 +30,29 @@ pub struct StorageUse {
     disks: UseTable<(Slot, PodDisk)>,
     /// The storage that each reservation uses, by its number and node.
     reserved: BTreeMap<(Serial, Slot), PodUse>,
-    /// The bytes of `reserved` on the heap besides its own.
-    heap_bytes: usize,
 }
 
 /// The numbers of pods that use something in one way, by a key.
 #[derive(Debug, Clone)]
 struct UseTable<U> {
     by_key: HashMap<Box<str>, HashMap<U, u32>>,
-    /// The bytes of keys, inner tables and ways on the heap.
-    heap_bytes: usize,
 }
 
 impl<U> Default for UseTable<U> {
     fn default() -> Self {
         Self {
             by_key: HashMap::new(),
-            heap_bytes: 0,
         }
     }
 }
 
-impl<U: Clone + Eq + Hash + OnHeap> UseTable<U> {
+impl<U: Clone + Eq + Hash> UseTable<U> {
     /// Counts a pod that comes or goes.
     fn shift(&mut self, key: &str, used: &U, comes: bool) {
-        self.heap_bytes -= self.bytes_of(key);
         match comes {
             true => self.add(key, used),
             false => self.take(key, used),
         }
-        self.heap_bytes += self.bytes_of(key);
     }
 
     fn add(&mut self, key: &str, used: &U) {
@@ -71,7 +61,6 @@ impl<U: Clone + Eq + Hash + OnHeap> UseTable<U> {
             Some(pods) => *pods += 1,
             None => {
                 uses.insert(used.clone(), 1);
-                self.heap_bytes += used.heap_bytes();
             }
         }
     }
@@ -84,7 +73,6 @@ impl<U: Clone + Eq + Hash + OnHeap> UseTable<U> {
         *pods -= 1;
         if *pods == 0 {
             uses.remove(used);
-            self.heap_bytes -= used.heap_bytes();
         }
         if uses.is_empty() {
             self.by_key.remove(key);
@@ -101,19 +89,6 @@ impl<U: Clone + Eq + Hash + OnHeap> UseTable<U> {
     fn iter(&self) -> impl Iterator<Item = (&str, &U, u32)> {
         let all = self.by_key.iter();
         all.flat_map(|(key, uses)| uses.iter().map(move |(used, pods)| (&**key, used, *pods)))
-    }
-
-    /// Returns the bytes of a key and its table on the heap.
-    fn bytes_of(&self, key: &str) -> usize {
-        let uses = self.by_key.get(key);
-        uses.map_or(0, |uses| {
-            heap::block(key.len()) + heap::table::<U, u32>(uses.capacity())
-        })
-    }
-
-    /// Returns the estimated bytes in memory.
-    fn memory_bytes(&self) -> usize {
-        heap::table::<Box<str>, HashMap<U, u32>>(self.by_key.capacity()) + self.heap_bytes
     }
 }
 
@@ -158,12 +133,10 @@ impl StorageUse {
         let Some(serial) = serial_of(&pod.name) else {
             return;
         };
-        let old = match comes {
+        match comes {
             true => self.reserved.insert((serial, slot), pod.clone()),
             false => self.reserved.remove(&(serial, slot)),
         };
-        self.heap_bytes += if comes { pod.heap_bytes() } else { 0 };
-        self.heap_bytes -= old.map_or(0, |old| old.heap_bytes());
     }
 
     /// Returns the storage that reservations use, with their nodes, in the order in which the
@@ -196,13 +169,5 @@ impl StorageUse {
             (key, NodeUse { slot, disk, pods })
         });
         claims.chain(disks)
-    }
-
-    /// Returns the estimated bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.claims.memory_bytes()
-            + self.disks.memory_bytes()
-            + heap::tree::<(Serial, Slot), PodUse>(self.reserved.len())
-            + self.heap_bytes
     }
 }

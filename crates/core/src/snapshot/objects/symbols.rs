@@ -5,7 +5,6 @@ use std::hash::BuildHasher;
 use hashbrown::DefaultHashBuilder;
 
 use super::interner::Interner;
-use crate::account::heap::{self, OnHeap};
 
 /// The number of texts that are copied to change one of them.
 const BLOCK: usize = 64;
@@ -13,12 +12,6 @@ const BLOCK: usize = 64;
 /// The number of an interned text, valid in the table that gave it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(u32);
-
-impl OnHeap for Symbol {
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-}
 
 impl Symbol {
     /// Stands for a text that is not in the table, and so equals none of its
@@ -35,7 +28,6 @@ impl Symbol {
 #[derive(Debug, Clone, Default)]
 pub struct Symbols {
     texts: Interner<Text, BLOCK>,
-    text_bytes: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -69,7 +61,6 @@ impl Symbols {
             text: text.into(),
             uses: 1,
         };
-        self.text_bytes += heap::block(size_of_val(text));
         Symbol(self.texts.insert(entry, Text::hash))
     }
 
@@ -81,8 +72,7 @@ impl Symbols {
             return;
         }
         let is_used = |entry: &Text| entry.uses > 0;
-        let entry = self.texts.remove(symbol.0, is_used, Text::hash);
-        self.text_bytes -= heap::block(size_of_val(&*entry.text));
+        self.texts.remove(symbol.0, is_used, Text::hash);
     }
 
     /// One more than the largest symbol's index.
@@ -93,11 +83,6 @@ impl Symbols {
     /// The text of a symbol of this table.
     pub fn text(&self, symbol: Symbol) -> &str {
         &self.texts.get(symbol.0).text
-    }
-
-    /// Returns the bytes of the table in memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.text_bytes + self.texts.memory_bytes()
     }
 }
 

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::memory::MemoryUse;
-use super::namespace::{Namespace, namespace_bytes};
+use super::namespace::Namespace;
 use super::pod_change::FollowedCounts;
 use super::revision::{Applied, Sizes, State};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
@@ -60,7 +59,7 @@ impl State {
         }
         shifts.apply_to(&mut self.requested);
         self.revision = revision;
-        self.measure();
+        self.sizes.nodes = self.nodes().len();
     }
 
     /// Applies changes of one namespace.
@@ -87,7 +86,7 @@ impl State {
         let nodes = Arc::clone(&self.shared.nodes);
         let namespace = self.namespaces.get_mut(name);
         let namespace = Arc::make_mut(namespace.expect("the namespace exists"));
-        let before = measured(name, namespace);
+        let before = sizes_of(namespace);
         let mut counts = FollowedCounts {
             nodes: nodes.nodes(),
             views: namespace.views.swap(Arc::default()),
@@ -98,42 +97,22 @@ impl State {
             note(*change, changed);
         }
         namespace.views.store(counts.views);
-        let after = measured(name, namespace);
+        let after = sizes_of(namespace);
         if namespace.is_empty() {
             self.namespaces.remove(name);
         }
-        self.sizes.change(before.0, after.0);
-        self.memory -= before.1;
-        self.memory += after.1;
-    }
-
-    /// Sets the sizes and the memory of what all namespaces share.
-    fn measure(&mut self) {
-        let shared = &self.shared;
-        self.sizes.nodes = shared.nodes.nodes().len();
-        self.memory.nodes = shared.nodes.nodes().memory_bytes()
-            + shared.nominations.memory_bytes()
-            + shared.cluster.memory_bytes()
-            + self.requested.memory_bytes();
+        self.sizes.change(before, after);
     }
 }
 
-/// Returns the sizes of a namespace, and its bytes without views; an empty one does not exist.
-fn measured(name: &str, namespace: &Namespace) -> (Sizes, MemoryUse) {
-    if namespace.is_empty() {
-        return Default::default();
-    }
-    let sizes = Sizes {
+/// Returns the sizes of a namespace.
+fn sizes_of(namespace: &Namespace) -> Sizes {
+    Sizes {
         pods: namespace.pod_count(),
         label_sets: namespace.label_sets().len(),
         owners: namespace.owners().len(),
         ..Sizes::default()
-    };
-    let memory = MemoryUse {
-        namespaces: namespace_bytes(name),
-        ..namespace.memory()
-    };
-    (sizes, memory)
+    }
 }
 
 /// Applies the changes of nodes in a batch, and tells `note` for each whether it made a difference.

@@ -4,46 +4,43 @@ use std::collections::HashSet;
 
 use super::namespace::Namespace;
 use super::revision::{Sizes, State};
-use crate::account::{Charge, Exhausted, Part, heap};
+use crate::account::Purpose;
 use crate::proto::v1::change::Object;
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::CompiledPod;
-use crate::snapshot::objects::size::{
-    PLACES, label_bytes, most, names, nominated_bytes, template_bytes,
-};
 
 /// The bytes that one change of a namespace copies: a block of pods and one of label sets.
 const COPIED_PER_CHANGE: usize = 32 << 10;
 
+/// The most bytes that are copied of a pod, a label set or an owner when others in its block change.
+const COPIED_PER_OBJECT: usize = 512;
+
+/// The bytes that are copied of a node when another one changes, and those of its place in a
+/// partition.
+const COPIED_PER_NODE: usize = 128;
+const COPIED_PER_MEMBER: usize = 8;
+
 impl State {
-    /// Reserves room in memory for a batch, to be held until it is applied.
-    ///
-    /// # Errors
-    /// [`Exhausted`] when there is none.
-    pub(in crate::snapshot) fn room_for(&self, batch: &Batch) -> Result<Charge, Exhausted> {
-        let account = self.upkeep.account();
-        let most = batch.bytes;
-        // The most bytes that the objects can take are known at once. Only when room is short, this
-        // checks whether part of that exists already.
-        let bytes = match account.has_room(Part::Objects, most) {
-            true => most,
-            false => most.min(self.growth(batch)),
-        };
-        account.charge(Part::Objects, bytes)
+    /// Returns whether there is memory for a batch. One that does not make the state grow needs none.
+    pub(in crate::snapshot) fn has_memory(&self, batch: &Batch) -> bool {
+        self.upkeep.account().has_room(Purpose::Objects, 0) || !self.grows_with(batch)
     }
 
     /// Returns the most bytes that a clone of the state takes for itself once a batch is applied to
     /// it. It shares unchanged blocks.
     pub(in crate::snapshot) fn copied_bytes(&self, batch: &Batch) -> usize {
-        let of_pods = self.memory.total().saturating_sub(self.memory.nodes);
-        let of_pods = of_pods.min(batch.len().saturating_mul(COPIED_PER_CHANGE));
-        let partitions = match batch.has_nodes {
-            true => self.upkeep.partition_bytes(),
-            false => 0,
-        };
-        self.memory.nodes + partitions + of_pods + batch.bytes
+        let now = self.sizes;
+        let objects = now.pods + now.label_sets + now.owners + batch.len();
+        let of_blocks = objects.saturating_mul(COPIED_PER_OBJECT);
+        let of_blocks = of_blocks.min(batch.len().saturating_mul(COPIED_PER_CHANGE));
+        if !batch.has_nodes {
+            return of_blocks;
+        }
+        let members = self.shared.nodes.partitions().len();
+        let of_node = COPIED_PER_NODE + members.saturating_mul(COPIED_PER_MEMBER);
+        of_blocks + (now.nodes + batch.len()).saturating_mul(of_node)
     }
 
     /// Returns the most objects that a batch adds: its additions come before its deletions.
@@ -87,67 +84,61 @@ impl State {
 
     /// Returns the number of a batch's objects that the state has in the same form.
     pub(in crate::snapshot) fn held_alike(&self, batch: &Batch) -> usize {
-        let is_held = |change: &ValidChange<'_>| {
-            let id = change.id;
-            let namespace = self.namespace(id.namespace);
-            let nodes = self.nodes();
-            match (change.form, namespace) {
-                (Form::Node(node, compiled), _) => !nodes.is_changed_by(node, compiled),
-                (Form::Namespace(_) | Form::Storage(_), _) => self.shared.cluster.has_same(change),
-                (Form::Pod(pod), Some(n)) => n.has_same_pod(pod, nodes),
-                (Form::Owner(kind, owner), Some(n)) => n.owners().has_same(kind, id.name, owner),
-                (Form::Delete(_), _) | (_, None) => false,
-            }
-        };
-        batch.changes().filter(is_held).count()
+        batch
+            .changes()
+            .filter(|change| self.has_same(change))
+            .count()
     }
 
-    /// Returns the most bytes by which the state grows with a batch: additions come before
-    /// deletions. Checks which objects exist already.
-    fn growth(&self, batch: &Batch) -> usize {
-        let growth = |change: ValidChange<'_>| {
+    /// Returns whether the state has the object of a change in the same form.
+    fn has_same(&self, change: &ValidChange<'_>) -> bool {
+        let id = change.id;
+        let namespace = self.namespace(id.namespace);
+        let nodes = self.nodes();
+        match (change.form, namespace) {
+            (Form::Node(node, compiled), _) => !nodes.is_changed_by(node, compiled),
+            (Form::Namespace(_) | Form::Storage(_), _) => self.shared.cluster.has_same(change),
+            (Form::Pod(pod), Some(n)) => n.has_same_pod(pod, nodes),
+            (Form::Owner(kind, owner), Some(n)) => n.owners().has_same(kind, id.name, owner),
+            (Form::Delete(_), _) | (_, None) => false,
+        }
+    }
+
+    /// Returns whether the state grows with a batch. Checks which objects exist already, and compares
+    /// their messages.
+    fn grows_with(&self, batch: &Batch) -> bool {
+        let grows = |change: ValidChange<'_>| {
             let id = change.id;
-            let namespace = self.namespace(id.namespace);
             let nodes = self.nodes();
-            match (change.form, namespace) {
-                (Form::Delete(_), _) => 0,
+            let old = match (change.form, self.namespace(id.namespace)) {
+                (Form::Delete(_), _) => return false,
+                (Form::Pod(pod), namespace) => {
+                    return !namespace.is_some_and(|it| it.has_parts_of(pod, nodes));
+                }
                 (Form::Node(..), _) => {
                     let old = nodes.find(id.name).and_then(|slot| nodes.get(slot));
-                    than(&change, old.map(|old| Object::Node(old.to_wire())))
+                    old.map(|old| Object::Node(old.to_wire()))
                 }
-                (Form::Pod(pod), Some(namespace)) => of_pod(pod, namespace, nodes),
                 (Form::Owner(kind, _), Some(namespace)) => {
-                    let old = namespace.owners().get_wire(kind, id.namespace, id.name);
-                    than(&change, old)
+                    namespace.owners().get_wire(kind, id.namespace, id.name)
                 }
-                (Form::Namespace(_) | Form::Storage(_), _) | (_, None) => change.most_bytes(),
-            }
+                _ => None,
+            };
+            let length = change.object().map_or(0, Object::encoded_len);
+            !self.has_same(&change) && old.is_none_or(|old| length > old.encoded_len())
         };
-        batch.changes().map(growth).sum()
+        batch.changes().any(grows)
     }
 }
 
-/// Returns the bytes by which an object other than a pod is larger than the one that it replaces.
-fn than(change: &ValidChange<'_>, old: Option<Object>) -> usize {
-    let old = old.map_or(0, |old| most(&old));
-    change.most_bytes().saturating_sub(old)
-}
-
-fn of_pod(pod: &CompiledPod, namespace: &Namespace, nodes: &Nodes) -> usize {
-    let labels = match namespace.label_sets().find(pod.labels()) {
-        Some(_) => 0,
-        None => label_bytes(pod) + PLACES,
-    };
-    let node_name = pod.node_name();
-    let slot = match node_name.is_empty() || nodes.slot(node_name).is_some() {
-        true => 0,
-        false => 2 * heap::block(node_name.len()) + PLACES,
-    };
-    let template = || pod.requirements().map_or(0, |it| template_bytes(it));
-    let rest = match namespace.asks_alike(pod) {
-        Some(true) => 0,
-        Some(false) => template(),
-        None => template() + names(pod) + PLACES,
-    };
-    labels + slot + rest + nominated_bytes(pod)
+impl Namespace {
+    /// Returns whether a namespace has the pod, and all that it may have in common with others:
+    /// its labels, its node and its requirements.
+    fn has_parts_of(&self, pod: &CompiledPod, nodes: &Nodes) -> bool {
+        let node = pod.node_name();
+        self.asks_alike(pod) == Some(true)
+            && self.label_sets().find(pod.labels()).is_some()
+            && (node.is_empty() || nodes.slot(node).is_some())
+            && pod.life.nominated_node().is_empty()
+    }
 }

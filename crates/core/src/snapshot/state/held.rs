@@ -1,14 +1,12 @@
-//! A state that is held for an export or a checkpoint, its objects for the wire, and a state that is
-//! built again from them.
+//! The objects of a state for exports and checkpoints, and a state that is built again from them.
 
 use std::iter;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::namespace::Namespace;
 use super::read_view::ReadView;
 use super::revision::State;
-use crate::account::{Charge, Exhausted, Part};
+use crate::account::Purpose;
 use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -23,49 +21,8 @@ use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::storage_use::StorageUse;
 
-/// A held state shares everything with later ones until they change it. It is charged for one byte
-/// in this many.
-const HELD_SHARE: usize = 8;
-
 /// The number of objects in a batch of many.
 const BATCH_OBJECTS: usize = 1_000;
-
-/// A state that is held for long. Its memory is on the account.
-#[derive(Debug)]
-pub struct HeldState {
-    state: Arc<State>,
-    _charge: Charge,
-}
-
-impl HeldState {
-    /// Holds a state, whether or not there is memory for it.
-    pub fn new(state: Arc<State>) -> Self {
-        let charge = state.upkeep.account().open(Part::Staged);
-        charge.set(state.memory.total() / HELD_SHARE);
-        Self {
-            state,
-            _charge: charge,
-        }
-    }
-
-    /// Holds a state if there is memory for it.
-    ///
-    /// # Errors
-    /// [`Exhausted`].
-    pub fn try_new(state: Arc<State>) -> Result<Self, Exhausted> {
-        let bytes = state.memory.total() / HELD_SHARE;
-        let _charge = state.upkeep.account().charge(Part::Staged, bytes)?;
-        Ok(Self { state, _charge })
-    }
-}
-
-impl Deref for HeldState {
-    type Target = State;
-
-    fn deref(&self) -> &State {
-        &self.state
-    }
-}
 
 impl State {
     /// Returns the requests of the pods of all namespaces on a node, whether or not it exists.
@@ -116,18 +73,20 @@ impl State {
     /// empty one.
     ///
     /// # Errors
-    /// Nobody waits for it any more, or there is no memory for it.
+    /// Nobody waits for it any more, or [`Stopped::Full`]: nobody needs the second state as much as
+    /// its memory.
     pub fn rebuilt(
         &self,
         namespaces: &[(&str, &Namespace)],
         deadline: &Deadline<'_>,
     ) -> Result<Self, Stopped> {
-        let mut state = Self::empty(self.upkeep.account(), usize::MAX, &Arc::default());
+        let account = self.upkeep.account();
+        let mut state = Self::empty(account, &Arc::default());
         for batch in in_batches(self.objects_of(namespaces.to_vec())) {
             deadline.look()?;
-            let before = state.memory.total();
+            let room = account.check(Purpose::Objects, 0);
+            room.map_err(|exhausted| Stopped::Full(exhausted.into()))?;
             state.apply(&batch, self.revision);
-            deadline.holds(state.memory.total().saturating_sub(before))?;
         }
         Ok(state)
     }

@@ -8,7 +8,6 @@ pub mod apply;
 pub mod beyond;
 pub mod growth;
 pub mod held;
-pub mod memory;
 pub mod namespace;
 pub mod pod_change;
 pub mod pod_groups;

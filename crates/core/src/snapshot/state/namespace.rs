@@ -6,8 +6,6 @@ use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwap;
 
-use super::memory::MemoryUse;
-use crate::account::heap::{self, OnHeap};
 use crate::proto::v1;
 use crate::snapshot::counts::views::Views;
 use crate::snapshot::objects::label_sets::LabelSets;
@@ -17,7 +15,6 @@ use crate::snapshot::objects::owners::Owners;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::requirements::Templates;
 use crate::snapshot::objects::reservation::{Claim, Serial, is_reservation};
-use crate::snapshot::objects::size::NEW_NAMESPACE;
 
 /// The pods and owners of one namespace. Copies share them until they change.
 #[derive(Debug, Default)]
@@ -30,35 +27,7 @@ pub struct Namespace {
     pub(in crate::snapshot) views: ArcSwap<Views>,
 }
 
-/// The memory of a namespace without its name and contents.
-const EMPTY_NAMESPACE_BYTES: usize = heap::shared(size_of::<Namespace>())
-    + Namespace::EMPTY_BYTES
-    + heap::entry::<(Arc<str>, Arc<Namespace>)>();
-
-// The estimate for one object assumes that its namespace is new.
-const _: () = assert!(EMPTY_NAMESPACE_BYTES <= NEW_NAMESPACE);
-
-/// The memory of a namespace without its contents.
-pub fn namespace_bytes(name: &str) -> usize {
-    heap::shared(name.len()) + EMPTY_NAMESPACE_BYTES
-}
-
-/// The contents of a namespace are counted by the state.
-impl OnHeap for Namespace {
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-}
-
 impl Namespace {
-    /// The bytes of the empty parts of a namespace on the heap.
-    pub const EMPTY_BYTES: usize = heap::shared(size_of::<NameTable<PodRecord>>())
-        + heap::shared(size_of::<LabelSets>())
-        + LabelSets::EMPTY_BYTES
-        + heap::shared(size_of::<Templates>())
-        + heap::shared(size_of::<Views>())
-        + Owners::EMPTY_BYTES;
-
     /// A namespace that does not exist.
     pub fn none() -> &'static Self {
         static NONE: LazyLock<Namespace> = LazyLock::new(Namespace::default);
@@ -142,17 +111,6 @@ impl Namespace {
         let node_name = record.node.map_or("", |slot| nodes.name(slot));
         let requirements = self.templates.get(record.life.template);
         Some(record.life.to_wire(metadata, node_name, requirements))
-    }
-
-    /// Returns the namespace's bytes in memory without its views, whose bytes are known.
-    pub fn memory(&self) -> MemoryUse {
-        MemoryUse {
-            pods: self.pods.memory_bytes(),
-            label_sets: self.label_sets.memory_bytes(),
-            templates: self.templates.memory_bytes(),
-            owners: self.owners.memory_bytes(),
-            ..MemoryUse::default()
-        }
     }
 }
 

@@ -18,12 +18,6 @@ use crate::snapshot::objects::requirements::TemplateId;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
 
-/// The bytes of a group besides the nodes of its pods.
-const BYTES_PER_GROUP: usize = 2 * (size_of::<PodGroup>() + size_of::<(LabelSetId, TemplateId)>());
-
-/// The approximate bytes of a pod that is returned by name.
-const BYTES_PER_NAMED: usize = size_of::<NamedPod>() + 256;
-
 /// The pods of a namespace, grouped.
 pub struct PodGroups<'a> {
     read_view: ReadView<'a>,
@@ -74,8 +68,6 @@ impl<'a> ReadView<'a> {
     pub fn pod_groups(&self) -> Result<PodGroups<'a>, Stopped> {
         let mut groups: Vec<PodGroup> = Vec::new();
         let mut places = HashMap::new();
-        let listed = 2 * size_of::<Slot>() * self.namespace.pod_count();
-        self.deadline.holds(listed)?;
         for pod in self.deadline.each(self.namespace.pods.iter()) {
             let (name, pod) = pod?;
             // A reservation is no pod yet.
@@ -85,7 +77,7 @@ impl<'a> ReadView<'a> {
             let (labels, template) = (pod.labels, pod.life.template);
             let place = *places.entry((labels, template)).or_insert(groups.len());
             if place == groups.len() {
-                self.deadline.holds(BYTES_PER_GROUP)?;
+                self.deadline.room()?;
                 groups.push(PodGroup {
                     labels,
                     template,
@@ -178,7 +170,7 @@ impl<'a> PodGroups<'a> {
             if !pod.life.counts() || is_reservation(name) {
                 continue;
             }
-            deadline.holds(BYTES_PER_NAMED)?;
+            deadline.room()?;
             found.push(NamedPod {
                 group: *group,
                 name: name.to_string(),

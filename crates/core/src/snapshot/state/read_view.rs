@@ -192,6 +192,11 @@ impl<'a> ReadView<'a> {
         Ok(DomainCounts::of(in_use, view, self.nodes))
     }
 
+    /// Returns whether there is memory for what can be made again.
+    pub fn has_memory_for_caches(&self) -> bool {
+        self.state.upkeep.has_memory()
+    }
+
     /// Caches a view of these label sets. It is found again at this revision, and at later ones
     /// unless a change of the namespace has come first.
     fn cache(
@@ -201,8 +206,7 @@ impl<'a> ReadView<'a> {
         view: &Arc<View>,
         matched: &[LabelSetId],
     ) {
-        let counted = (&**view, matched.len());
-        let query = ViewQuery::new(selector, in_use, counted, &self.state.upkeep);
+        let query = ViewQuery::new(selector, in_use, &self.state.upkeep);
         self.namespace.views.rcu(|views| {
             let mut views = Views::clone(views);
             match &query {

@@ -4,9 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::memory::MemoryUse;
 use super::namespace::Namespace;
-use crate::account::{Account, heap};
+use crate::account::Account;
 use crate::snapshot::counters::SnapshotCounters;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
@@ -17,12 +16,9 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::name_table::NameTable;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::Nominations;
-use crate::snapshot::objects::pair_index::PairIndex;
-use crate::snapshot::objects::pod_terms::TermTable;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::reservation::{Claim, Serial};
 use crate::snapshot::objects::resource_versions::ResourceVersions;
-use crate::snapshot::objects::storage_use::StorageUse;
 
 /// One revision of a snapshot.
 #[derive(Debug, Clone)]
@@ -38,8 +34,6 @@ pub struct State {
     pub(in crate::snapshot) resource_versions: Arc<ResourceVersions>,
     /// The number of objects of each kind.
     pub sizes: Sizes,
-    /// The memory of the objects.
-    pub(in crate::snapshot) memory: MemoryUse,
     pub(in crate::snapshot) upkeep: Arc<Upkeep>,
 }
 
@@ -143,11 +137,7 @@ impl Sizes {
 
 impl State {
     /// An empty state, with upkeep of its own.
-    pub fn empty(
-        account: &Arc<Account>,
-        max_view_bytes: usize,
-        counters: &Arc<SnapshotCounters>,
-    ) -> Self {
+    pub fn empty(account: &Arc<Account>, counters: &Arc<SnapshotCounters>) -> Self {
         Self {
             revision: 0,
             shared: SharedObjects::default(),
@@ -155,11 +145,7 @@ impl State {
             namespaces: NameTable::default(),
             resource_versions: Arc::default(),
             sizes: Sizes::default(),
-            memory: MemoryUse {
-                namespaces: state_bytes(),
-                ..MemoryUse::default()
-            },
-            upkeep: Arc::new(Upkeep::new(max_view_bytes, account, Arc::clone(counters))),
+            upkeep: Arc::new(Upkeep::new(account, Arc::clone(counters))),
         }
     }
 
@@ -235,12 +221,20 @@ impl State {
         arrived
     }
 
-    /// Drops views and partitions that were not used for `idle_ticks` sweeps, and more while views
-    /// take too much room.
+    /// Drops views and partitions that were not used for `idle_ticks` sweeps, and more while memory is
+    /// short.
     pub fn sweep(&self, idle_ticks: u64) {
         let since = self.upkeep.idle_since(idle_ticks);
-        let is_short = self.upkeep.takes_want();
-        self.shared.nodes.drop_idle_partitions(since, &self.upkeep);
+        self.drop_caches(since, self.upkeep.takes_want());
+    }
+
+    /// Drops some views and partitions, because something that takes precedence needs their memory.
+    pub fn make_room(&self) {
+        self.drop_caches(0, true);
+    }
+
+    fn drop_caches(&self, since: u64, is_short: bool) {
+        self.shared.nodes.drop_idle_partitions(since, is_short);
         let partitions = self.shared.nodes.partitions();
         let in_use: HashSet<_> = partitions.all().map(|in_use| in_use.id()).collect();
         for (_, namespace) in self.namespaces.iter() {
@@ -257,33 +251,4 @@ impl State {
             });
         }
     }
-
-    /// Returns the memory of the state.
-    pub fn memory(&self) -> MemoryUse {
-        MemoryUse {
-            partitions: self.upkeep.partition_bytes(),
-            views: self.upkeep.view_bytes(),
-            ..self.memory
-        }
-    }
-}
-
-/// The most bytes that the snapshot around a state takes.
-pub const SNAPSHOT_BYTES: usize = 1_024;
-
-/// Returns the bytes of an empty state.
-pub fn state_bytes() -> usize {
-    // The epoch and the name of the snapshot, and its waiters.
-    const NAMES: usize = 512;
-    let snapshot = heap::shared(SNAPSHOT_BYTES) + NAMES;
-    let shared = heap::shared(size_of::<PartitionedNodes>())
-        + heap::shared(size_of::<Upkeep>())
-        + heap::shared(size_of::<Defaults>())
-        + heap::shared(size_of::<Nominations>())
-        + heap::shared(size_of::<ClusterObjects>())
-        + heap::shared(size_of::<RequestedTable>())
-        + 2 * heap::shared(size_of::<TermTable>())
-        + heap::shared(size_of::<StorageUse>())
-        + 2 * heap::shared(size_of::<PairIndex>());
-    heap::shared(size_of::<State>()) + shared + snapshot
 }

@@ -20,9 +20,6 @@ const LISTED: usize = 20;
 /// The most bytes that the keys in an error take together.
 const NAMED_BYTES: usize = 1_000;
 
-/// The bytes that a value takes while it is gathered.
-const BYTES_PER_VALUE: usize = 4 * size_of::<&str>();
-
 /// A label key of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologyKey {
@@ -55,7 +52,7 @@ pub fn topology_keys(read_view: &ReadView<'_>) -> Result<Vec<TopologyKey>, Stopp
             let (key, value) = label?;
             let (values, nodes) = found.entry(key).or_default();
             if values.insert(value) {
-                read_view.deadline.holds(BYTES_PER_VALUE)?;
+                read_view.deadline.room()?;
             }
             *nodes += 1;
         }

@@ -18,13 +18,6 @@ use crate::snapshot::{
 };
 use crate::spread::Question;
 
-/// The bytes that a group of alike pods adds to its workload, without texts.
-const BYTES_PER_MEMBER: usize =
-    size_of::<Member<'_>>() + size_of::<v1::PodSpec>() + 2 * size_of::<WorkloadId>();
-
-/// The approximate ratio of the size of a pod's texts in memory to its encoded size.
-const TIMES_ENCODED: usize = 8;
-
 /// The measure that workloads are judged by: constraints or a topology key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
@@ -76,8 +69,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         for group in read_view.deadline.each(pod_groups.groups()) {
             let group = group?;
             let mut pod = pod_groups.pod(group);
-            let bytes = BYTES_PER_MEMBER + TIMES_ENCODED * pod.encoded_len();
-            read_view.deadline.holds(bytes)?;
+            read_view.deadline.room()?;
             pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
             let mut member = Member {
                 group,
