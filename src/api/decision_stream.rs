@@ -18,7 +18,7 @@ use prost::bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until};
 use tokio_stream::Stream;
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 use tonic::{Response, Status, Streaming};
 
 use super::base::Service;
@@ -101,6 +101,8 @@ pub struct DecisionStream {
     taken: usize,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Ends the decoding of a large step when the stream is dropped, because its client is gone.
+    _gone: DropGuard,
 }
 
 /// A step that was decoded.
@@ -139,10 +141,15 @@ impl DecisionStream {
         charges: StepCharges,
     ) -> Self {
         let deadline = call.by.deadline.map(|at| Box::pin(sleep_until(at)));
+        let gone = CancellationToken::new();
+        let by = RequestContext {
+            gone: Some(gone.clone()),
+            ..call.by
+        };
         Self {
             draining: Box::pin(service.draining.clone().cancelled_owned()),
             service,
-            by: call.by,
+            by,
             observer,
             steps: call.request,
             charges,
@@ -153,6 +160,7 @@ impl DecisionStream {
             decoding: None,
             taken: 0,
             deadline,
+            _gone: gone.drop_guard(),
         }
     }
 
