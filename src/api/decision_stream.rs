@@ -136,17 +136,20 @@ impl DecisionStream {
     /// The answers to the questions of a call.
     pub fn new(
         service: Service,
-        mut call: OpenedCall<Streaming<Bytes>>,
+        call: OpenedCall<Streaming<Bytes>>,
         observer: Option<QuestionObserver>,
         charges: StepCharges,
     ) -> Self {
         let deadline = call.by.deadline.map(|at| Box::pin(sleep_until(at)));
         let gone = CancellationToken::new();
-        call.by.gone = Some(gone.clone());
+        let by = RequestContext {
+            gone: Some(gone.clone()),
+            ..call.by
+        };
         Self {
             draining: Box::pin(service.draining.clone().cancelled_owned()),
             service,
-            by: call.by,
+            by,
             observer,
             steps: call.request,
             charges,

@@ -8,7 +8,7 @@ use evenkeel::limits::Limits;
 use evenkeel::proto::v1::decide_request::Step;
 use evenkeel::proto::v1::decide_response::Answer;
 use evenkeel::proto::v1::question::Ask;
-use evenkeel::proto::v1::{DecideRequest, FilterRequest, Question, ScoreRequest, View};
+use evenkeel::proto::v1::{DecideRequest, FilterRequest, NodeNames, Question, ScoreRequest, View};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -67,6 +67,36 @@ async fn a_question_is_answered_as_the_call_is() {
         );
     }
     assert_eq!(got, wanted);
+}
+
+/// A large question is decoded beside the threads that serve. What comes after it is read later.
+#[tokio::test]
+async fn a_large_question_is_answered_as_the_call_is() {
+    let server = server(Limits::default()).await;
+    let mut client = server.client();
+    let mut asking = Asking::open(&client).await;
+    let names = (0..5_000).map(|at| format!("unknown-node-{at}")).collect();
+    let large = FilterRequest {
+        pod: Some(web()),
+        candidates: Some(NodeNames { names }),
+        ..FilterRequest::default()
+    };
+    let wanted = client.filter(large.clone()).await.expect("valid");
+    asking.ask(1, Ask::Filter(large)).await;
+    // The id is free again only once the question before is answered.
+    asking.ask(1, filter(0)).await;
+    asking.ask(2, filter(0)).await;
+    let mut answers = BTreeMap::new();
+    for _ in 0..3 {
+        let next = asking.next().await.expect("no end").expect("an answer");
+        answers
+            .entry(next.id)
+            .or_insert_with(Vec::new)
+            .push(next.answer);
+    }
+    let of_large = Some(Answer::Filter(wanted.into_inner()));
+    assert!(answers[&1].contains(&of_large), "{:?}", answers[&1].len());
+    assert_eq!((answers[&1].len(), answers[&2].len()), (2, 1));
 }
 
 #[tokio::test]
