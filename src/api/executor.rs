@@ -15,8 +15,8 @@ use super::slots::{CallSlots, FairLimiter, WorkPlace};
 use crate::limits::{Limit, Limits};
 use crate::tasks::{self, Task};
 
-/// A request with more bytes is received and decoded beside the threads that serve. So many bytes
-/// are decoded and validated in some 100 µs. One call may wait that long for another.
+/// A request with more bytes is decoded beside the threads that serve. So many bytes are decoded and
+/// validated in some 100 µs. One call may wait that long for another.
 pub const LARGE_REQUEST: usize = 32 << 10;
 
 /// A batch with at least this many changes is applied beside the threads that

@@ -33,7 +33,7 @@
 //! **Shares.** Long decisions, changes, exports and decoding each have a `FairLimiter`. One caller has at most half of its places. Further work waits, and callers
 //! take turns. Exports are written on the threads of long decisions.
 //!
-//! **Requests** of more than 32 KiB are received, decoded and checked on threads of low priority
+//! **Requests** of more than 32 KiB are decoded and checked on threads of low priority
 //! (`decoders.rs`), where callers take turns.
 //!
 //! **Batches** of 256 changes and more, and with a journal all batches, are applied on a thread for

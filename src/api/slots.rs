@@ -84,11 +84,6 @@ impl CallSlots {
         }))
     }
 
-    /// Returns the number of held slots.
-    pub fn held(&self) -> usize {
-        self.0.held.lock().all
-    }
-
     /// Takes a slot, until the slot is dropped.
     ///
     /// # Errors
@@ -198,10 +193,10 @@ mod tests {
             (1_024, &[513, 256, 128, 64]),
         ] {
             let limits = Limits {
-                max_feeds: count,
+                max_streams: count,
                 ..Limits::default()
             };
-            let slots = CallSlots::new(Limit::Feeds, &limits);
+            let slots = CallSlots::new(Limit::Streams, &limits);
             let mut held = Vec::new();
             for (number, share) in shares.iter().enumerate() {
                 let who = caller(u8::try_from(number).expect("few callers"));
@@ -210,15 +205,16 @@ mod tests {
                 held.push(own);
             }
             let all: usize = shares.iter().sum();
-            assert_eq!(slots.held(), all);
+            let held_in_all = || slots.0.held.lock().all;
+            assert_eq!(held_in_all(), all);
             held.remove(0);
-            assert_eq!(slots.held(), all - shares[0]);
+            assert_eq!(held_in_all(), all - shares[0]);
             slots
                 .take(&caller(0))
                 .map(drop)
                 .expect("there is room again");
             drop(held);
-            assert_eq!(slots.held(), 0);
+            assert_eq!(held_in_all(), 0);
             assert!(slots.0.held.lock().by_caller.is_empty());
         }
     }

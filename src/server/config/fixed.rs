@@ -12,8 +12,9 @@ pub struct FixedSettings {
     ///
     /// A message of 64 MiB arrives in it at 18 Mbit/s.
     pub receive_timeout: Duration,
-    /// The time for which a client may leave an answer, or 256 KiB of it, unread. After that its
-    /// connection is closed, because HTTP/2 has no milder way to take an answer back.
+    /// The time for which a client may read on in none of its answers. After that its connection is
+    /// closed, because HTTP/2 has no milder way to take an answer back. At the latest it reads on
+    /// when it has read 256 KiB of an answer.
     ///
     /// A client that stops for garbage collection or in a debugger reads on within it.
     pub send_timeout: Duration,

@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio_stream::Stream;
 use tokio_stream::wrappers::WatchStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::server::NamedService;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -38,8 +37,10 @@ pub struct HealthState(Arc<Mutex<HealthStatuses>>);
 /// The statuses and their watches: a change wakes only the watches of its name.
 struct HealthStatuses {
     facts: Facts,
-    /// The watched statuses, by name.
-    watches: HashMap<Box<str>, Arc<watch::Sender<ServingStatus>>>,
+    /// The watched statuses, by name. Watches end when these are dropped.
+    watches: HashMap<String, watch::Sender<ServingStatus>>,
+    /// True if no watch goes on any more.
+    has_ended: bool,
 }
 
 /// The facts from which statuses follow.
@@ -102,6 +103,7 @@ impl HealthState {
         Self(Arc::new(Mutex::new(HealthStatuses {
             facts,
             watches: HashMap::new(),
+            has_ended: false,
         })))
     }
 
@@ -135,6 +137,13 @@ impl HealthState {
         self.change(None, |facts| facts.draining = true);
     }
 
+    /// Ends all watches: a connection does not end before its streams.
+    pub fn end(&self) {
+        let mut watched = self.0.lock();
+        watched.has_ended = true;
+        watched.watches.clear();
+    }
+
     /// Applies a change of one snapshot or of the server, and wakes the watches
     /// that it affects. Never waits for them.
     fn change(&self, snapshot: Option<&str>, change: impl FnOnce(&mut Facts)) {
@@ -157,22 +166,35 @@ impl HealthState {
         }
     }
 
-    /// The status of `name` from now on.
+    /// The status of `name` at once and then whenever it changes. Statuses that follow each other
+    /// faster than the client reads are skipped.
     fn statuses(&self, name: String, visitor: Option<Visitor>) -> Statuses {
         let mut watched = self.0.lock();
         let status = watched.facts.watched(&name);
-        let new = || Arc::new(watch::Sender::new(status));
-        let sender = watched.watches.entry_ref(name.as_str()).or_insert_with(new);
-        let sender = Arc::clone(sender);
-        drop(watched);
-        Statuses {
-            changes: WatchStream::new(sender.subscribe()),
-            sender,
-            name,
-            visitor,
-            sent: None,
-            health: self.clone(),
-        }
+        let changes = match watched.watches.get(&name) {
+            Some(sender) => sender.subscribe(),
+            None => {
+                let (sender, changes) = watch::channel(status);
+                // Watches of other names may have ended since.
+                watched.watches.retain(|_, sender| !sender.is_closed());
+                if !watched.has_ended {
+                    watched.watches.insert(name.clone(), sender);
+                }
+                changes
+            }
+        };
+        let mut sent = None;
+        let statuses = WatchStream::new(changes).filter_map(move |status| {
+            let status = match may_see(visitor.as_ref(), &name) {
+                true => status,
+                false => ServingStatus::ServiceUnknown,
+            };
+            // The status may have changed and changed back.
+            let is_new = sent.replace(status) != Some(status);
+            is_new.then(|| Ok(response(status)))
+        });
+        let end = tokio_stream::once(Err(api::Error::Draining.into()));
+        Box::pin(statuses.chain(end))
     }
 }
 
@@ -186,47 +208,8 @@ impl HealthStatuses {
     }
 }
 
-/// The status of a name at once and then whenever it changes. Statuses that
-/// follow each other faster than the client reads are skipped.
-pub struct Statuses {
-    changes: WatchStream<ServingStatus>,
-    sender: Arc<watch::Sender<ServingStatus>>,
-    name: String,
-    visitor: Option<Visitor>,
-    sent: Option<ServingStatus>,
-    health: HealthState,
-}
-
-impl Stream for Statuses {
-    type Item = Result<HealthCheckResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            let next = Pin::new(&mut self.changes).poll_next(context);
-            let Some(status) = std::task::ready!(next) else {
-                return Poll::Ready(None);
-            };
-            let status = match may_see(self.visitor.as_ref(), &self.name) {
-                true => status,
-                false => ServingStatus::ServiceUnknown,
-            };
-            // The status may have changed and changed back.
-            if self.sent.replace(status) != Some(status) {
-                return Poll::Ready(Some(Ok(response(status))));
-            }
-        }
-    }
-}
-
-impl Drop for Statuses {
-    fn drop(&mut self) {
-        // Watches join only under this lock, so the count shows whether this is the last watch.
-        let mut watched = self.health.0.lock();
-        if Arc::strong_count(&self.sender) == 2 {
-            watched.watches.remove(self.name.as_str());
-        }
-    }
-}
+/// The statuses that a watch sends.
+type Statuses = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
 impl Readiness for HealthState {
     fn unready(&self) -> Vec<String> {
@@ -331,7 +314,7 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Wake, Waker};
+    use std::task::{Context, Poll, Wake, Waker};
 
     use super::*;
     use crate::snapshot::Observer;
@@ -399,10 +382,18 @@ mod tests {
             (woken, told.concat()),
             ([1, 1, 1, 1, 0], vec![NotServing; 4])
         );
-        let again = health.statuses("never".to_owned(), None);
+        // Names that nobody watches any more are forgotten with the next one.
         drop(watches);
+        let again = health.statuses("another".to_owned(), None);
         assert_eq!(health.0.lock().watches.len(), 1);
-        drop(again);
-        assert!(health.0.lock().watches.is_empty());
+        health.end();
+        for mut watch in [again, health.statuses("late".to_owned(), None)] {
+            let mut context = Context::from_waker(Waker::noop());
+            let mut last = None;
+            while let Poll::Ready(Some(next)) = watch.as_mut().poll_next(&mut context) {
+                last = next.err().map(|status| status.code());
+            }
+            assert_eq!(last, Some(tonic::Code::Unavailable));
+        }
     }
 }

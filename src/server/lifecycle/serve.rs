@@ -88,15 +88,14 @@ where
         .with_feeds_on(decoders.runtime(), Handle::current())
         .with_decision_log(decisions.clone());
     let telemetry = Telemetry::start(&config)?;
-    let (account, handle) = (kept.registry.account(), decoders.handle());
-    let limits = CallLimits::new(&config, security.guard, account, handle)?;
+    let account = kept.registry.account();
+    let limits = CallLimits::new(&config, security.guard, account, decoders)?;
     let offer = PortOffer {
         config: &config,
         service: &service,
         limits,
         telemetry: &telemetry,
         health: &health,
-        draining: &draining,
     };
     let port = Port::bind(offer, account).await?;
     let sources = kept.sources(&port, &health, decisions, counts, feeds);
@@ -288,11 +287,9 @@ async fn drain(
     health.drain();
     sleep(config.drain.drain_pause).await;
     draining.cancel();
+    health.end();
     match timeout(config.drain.drain_timeout, workers.stop()).await {
-        Ok(stopped) => {
-            stopped?;
-            info!("drained");
-        }
+        Ok(()) => info!("drained"),
         Err(_) => warn!("cutting off calls that did not end within drain-timeout"),
     }
     telemetry.stop().await;

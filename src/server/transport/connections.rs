@@ -1,29 +1,35 @@
-//! The listener and the connections that it accepts.
+//! The listener, the connections that it accepts, and the end of each.
 
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
-use tonic::transport::server::Connected;
-use tracing::{debug, warn};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
 
-use super::closing::{ConnectionPlace, ConnectionSet};
+use super::calls::ThreadCalls;
+use super::identity::Peer;
 use super::not_grpc;
 use super::tls::{self, Tls};
-use super::turns::{CallTurns, ReadingTurn};
-use crate::access::CertificateName;
+use super::turns::{CallTurns, ConnectionProgress, LOOKS};
 use crate::account::{Account, Charge, Part};
-use crate::limits::Limit;
+use crate::limits::{Limit, Limits};
+use crate::server::config::FixedSettings;
 use crate::server::telemetry::counts::Refusals;
 
 /// The pause after the system refuses to accept, for example without free file descriptors. Trying
@@ -36,6 +42,22 @@ const CONNECTION_BYTES: usize = 36 << 10;
 /// The bytes that encryption adds: a record each way, and keys.
 const TLS_BYTES: usize = 36 << 10;
 
+/// The bytes of a feed that may be on their way unread: enough for several batches, so that a
+/// feeder never waits for a window to open.
+const STREAM_WINDOW_BYTES: u32 = 512 << 10;
+
+/// The bytes that may be unread over all streams of a connection.
+const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES;
+
+/// The largest frame that a client may send: as much as is read from a connection in one turn.
+/// HTTP/2 starts with frames of 16 KiB, which cost a batch twice the reads.
+const FRAME_BYTES: u32 = 64 << 10;
+
+/// The time between two looks at a connection of a server that stops. A connection that has nothing
+/// to do for [`LOOKS`] of them is closed. By then a client that reads knows that the server stops,
+/// and a call that it sent before has arrived.
+const LAST_LOOKS: Duration = Duration::from_millis(100);
+
 /// The counts of connections, present and past.
 pub struct ConnectionCounts {
     account: Arc<Account>,
@@ -43,8 +65,6 @@ pub struct ConnectionCounts {
     max_connections: usize,
     accepted: AtomicU64,
     refusals: Arc<Refusals>,
-    /// The open connections.
-    pub all: Arc<ConnectionSet>,
 }
 
 impl ConnectionCounts {
@@ -88,7 +108,6 @@ impl Listener {
                 max_connections,
                 accepted: AtomicU64::new(0),
                 refusals: Arc::clone(refusals),
-                all: Arc::default(),
             }),
             full: false,
         })
@@ -138,9 +157,9 @@ impl Listener {
         let charge = counts.account.open(Part::Streams);
         charge.set(CONNECTION_BYTES);
         Some(Accepted {
-            stream: stream.ok()?,
+            stream: Some(stream.ok()?),
             counts: Arc::clone(counts),
-            slot,
+            _slot: slot,
             charge,
         })
     }
@@ -155,35 +174,118 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// The first steps of a connection.
+/// The terms on which connections are served.
 #[derive(Clone)]
-pub struct Handshake {
+pub struct ConnectionTerms {
     /// The certificate, if connections are encrypted.
     pub tls: Option<Arc<Tls>>,
-    /// The time that the preface of HTTP/2 may take afterwards.
-    pub preface_timeout: Duration,
+    /// The time that the preface of HTTP/2 may take after the handshake.
+    preface_timeout: Duration,
+    /// The time between two looks at the answers of a connection.
+    look: Duration,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl ConnectionTerms {
+    /// The terms of these settings.
+    pub fn new(tls: Option<Arc<Tls>>, settings: &FixedSettings, limits: &Limits) -> Self {
+        let max_calls = limits.max_calls_per_connection;
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(FRAME_BYTES)
+            .max_concurrent_streams(u32::try_from(max_calls).ok())
+            // A client may cancel all its calls at once. Calls that are cancelled before they are
+            // accepted wait only until the connection's turn is over.
+            .max_pending_accept_reset_streams(max_calls)
+            .keep_alive_interval(settings.keepalive_interval)
+            .keep_alive_timeout(settings.keepalive_timeout);
+        Self {
+            tls,
+            preface_timeout: settings.handshake_timeout,
+            look: settings.send_timeout / LOOKS,
+            http2,
+        }
+    }
 }
 
 /// An accepted connection that no runtime serves yet.
 pub struct Accepted {
-    stream: std::net::TcpStream,
+    /// The stream, until it is served.
+    stream: Option<std::net::TcpStream>,
     counts: Arc<ConnectionCounts>,
-    slot: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
     charge: Charge,
 }
 
 impl Accepted {
-    /// Makes a connection that the current runtime serves, after the handshake if there is one.
-    pub async fn adopt(self, handshake: &Handshake) -> io::Result<AcceptedConnection> {
-        let mut stream = TcpStream::from_std(self.stream)?;
-        let address = stream.peer_addr()?;
-        let mut deadline = Box::pin(sleep(handshake.preface_timeout));
-        let (stream, names) = match &handshake.tls {
-            None => {
-                tokio::select! {
-                    begun = not_grpc::refuse_http1(&mut stream, "gRPC") => begun?,
-                    () = &mut deadline => return Err(io::ErrorKind::TimedOut.into()),
+    /// Serves the connection on the current runtime until it ends. After `stop` it ends when its
+    /// calls have ended, and soon after even if its client does not answer.
+    pub async fn serve(
+        mut self,
+        terms: Arc<ConnectionTerms>,
+        calls: Arc<ThreadCalls>,
+        stop: CancellationToken,
+    ) {
+        let begun = tokio::select! {
+            begun = self.begin(&terms) => begun,
+            () = stop.cancelled() => return,
+        };
+        let (stream, peer) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return debug!(%error, "a connection did not begin"),
+        };
+        let turns = Arc::clone(&peer.turns);
+        let service = service_fn(move |request| {
+            let calls = Arc::clone(&calls).answer(&peer, request);
+            async move { Ok::<_, Infallible>(calls.await) }
+        });
+        let mut connection = pin!(terms.http2.serve_connection(TokioIo::new(stream), service));
+        let (mut looks, mut progress) = (looks(terms.look), ConnectionProgress::default());
+        let mut is_stopping = false;
+        loop {
+            let turn = poll_fn(|context| {
+                turns.begin(self.counts.open(), context);
+                connection.as_mut().poll(context)
+            });
+            tokio::select! {
+                biased;
+                ended = turn => return debug!(?ended, "a connection has ended"),
+                _ = looks.tick() => {
+                    let is_over = match is_stopping {
+                        true => progress.is_idle(&turns),
+                        false => progress.is_unread(&turns),
+                    };
+                    if is_over {
+                        return info!(is_stopping, "closing a connection without progress");
+                    }
                 }
+                () = stop.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                    (looks, progress) = (self::looks(LAST_LOOKS), ConnectionProgress::default());
+                }
+            }
+        }
+    }
+
+    /// Begins the connection: with the handshake if there is one, and the preface of HTTP/2.
+    async fn begin(
+        &mut self,
+        terms: &ConnectionTerms,
+    ) -> io::Result<(ConnectionStream, Arc<Peer>)> {
+        let mut stream =
+            TcpStream::from_std(self.stream.take().ok_or(io::ErrorKind::NotConnected)?)?;
+        let address = stream.peer_addr()?;
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        let (mut stream, certificate) = match &terms.tls {
+            None => {
+                let begun = not_grpc::refuse_http1(&mut stream, "gRPC");
+                timeout(terms.preface_timeout, begun)
+                    .await
+                    .map_err(late)??;
                 (Either::Left(stream), None)
             }
             Some(tls) => {
@@ -191,86 +293,73 @@ impl Accepted {
                 let stream = tls.accept(stream).await?;
                 let chain = stream.get_ref().1.peer_certificates();
                 let names = chain.and_then(<[_]>::first).map(tls::names);
-                deadline = Box::pin(sleep(handshake.preface_timeout));
-                (Either::Right(Box::new(stream)), names)
+                (Either::Right(Box::new(stream)), names.map(Into::into))
             }
         };
-        let calls = Arc::default();
-        let place = self.counts.all.add(Arc::clone(&calls));
-        Ok(AcceptedConnection {
+        // HTTP/2's own pings watch the connection only after the preface.
+        let mut preface = [0; PREFACE_BYTES];
+        let read = stream.read_exact(&mut preface);
+        timeout(terms.preface_timeout, read).await.map_err(late)??;
+        let turns = Arc::default();
+        let stream = ConnectionStream {
             stream,
-            peer: Peer {
-                address,
-                certificate: names.map(Into::into),
-                calls,
-            },
-            written: false,
-            preface: Some(Preface {
-                missing: PREFACE_BYTES,
-                deadline,
-            }),
-            turn: ReadingTurn::default(),
-            counts: self.counts,
-            _place: place,
-            _slot: self.slot,
-            _charge: self.charge,
-        })
+            preface: Some(preface),
+            was_written: false,
+            turns: Arc::clone(&turns),
+        };
+        let peer = Peer {
+            address,
+            certificate,
+            turns,
+        };
+        Ok((stream, Arc::new(peer)))
     }
 }
 
-/// The peer of a connection. Each request carries it as an extension.
-#[derive(Debug, Clone)]
-pub struct Peer {
-    /// The peer's address.
-    pub address: SocketAddr,
-    /// The names of its certificate, if it has one that was verified.
-    pub certificate: Option<Arc<[CertificateName]>>,
-    /// Lets calls begin, and ends the connection.
-    pub calls: Arc<CallTurns>,
-}
-
-/// A connection, which gives its slot back when it is closed.
-pub struct AcceptedConnection {
-    /// The stream, encrypted or not.
-    stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
-    peer: Peer,
-    /// True if anything was written to the connection.
-    written: bool,
-    /// The preface, which has to come before HTTP/2's own pings watch the connection.
-    preface: Option<Preface>,
-    turn: ReadingTurn,
-    counts: Arc<ConnectionCounts>,
-    _place: ConnectionPlace,
-    _slot: OwnedSemaphorePermit,
-    _charge: Charge,
+/// Returns the ticks at which a connection is looked at.
+fn looks(period: Duration) -> Interval {
+    let mut looks = interval(period);
+    // Looks that were missed while the thread was busy say nothing about a client.
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
 }
 
 /// The length of HTTP/2's preface.
 const PREFACE_BYTES: usize = 24;
 
-/// A preface that has not come completely.
-struct Preface {
-    missing: usize,
-    deadline: Pin<Box<Sleep>>,
+/// A connection that is read in turns.
+struct ConnectionStream {
+    /// The stream, encrypted or not.
+    stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
+    /// The preface, until HTTP/2 has it.
+    preface: Option<[u8; PREFACE_BYTES]>,
+    /// True if anything was written to the connection.
+    was_written: bool,
+    turns: Arc<CallTurns>,
 }
 
-impl Connected for AcceptedConnection {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
+impl ConnectionStream {
+    /// Passes on the result of writing, and records whether the client has yet to read the bytes.
+    fn note_written<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.was_written = true;
+        self.turns.note_blocked(result.is_pending());
+        result
     }
 }
 
-impl AcceptedConnection {
-    /// Reads the bytes that have arrived, until a turn is over.
-    fn poll_turn(
-        &mut self,
+impl AsyncRead for ConnectionStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let (calls, connections) = (&self.peer.calls, self.counts.open());
-        let Some(most) = self.turn.next_piece(calls, connections, context) else {
+        if buffer.remaining() >= PREFACE_BYTES
+            && let Some(preface) = self.preface.take()
+        {
+            buffer.put_slice(&preface);
+            return Poll::Ready(Ok(()));
+        }
+        let Some(most) = self.turns.bytes_left(context) else {
             return Poll::Pending;
         };
         let length = most.min(buffer.remaining());
@@ -278,63 +367,12 @@ impl AcceptedConnection {
         let read = Pin::new(&mut self.stream).poll_read(context, &mut piece);
         let length = piece.filled().len();
         buffer.advance(length);
-        self.turn.note(read.is_ready().then_some(length));
-        read
-    }
-
-    /// Passes on the result of writing, and records whether the client has yet to read the bytes.
-    fn note_written<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        self.written = true;
-        self.peer.calls.note_blocked(result.is_pending());
-        result
-    }
-
-    /// Reads the bytes that have arrived; the preface has to come in time.
-    fn poll_in_time(
-        &mut self,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = self.poll_turn(context, buffer);
-        let Some(preface) = &mut self.preface else {
-            return read;
-        };
-        if read.is_pending() {
-            ready!(preface.deadline.as_mut().poll(context));
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        let came = buffer.filled().len() - before;
-        preface.missing = preface.missing.saturating_sub(came);
-        if preface.missing == 0 {
-            self.preface = None;
-        }
+        self.turns.note_read(length);
         read
     }
 }
 
-impl AsyncRead for AcceptedConnection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.peer.calls.connection.is_raised() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        let read = self.poll_in_time(context, buffer);
-        if read.is_pending() {
-            self.peer.calls.connection.register(context);
-            // The signal may have been raised before it was registered.
-            if self.peer.calls.connection.is_raised() {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-        }
-        read
-    }
-}
-
-impl AsyncWrite for AcceptedConnection {
+impl AsyncWrite for ConnectionStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -357,12 +395,12 @@ impl AsyncWrite for AcceptedConnection {
     /// together: from 256 bytes with vectored writes, else from 1,024. Most answers are between the
     /// two, and cheaper to copy. Large ones are not.
     fn is_write_vectored(&self) -> bool {
-        self.written && self.stream.is_write_vectored()
+        self.was_written && self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.stream).poll_flush(context);
-        self.peer.calls.note_blocked(result.is_pending());
+        self.turns.note_blocked(result.is_pending());
         result
     }
 

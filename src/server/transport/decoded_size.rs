@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 
 use prost::Message;
-use prost::bytes::Bytes;
+use prost::encoding::decode_varint;
 use prost_types::FileDescriptorSet;
 
 use super::message_layout::{Content, Field, Layout, LayoutPlan, ListLimit};
-use super::messages::{HEAD, WholeMessage};
+use super::messages::HEAD;
 use crate::limits::Limits;
 use crate::matching::{Path, Violations};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
@@ -75,14 +75,13 @@ impl DecodedSizes {
     pub fn of(
         &self,
         RequestLayout(layout): RequestLayout,
-        message: &WholeMessage,
+        message: &[u8],
     ) -> Result<usize, Violations> {
         let scan_of = |counts_all| {
             let mut scan = Scan {
                 layouts: &self.layouts,
-                blocks: message.blocks(),
-                block: &[],
-                read: 0,
+                message,
+                read: HEAD,
                 weight: self.layouts[layout].size,
                 counts_all,
                 element_bytes: message.len(),
@@ -90,9 +89,7 @@ impl DecodedSizes {
                 over: None,
             };
             // The bytes after a fault are not decoded either.
-            let _ = scan
-                .skip(HEAD)
-                .and_then(|()| scan.message(layout, message.len(), 0));
+            let _ = scan.message(layout, message.len(), 0);
             scan
         };
         let mut scan = scan_of(false);
@@ -112,10 +109,9 @@ impl DecodedSizes {
 }
 
 /// A message that is being read.
-struct Scan<'a, I> {
+struct Scan<'a> {
     layouts: &'a [Layout],
-    blocks: I,
-    block: &'a [u8],
+    message: &'a [u8],
     /// The number of bytes that were read.
     read: usize,
     weight: usize,
@@ -143,7 +139,7 @@ impl LongList {
     }
 }
 
-impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
+impl Scan<'_> {
     /// Adds the memory of the fields of a message that ends at `end`; `None` if it is no valid
     /// message.
     fn message(&mut self, layout: usize, end: usize, depth: usize) -> Option<()> {
@@ -239,55 +235,18 @@ impl<'a, I: Iterator<Item = &'a Bytes>> Scan<'a, I> {
         self.weight = self.weight.saturating_add(bytes);
     }
 
-    /// Reads a number. Most numbers have one byte, in the current block.
     #[inline]
     fn varint(&mut self) -> Option<u64> {
-        match self.block.split_first() {
-            Some((&byte, rest)) if byte < 0x80 => {
-                self.block = rest;
-                self.read += 1;
-                Some(u64::from(byte))
-            }
-            _ => self.long_varint(),
-        }
-    }
-
-    fn long_varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            while self.block.is_empty() {
-                self.block = self.blocks.next()?;
-            }
-            let (&byte, rest) = self.block.split_first()?;
-            self.block = rest;
-            self.read += 1;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
+        let mut rest = self.message.get(self.read..)?;
+        let value = decode_varint(&mut rest).ok()?;
+        self.read = self.message.len() - rest.len();
+        Some(value)
     }
 
     #[inline]
     fn skip(&mut self, bytes: usize) -> Option<()> {
-        match self.block.get(bytes..) {
-            Some(rest) => {
-                self.block = rest;
-                self.read += bytes;
-                Some(())
-            }
-            None => self.skip_blocks(bytes),
-        }
-    }
-
-    fn skip_blocks(&mut self, mut bytes: usize) -> Option<()> {
-        self.read += bytes;
-        while bytes > self.block.len() {
-            bytes -= self.block.len();
-            self.block = self.blocks.next()?;
-        }
-        self.block = &self.block[bytes..];
+        let read = self.read.checked_add(bytes)?;
+        self.read = Some(read).filter(|read| *read <= self.message.len())?;
         Some(())
     }
 }

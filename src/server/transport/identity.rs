@@ -1,6 +1,7 @@
 //! Identifies callers before their calls are read. `api`, which knows the snapshots, decides what
 //! each may do.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request};
 use tracing::debug;
 
-use super::connections::Peer;
+use super::turns::CallTurns;
 use crate::access::{
     self, AccessRules, Caller, CallerIdentity, CertificateName, Role, RuleBook, TokenHash,
 };
@@ -25,6 +26,17 @@ pub fn parse_rules(path: &Path, contents: &[u8]) -> Result<AccessRules, BoxError
     Ok(access::parse(text).map_err(|error| told(&error))?)
 }
 
+/// The peer of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    /// The peer's address.
+    pub address: SocketAddr,
+    /// The names of its certificate, if it has one that was verified.
+    pub certificate: Option<Arc<[CertificateName]>>,
+    /// Lets calls begin.
+    pub turns: Arc<CallTurns>,
+}
+
 /// Admits only callers that an access rule names.
 #[derive(Clone)]
 pub struct Guard(pub Arc<RuleBook>);
@@ -34,16 +46,14 @@ impl Guard {
     ///
     /// # Errors
     /// When no rule names the caller.
-    pub fn identify<B>(&self, request: &mut Request<B>) -> Result<(), api::Error> {
-        match self.caller(request) {
+    pub fn identify<B>(&self, request: &mut Request<B>, peer: &Peer) -> Result<(), api::Error> {
+        match self.caller(request, peer) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
                 Ok(())
             }
             Err(why) => {
-                let peer = request.extensions().get::<Peer>();
-                let address = peer.map(|peer| peer.address);
-                debug!(?address, why, "refused a caller");
+                debug!(address = %peer.address, why, "refused a caller");
                 Err(api::Error::Unauthenticated(why))
             }
         }
@@ -51,16 +61,14 @@ impl Guard {
 
     /// Puts the caller, if it is known, into a request of a service that is
     /// open to everybody.
-    pub fn greet<B>(&self, request: &mut Request<B>) {
-        let visitor = Visitor(self.caller(request).ok());
+    pub fn greet<B>(&self, request: &mut Request<B>, peer: &Peer) {
+        let visitor = Visitor(self.caller(request, peer).ok());
         request.extensions_mut().insert(visitor);
     }
 
     /// The caller of a request, or the reason why no rule matches it.
-    fn caller<B>(&self, request: &Request<B>) -> Result<Caller, &'static str> {
-        let peer = request.extensions().get::<Peer>();
-        let names = peer.and_then(|peer| peer.certificate.clone());
-        let identity = identify(request.headers(), names)?;
+    fn caller<B>(&self, request: &Request<B>, peer: &Peer) -> Result<Caller, &'static str> {
+        let identity = identify(request.headers(), peer.certificate.clone())?;
         access::admit(&self.0, identity).ok_or(UNKNOWN)
     }
 }

@@ -1,6 +1,10 @@
 //! The kinds of calls on the port, by path, and the limits of each.
 
-use crate::api::slots::CallSlots;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::api;
+use crate::api::slots::{CallSlot, CallSlots, CallerKey};
 use crate::limits::{Limit, Limits};
 
 /// The largest request of health and reflection. They hold names, and the longest name has some
@@ -54,22 +58,19 @@ impl CallKind {
     pub fn stays_open(self) -> bool {
         self.is_stream() || self == Self::Watch
     }
-
-    /// Returns whether the client may pause between messages for as long as it likes.
-    pub fn may_pause(self) -> bool {
-        matches!(self, Self::Feed | Self::Decisions)
-    }
 }
 
+/// The number of kinds.
+const KINDS: usize = CallKind::Reflection as usize + 1;
+
 /// The slots of all kinds.
-#[derive(Clone)]
 pub struct Kinds {
-    pub calls: CallSlots,
-    pub feeds: CallSlots,
-    pub decisions: CallSlots,
-    pub checks: CallSlots,
-    pub watches: CallSlots,
-    pub reflections: CallSlots,
+    calls: CallSlots,
+    /// The slots of calls that stay open.
+    streams: CallSlots,
+    /// The slots of health checks, which no other call can take.
+    checks: CallSlots,
+    open: Arc<[AtomicUsize; KINDS]>,
     max_message_bytes: usize,
 }
 
@@ -78,25 +79,35 @@ impl Kinds {
         let slots = |limit| CallSlots::new(limit, limits);
         Self {
             calls: slots(Limit::ConcurrentCalls),
-            feeds: slots(Limit::Feeds),
-            decisions: slots(Limit::DecisionStreams),
+            streams: slots(Limit::Streams),
             checks: slots(Limit::HealthChecks),
-            watches: slots(Limit::HealthWatches),
-            reflections: slots(Limit::ReflectionStreams),
+            open: Arc::default(),
             max_message_bytes: limits.max_message_bytes,
         }
     }
 
-    /// The slots of a kind.
-    pub fn slots(&self, kind: CallKind) -> &CallSlots {
-        match kind {
+    /// Takes a slot for a call, until it is dropped.
+    ///
+    /// # Errors
+    /// [`api::Error::OverLimit`].
+    pub fn take(&self, kind: CallKind, who: &CallerKey) -> Result<KindSlot, api::Error> {
+        let slots = match kind {
             CallKind::Call => &self.calls,
-            CallKind::Feed => &self.feeds,
-            CallKind::Decisions => &self.decisions,
             CallKind::Check => &self.checks,
-            CallKind::Watch => &self.watches,
-            CallKind::Reflection => &self.reflections,
-        }
+            _ => &self.streams,
+        };
+        let slot = slots.take(who)?;
+        self.open[kind as usize].fetch_add(1, Ordering::Relaxed);
+        Ok(KindSlot {
+            kind,
+            open: Arc::clone(&self.open),
+            _slot: slot,
+        })
+    }
+
+    /// Returns the number of calls of a kind under way.
+    pub fn open(&self, kind: CallKind) -> usize {
+        self.open[kind as usize].load(Ordering::Relaxed)
     }
 
     /// Returns the largest length of a message of a kind.
@@ -107,5 +118,18 @@ impl Kinds {
                 MAX_NAME_REQUEST_BYTES.min(self.max_message_bytes)
             }
         }
+    }
+}
+
+/// A slot that a call of a kind holds.
+pub struct KindSlot {
+    kind: CallKind,
+    open: Arc<[AtomicUsize; KINDS]>,
+    _slot: CallSlot,
+}
+
+impl Drop for KindSlot {
+    fn drop(&mut self) {
+        self.open[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }

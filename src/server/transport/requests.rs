@@ -3,24 +3,29 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use http_body::{Frame, SizeHint};
+use futures::stream::{BoxStream, StreamExt, try_unfold};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use prost::bytes::Bytes;
+use tokio::task::yield_now;
 use tonic::Status;
 
 use super::decoded_size::{DecodedSizes, RequestLayout};
-use super::decoders::DecodersHandle;
+use super::decoders::Decoders;
 use super::kinds::CallKind;
-use super::messages::{Messages, RequestCharge, WholeMessage};
+use super::messages::{Messages, RequestCharge};
 use crate::account::{Account, Charge};
 use crate::api::slots::CallerKey;
 use crate::api::{self, StepCharges};
 
-/// The number of parts of a large message of a stream that are passed on in a turn.
-const PARTS_PER_TURN: usize = 4;
+/// The bytes of a large message that are passed on in a turn.
+const PART: usize = 1 << 20;
+
+/// A request that a service reads.
+pub type RequestBody = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Status>>>;
 
 /// The request of a call.
 pub struct IncomingRequest {
@@ -30,43 +35,26 @@ pub struct IncomingRequest {
     request: Option<RequestLayout>,
     /// The charge for bytes that arrived and are not passed on yet.
     charge: RequestCharge,
-    /// The message that is being passed on.
-    current: WholeMessage,
-    /// The number of parts of a large message that were passed on in this turn.
-    passed: usize,
-    given: PassedOn,
+    /// The rest of the message that is being passed on.
+    current: Bytes,
+    /// The charges of messages of a stream that were passed on and may still be in use.
+    given: VecDeque<Option<Charge>>,
+    /// The length of the longest message: its decoder keeps as much room for the next.
+    longest: usize,
     /// The terms of a stream; none for a call with one message.
     stream: Option<StreamTerms>,
-    is_over: bool,
 }
 
 /// The terms on which the messages of a stream are received.
 pub struct StreamTerms {
     /// The threads that weigh large messages.
-    pub decoders: DecodersHandle,
+    pub decoders: Decoders,
     /// The caller in whose turn they are weighed.
     pub who: CallerKey,
     /// The receiver of the charges; none if the request keeps them until the call is done with the
     /// messages.
     pub charges: Option<StepCharges>,
 }
-
-/// The messages of a stream that were passed on and may still be in use.
-#[derive(Default)]
-struct PassedOn {
-    charges: VecDeque<Option<Charge>>,
-    /// True if there was no message to pass on when one was last asked for.
-    waited: bool,
-    /// The length of the longest message: its decoder keeps as much room for the next.
-    longest: usize,
-    /// A large message that is being weighed.
-    weighing: Option<Weighing>,
-}
-
-type Weighing = Pin<Box<dyn Future<Output = Result<Weighed, api::Error>> + Send>>;
-
-/// A message, and the bytes that it takes when it is decoded.
-type Weighed = (WholeMessage, Result<usize, api::Error>);
 
 impl IncomingRequest {
     /// The request of these messages, to a path.
@@ -82,34 +70,21 @@ impl IncomingRequest {
             request: sizes.request(path),
             sizes: Arc::clone(sizes),
             charge: RequestCharge::new(Arc::clone(account)),
-            current: WholeMessage::default(),
-            passed: 0,
-            given: PassedOn::default(),
+            current: Bytes::new(),
+            given: VecDeque::new(),
+            longest: 0,
             stream,
-            is_over: false,
         }
     }
 
-    /// Waits for the head of the first message. Returns the length of that with its head; 0 if none
-    /// comes.
+    /// Waits for the first message. Returns its length with its head; 0 if none comes.
     ///
     /// # Errors
     /// The status with which the call ends without a message.
-    pub async fn expected(&mut self) -> Result<usize, Status> {
-        poll_fn(|context| self.messages.poll_expected(context)).await
-    }
-
-    /// Waits for the first message.
-    ///
-    /// # Errors
-    /// The status with which the call ends without a message.
-    pub async fn first(&mut self) -> Result<(), Status> {
-        let next = poll_fn(|context| self.messages.poll_next(context, &mut self.charge)).await;
-        match next.transpose()? {
-            Some(whole) => self.current = whole,
-            None => self.is_over = true,
-        }
-        Ok(())
+    pub async fn first(&mut self) -> Result<usize, Status> {
+        let first = self.messages.next(&mut self.charge).await?;
+        self.current = first.unwrap_or_default();
+        Ok(self.current.len())
     }
 
     /// Charges the memory for decoding the complete message. Returns the message's charge, to hold it
@@ -140,89 +115,84 @@ impl IncomingRequest {
         self.charge.grow(takes.saturating_mul(times))
     }
 
-    /// The next message of a stream. A large one is weighed beside the threads that
-    /// serve.
-    fn poll_more(
-        &mut self,
-        context: &mut Context<'_>,
-        stream: &StreamTerms,
-    ) -> Poll<Option<Result<(), Status>>> {
-        if self.given.weighing.is_none() {
-            if std::mem::take(&mut self.given.waited) {
-                // A call that asks for the next message is done with the last one.
-                self.given.charges.clear();
-            }
-            let Poll::Ready(next) = self.messages.poll_next(context, &mut self.charge) else {
-                self.given.waited = true;
-                return Poll::Pending;
-            };
-            match next.transpose() {
-                Ok(Some(whole)) if whole.len() > api::LARGE_REQUEST => {
-                    self.given.weighing = Some(self.weighing(whole, stream));
-                }
-                Ok(Some(whole)) => {
-                    let decoded = decoded_size(&self.sizes, self.request, &whole);
-                    return Poll::Ready(Some(self.pass_on((whole, decoded), stream)));
-                }
-                Ok(None) => return Poll::Ready(None),
-                Err(status) => return Poll::Ready(Some(Err(status))),
-            }
-        }
-        let Some(weighing) = &mut self.given.weighing else {
-            return Poll::Ready(None);
-        };
-        let weighed = ready!(weighing.as_mut().poll(context));
-        self.given.weighing = None;
-        let passed = weighed.map_err(Status::from);
-        Poll::Ready(Some(
-            passed.and_then(|weighed| self.pass_on(weighed, stream)),
-        ))
+    /// Passes the request on to a service.
+    pub fn into_body(self) -> RequestBody {
+        let parts = try_unfold(Box::new(self), |mut request| async move {
+            let part = request.next_part().await?;
+            Ok(part.map(|part| (Frame::data(part), request)))
+        });
+        StreamBody::new(parts.boxed())
     }
 
-    fn weighing(&self, whole: WholeMessage, stream: &StreamTerms) -> Weighing {
-        let (sizes, request) = (Arc::clone(&self.sizes), self.request);
-        let (decoders, who) = (stream.decoders.clone(), stream.who.clone());
-        let weigh = async move {
-            let decoded = decoded_size(&sizes, request, &whole);
+    /// The next part of a message; `None` at the end of the request.
+    async fn next_part(&mut self) -> Result<Option<Bytes>, Status> {
+        if self.current.is_empty() && !self.receive().await? {
+            return Ok(None);
+        }
+        if self.current.len() > PART {
+            // The decoder copies each part to gather the message, so other tasks run in between.
+            yield_now().await;
+        }
+        let part = self.current.len().min(PART);
+        Ok(Some(self.current.split_to(part)))
+    }
+
+    /// Receives the next message of a stream; false at the end. The request of a call that is no
+    /// stream must end here, without a second message.
+    async fn receive(&mut self) -> Result<bool, Status> {
+        let Some(whole) = self.next_message().await? else {
+            return Ok(false);
+        };
+        let Some(stream) = &self.stream else {
+            let fault = "this call takes one message".to_owned();
+            return Err(api::Error::Undecodable(fault).into());
+        };
+        let (whole, decoded) = if whole.len() > api::LARGE_REQUEST {
+            // A large one is weighed beside the threads that serve.
+            let (sizes, request) = (Arc::clone(&self.sizes), self.request);
+            let weigh = async move {
+                let decoded = decoded_size(&sizes, request, &whole);
+                (whole, decoded)
+            };
+            stream.decoders.run(stream.who.clone(), weigh).await?
+        } else {
+            let decoded = decoded_size(&self.sizes, self.request, &whole);
             (whole, decoded)
         };
-        Box::pin(async move { decoders.run(who, weigh).await })
+        self.pass_on(whole, decoded)?;
+        Ok(true)
     }
 
-    /// Charges the message that is to be passed on.
-    fn pass_on(&mut self, (whole, decoded): Weighed, stream: &StreamTerms) -> Result<(), Status> {
+    async fn next_message(&mut self) -> Result<Option<Bytes>, Status> {
+        let given = &mut self.given;
+        let mut next = pin!(self.messages.next(&mut self.charge));
+        let mut has_waited = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut has_waited, true) {
+                // A call that asks again for the next message is done with the last one.
+                given.clear();
+            }
+            next.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Charges a message of a stream that is to be passed on.
+    fn pass_on(&mut self, whole: Bytes, decoded: Result<usize, api::Error>) -> Result<(), Status> {
         self.current = whole;
-        self.given.longest = self.given.longest.max(self.current.len());
+        self.longest = self.longest.max(self.current.len());
         self.charge_decoded(decoded)?;
         let charge = self.charge.take();
-        match &stream.charges {
+        match self.stream.as_ref().and_then(|it| it.charges.as_ref()) {
             Some(charges) => charges.hand_over(charge),
             None => {
-                if self.given.charges.len() >= api::MAX_GROUP {
-                    self.given.charges.pop_front();
+                if self.given.len() >= api::MAX_GROUP {
+                    self.given.pop_front();
                 }
-                self.given.charges.push_back(charge);
+                self.given.push_back(charge);
             }
         }
-        self.charge.grow(self.given.longest)
-    }
-
-    /// The next message. The request of a call that is no stream must end here, without a second
-    /// message.
-    fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
-        if let Some(stream) = self.stream.take() {
-            let next = self.poll_more(context, &stream);
-            self.stream = Some(stream);
-            return next;
-        }
-        let next = ready!(self.messages.poll_next(context, &mut self.charge));
-        Poll::Ready(next.map(|next| match next {
-            Ok(_) => {
-                let fault = "this call takes one message".to_owned();
-                Err(api::Error::Undecodable(fault).into())
-            }
-            Err(status) => Err(status),
-        }))
+        self.charge.grow(self.longest)
     }
 }
 
@@ -230,56 +200,8 @@ impl IncomingRequest {
 fn decoded_size(
     sizes: &DecodedSizes,
     request: Option<RequestLayout>,
-    whole: &WholeMessage,
+    whole: &[u8],
 ) -> Result<usize, api::Error> {
     let size = request.map_or(Ok(0), |request| sizes.of(request, whole));
     Ok(size?)
-}
-
-impl http_body::Body for IncomingRequest {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = &mut *self;
-        loop {
-            // The decoder copies each part to gather the message, so other tasks run between the
-            // parts.
-            if this.passed >= PARTS_PER_TURN {
-                this.passed = 0;
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            if let Some(block) = this.current.next_block() {
-                let is_large = this.current.len() > api::LARGE_REQUEST;
-                this.passed += usize::from(this.stream.is_some() && is_large);
-                return Poll::Ready(Some(Ok(Frame::data(block))));
-            }
-            if this.is_over {
-                return Poll::Ready(None);
-            }
-            let next = ready!(this.poll_message(context));
-            match next {
-                Some(Ok(())) => {}
-                Some(Err(status)) => {
-                    this.is_over = true;
-                    this.current = WholeMessage::default();
-                    return Poll::Ready(Some(Err(status)));
-                }
-                None => this.is_over = true,
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        let is_done = self.current.is_empty() && self.given.weighing.is_none();
-        is_done && (self.is_over || self.messages.are_over())
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::default()
-    }
 }

@@ -15,11 +15,10 @@ use prost::bytes::Bytes;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-use super::closing::Watch;
+use super::kinds::KindSlot;
 use super::turns::OpenCall;
 use crate::account::{Account, Charge, Part};
 use crate::api;
-use crate::api::slots::CallSlot;
 use crate::limits::{Exceeded, Limit};
 use crate::server::telemetry::observe::ObservedCall;
 
@@ -90,23 +89,15 @@ pub struct OutgoingAnswer {
     pub refusals: LibraryRefusals,
     /// The record of the call, which ends when this is dropped.
     pub call: Option<ObservedCall>,
-    /// Closes the connection when its client does not read.
-    pub watch: Option<Watch>,
-    pub _open: Option<OpenCall>,
-    pub _slot: CallSlot,
+    /// The call, which closes its connection when the client does not read.
+    pub open: OpenCall,
+    pub _slot: KindSlot,
     /// The charge for the call itself.
     pub _base: Option<Charge>,
     pub is_over: bool,
 }
 
 impl OutgoingAnswer {
-    /// Records whether there is something for the client to read.
-    fn note(&self, is_offered: bool) {
-        if let Some(watch) = &self.watch {
-            watch.note(is_offered);
-        }
-    }
-
     /// Returns a frame in the form in which it is sent.
     fn amend(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         match frame.into_data() {
@@ -146,7 +137,7 @@ impl http_body::Body for OutgoingAnswer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if let Some(chunk) = self.chunks.next() {
-            self.note(true);
+            self.open.note_unread(true);
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
         if self.is_over {
@@ -156,7 +147,7 @@ impl http_body::Body for OutgoingAnswer {
             Some(first) => Poll::Ready(Some(Ok(first))),
             None => Pin::new(&mut self.encoded.rest).poll_frame(context),
         };
-        self.note(frame.is_ready());
+        self.open.note_unread(frame.is_ready());
         frame.map_ok(|frame| self.amend(frame))
     }
 

@@ -1,24 +1,17 @@
-//! The turns of the connections of one thread. In a turn a connection is read for a while and
-//! begins a few calls. Without turns, the bytes of many connections would all be received, and all
-//! their calls begun, before any other client is served.
+//! The calls of a connection, and the turns in which it reads and begins them.
 //!
-//! A few connections read, then all other waiting tasks of the thread run. So bytes that arrive on
-//! many connections at once do not come between the parts of another client's call: that call waits
-//! for the others only once, to be read.
+//! The tasks of a thread run one after another. In its turn a connection reads some bytes and begins
+//! a few calls. Without turns, the bytes of a connection would all be received, and all its calls
+//! begun, before any other client is served.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Context;
 
-use parking_lot::Mutex;
+use futures::task::AtomicWaker;
 use tokio::sync::Semaphore;
 
-use crate::tasks;
-
-/// The bytes of a connection that are read in a turn.
+/// The most bytes of a connection that are read in a turn.
 const BYTES: usize = 16 << 10;
 
 /// The bytes that all connections together read in a turn each while calls arrive: hundreds of
@@ -31,71 +24,9 @@ const MIN_BYTES: usize = 256;
 /// The number of calls that all connections together begin in a turn each.
 const CALLS_OF_ALL: usize = 128;
 
-/// The least number of calls that a connection begins in a turn, however many connections there
-/// are.
-const MIN_CALLS: usize = 1;
-
 /// The most calls that a connection begins in a turn. More answers than that are not written
 /// together anyway.
 const MAX_CALLS: usize = 64;
-
-/// The part of a turn that reading a connection has taken.
-#[derive(Debug, Default)]
-pub struct ReadingTurn {
-    /// The bytes that were read in this turn, if it has begun.
-    read: Option<usize>,
-    /// The most that may be read in the turn. It grows from turn to turn while no calls arrive.
-    most: usize,
-    /// The number of calls that had arrived before this turn.
-    arrived: usize,
-    /// The place of the connection, which tells when its turn is.
-    place: RotationPlace,
-}
-
-impl ReadingTurn {
-    /// Returns the number of bytes that a connection may read now, with this many connections open;
-    /// `None` when its turn is over. A turn begins calls that have arrived. The next turn begins
-    /// after all other tasks that wait for this thread had theirs. The bytes are parsed after the
-    /// turn. Nothing is read while more calls have arrived than a turn begins.
-    pub fn next_piece(
-        &mut self,
-        calls: &CallTurns,
-        connections: usize,
-        context: &Context<'_>,
-    ) -> Option<usize> {
-        match self.read {
-            Some(read) if read >= self.most => {
-                self.read = None;
-                context.waker().wake_by_ref();
-                return None;
-            }
-            Some(_) => {}
-            None => {
-                if !self.place.admits(context) {
-                    return None;
-                }
-                let most = (CALLS_OF_ALL / connections.max(1)).clamp(MIN_CALLS, MAX_CALLS);
-                calls.begin(most, context);
-                if calls.waiting.load(Ordering::Relaxed) > most {
-                    context.waker().wake_by_ref();
-                    return None;
-                }
-                let arrived = calls.arrived();
-                let least = (BYTES_OF_ALL / connections.max(1)).clamp(MIN_BYTES, BYTES);
-                let has_calls = std::mem::replace(&mut self.arrived, arrived) != arrived;
-                let wanted = if has_calls { 0 } else { 2 * self.most };
-                self.most = wanted.clamp(least, BYTES);
-                self.read = Some(0);
-            }
-        }
-        self.read.map(|read| self.most - read)
-    }
-
-    /// Records the number of bytes that were read; `None` if there were none, which ends the turn.
-    pub fn note(&mut self, length: Option<usize>) {
-        self.read = self.read.zip(length).map(|(read, more)| read + more);
-    }
-}
 
 /// The calls of a connection.
 #[derive(Debug)]
@@ -104,22 +35,30 @@ pub struct CallTurns {
     arrived: AtomicUsize,
     /// The number of these calls that have not begun, or were given up.
     waiting: AtomicUsize,
-    /// The number of these calls that are not over.
+    /// The number of calls for which a server that stops waits.
     open: AtomicUsize,
+    /// The number of answers of which the client can read more now.
+    unread: AtomicUsize,
+    /// Counts the times at which the client has read on in an answer.
+    progress: AtomicUsize,
     /// True if the client has yet to read bytes that were written.
     is_blocked: AtomicBool,
     /// The number of calls that may still begin in this turn.
     left: Semaphore,
-    /// Wakes the connection, and ends it.
-    pub connection: Arc<CloseSignal>,
+    turn: ReadingTurn,
+    /// Wakes the connection, so that it has another turn.
+    connection: AtomicWaker,
 }
 
-/// A call of a connection, until it is over.
-#[derive(Debug)]
-pub struct OpenCall {
-    /// The calls of its connection.
-    pub turns: Arc<CallTurns>,
-    has_begun: bool,
+/// The part of a turn in which a connection reads.
+#[derive(Debug, Default)]
+struct ReadingTurn {
+    /// The bytes that may be read in this turn.
+    most: AtomicUsize,
+    /// The bytes of these that were not read yet.
+    left: AtomicUsize,
+    /// The number of calls that had arrived before this turn.
+    arrived: AtomicUsize,
 }
 
 impl Default for CallTurns {
@@ -129,33 +68,54 @@ impl Default for CallTurns {
             arrived: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
+            unread: AtomicUsize::new(0),
+            progress: AtomicUsize::new(0),
             is_blocked: AtomicBool::new(false),
             left: Semaphore::new(0),
-            connection: Arc::default(),
+            turn: ReadingTurn::default(),
+            connection: AtomicWaker::new(),
         }
     }
 }
 
 impl CallTurns {
-    /// Records that a call has arrived.
-    pub fn arrive(self: &Arc<Self>) -> OpenCall {
-        self.arrived.fetch_add(1, Ordering::Relaxed);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.open.fetch_add(1, Ordering::Relaxed);
-        OpenCall {
-            turns: Arc::clone(self),
-            has_begun: false,
+    /// Begins a turn of the connection, which is one of so many. Its tasks have had theirs since the
+    /// last one. Nothing is read while more calls have arrived than a turn begins.
+    pub fn begin(&self, connections: usize, context: &Context<'_>) {
+        self.connection.register(context.waker());
+        let most = (CALLS_OF_ALL / connections.max(1)).clamp(1, MAX_CALLS);
+        let missing = most.saturating_sub(self.left.available_permits());
+        self.left.add_permits(missing);
+        // Some permits went to waiting calls, and more calls may wait.
+        if self.left.available_permits() < most {
+            context.waker().wake_by_ref();
+        }
+        let arrived = self.arrived.load(Ordering::Relaxed);
+        let has_calls = self.turn.arrived.swap(arrived, Ordering::Relaxed) != arrived;
+        let least = (BYTES_OF_ALL / connections.max(1)).clamp(MIN_BYTES, BYTES);
+        let before = self.turn.most.load(Ordering::Relaxed);
+        let bytes = if has_calls { 0 } else { 2 * before }.clamp(least, BYTES);
+        self.turn.most.store(bytes, Ordering::Relaxed);
+        let is_full = self.waiting.load(Ordering::Relaxed) > most;
+        let left = if is_full { 0 } else { bytes };
+        self.turn.left.store(left, Ordering::Relaxed);
+    }
+
+    /// Returns the number of bytes that may be read now; `None` when the turn is over. Then the
+    /// connection is woken for its next one.
+    pub fn bytes_left(&self, context: &Context<'_>) -> Option<usize> {
+        match self.turn.left.load(Ordering::Relaxed) {
+            0 => {
+                context.waker().wake_by_ref();
+                None
+            }
+            left => Some(left),
         }
     }
 
-    /// Returns the number of calls that have arrived so far.
-    pub fn arrived(&self) -> usize {
-        self.arrived.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether a call is not over, or the client has yet to read written bytes.
-    pub fn is_busy(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 0 || self.is_blocked.load(Ordering::Relaxed)
+    /// Records the number of bytes that were read.
+    pub fn note_read(&self, bytes: usize) {
+        self.turn.left.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Records whether the client has yet to read written bytes.
@@ -163,15 +123,28 @@ impl CallTurns {
         self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
-    /// Lets `most` calls begin in this turn.
-    fn begin(&self, most: usize, context: &Context<'_>) {
-        self.left
-            .add_permits(most.saturating_sub(self.left.available_permits()));
-        // Some permits went to waiting calls, and more calls may wait.
-        if self.left.available_permits() < most {
-            context.waker().wake_by_ref();
+    /// Records that a call has arrived. A server that stops waits for the end of a call that `is_awaited`.
+    pub fn arrive(self: &Arc<Self>, is_awaited: bool) -> OpenCall {
+        self.arrived.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.open
+            .fetch_add(usize::from(is_awaited), Ordering::Relaxed);
+        OpenCall {
+            turns: Arc::clone(self),
+            is_awaited,
+            has_begun: false,
+            is_unread: false,
         }
     }
+}
+
+/// A call of a connection, until it is over.
+#[derive(Debug)]
+pub struct OpenCall {
+    turns: Arc<CallTurns>,
+    is_awaited: bool,
+    has_begun: bool,
+    is_unread: bool,
 }
 
 impl OpenCall {
@@ -189,146 +162,167 @@ impl OpenCall {
         turns.waiting.fetch_sub(1, Ordering::Relaxed);
         self.has_begun = true;
     }
+
+    /// Records whether the client can read more of the answer now. It has read what was there
+    /// before.
+    pub fn note_unread(&mut self, is_unread: bool) {
+        let unread = &self.turns.unread;
+        match (std::mem::replace(&mut self.is_unread, is_unread), is_unread) {
+            (false, true) => drop(unread.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(unread.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        self.turns.progress.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        if !self.has_begun {
-            self.turns.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.turns.open.fetch_sub(1, Ordering::Relaxed);
+        self.note_unread(false);
+        let Self { turns, .. } = self;
+        turns
+            .waiting
+            .fetch_sub(usize::from(!self.has_begun), Ordering::Relaxed);
+        turns
+            .open
+            .fetch_sub(usize::from(self.is_awaited), Ordering::Relaxed);
     }
 }
 
-/// Tells a connection that it must end, or that it has to continue.
+/// The number of looks in a row that find a connection without progress before it is closed.
+pub const LOOKS: u32 = 10;
+
+/// Looks at a connection now and then, to find out whether it has to be closed.
 #[derive(Debug, Default)]
-pub struct CloseSignal {
-    is_raised: AtomicBool,
-    reader: Mutex<Option<Waker>>,
+pub struct ConnectionProgress {
+    arrived: usize,
+    progress: usize,
+    looks: u32,
 }
 
-impl CloseSignal {
-    /// Returns whether the connection must end.
-    pub fn is_raised(&self) -> bool {
-        self.is_raised.load(Ordering::Acquire)
+impl ConnectionProgress {
+    /// Returns whether the client has not read on in any of its answers for all the last looks.
+    pub fn is_unread(&mut self, calls: &CallTurns) -> bool {
+        let progress = calls.progress.load(Ordering::Relaxed);
+        let has_read = std::mem::replace(&mut self.progress, progress) != progress;
+        self.has_ended(!has_read && calls.unread.load(Ordering::Relaxed) > 0)
     }
 
-    /// Makes the signal wake the connection's task from now on.
-    pub fn register(&self, context: &Context<'_>) {
-        let mut reader = self.reader.lock();
-        match &mut *reader {
-            Some(waker) => waker.clone_from(context.waker()),
-            None => *reader = Some(context.waker().clone()),
-        }
+    /// Returns whether the connection had nothing to do for all the last looks.
+    pub fn is_idle(&mut self, calls: &CallTurns) -> bool {
+        let arrived = calls.arrived.load(Ordering::Relaxed);
+        let had_calls = std::mem::replace(&mut self.arrived, arrived) != arrived;
+        let is_busy = calls.open.load(Ordering::Relaxed) > 0;
+        self.has_ended(!had_calls && !is_busy && !calls.is_blocked.load(Ordering::Relaxed))
     }
 
-    /// Wakes the connection's task.
-    pub fn wake(&self) {
-        if let Some(waker) = &*self.reader.lock() {
-            waker.wake_by_ref();
-        }
+    fn has_ended(&mut self, is_still: bool) -> bool {
+        self.looks = if is_still { self.looks + 1 } else { 0 };
+        self.looks >= LOOKS
     }
-
-    /// Ends the connection.
-    pub fn raise(&self) {
-        self.is_raised.store(true, Ordering::Release);
-        self.wake();
-    }
-}
-
-/// The number of connections that read between two turns of all tasks.
-const AT_ONCE: usize = 8;
-
-thread_local! {
-    static ROTATION: RefCell<Rotation> = RefCell::default();
-}
-
-/// The connections of a thread that want to read.
-#[derive(Default)]
-struct Rotation {
-    /// The number of connections that have read since all tasks had their turn.
-    begun: usize,
-    waiting: VecDeque<(Arc<AtomicU8>, Waker)>,
-    /// Wakes the task that lets the next connections read, if that task waits.
-    rotating: Option<Waker>,
-    has_task: bool,
-}
-
-/// The place of a connection among those of its thread.
-#[derive(Debug, Default)]
-struct RotationPlace(Arc<AtomicU8>);
-
-const NOWHERE: u8 = 0;
-const WAITS: u8 = 1;
-const ADMITTED: u8 = 2;
-
-impl RotationPlace {
-    /// Returns whether the connection may read now. If not, it is woken when it may.
-    fn admits(&self, context: &Context<'_>) -> bool {
-        match self.0.load(Ordering::Relaxed) {
-            ADMITTED => {
-                self.0.store(NOWHERE, Ordering::Relaxed);
-                true
-            }
-            WAITS => false,
-            _ => ROTATION.with_borrow_mut(|rotation| rotation.admit(&self.0, context)),
-        }
-    }
-}
-
-impl Rotation {
-    fn admit(&mut self, place: &Arc<AtomicU8>, context: &Context<'_>) -> bool {
-        if self.begun < AT_ONCE {
-            self.begun += 1;
-            return true;
-        }
-        if !self.has_task {
-            self.has_task = true;
-            tasks::spawn(rotate());
-        }
-        place.store(WAITS, Ordering::Relaxed);
-        self.waiting
-            .push_back((Arc::clone(place), context.waker().clone()));
-        if let Some(task) = self.rotating.take() {
-            task.wake();
-        }
-        false
-    }
-
-    /// Lets the next connections read, after all tasks had their turn.
-    fn turn(&mut self, context: &Context<'_>) {
-        self.begun = self.waiting.len().min(AT_ONCE);
-        for (place, waker) in self.waiting.drain(..self.begun) {
-            place.store(ADMITTED, Ordering::Relaxed);
-            waker.wake();
-        }
-        match self.begun {
-            0 => self.rotating = Some(context.waker().clone()),
-            // The next turn comes after all tasks that wait for the thread now.
-            _ => context.waker().wake_by_ref(),
-        }
-    }
-}
-
-/// The task that lets connections read. It ends with its runtime; another runtime on the thread has
-/// its own.
-struct RotationTask;
-
-impl Drop for RotationTask {
-    fn drop(&mut self) {
-        // If the thread ends as well, its rotation is gone already.
-        let _ = ROTATION.try_with(RefCell::take);
-    }
-}
-
-async fn rotate() {
-    let _task = RotationTask;
-    poll_fn(|context| {
-        ROTATION.with_borrow_mut(|rotation| rotation.turn(context));
-        Poll::<()>::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::future::poll_fn;
+    use std::task::{Poll, Waker};
+
+    use super::*;
+
+    /// Waits until all other tasks had their turn, as a connection does. Tokio's own yield lets
+    /// them have several.
+    async fn next_turn() {
+        let mut is_over = false;
+        poll_fn(move |context| match std::mem::replace(&mut is_over, true) {
+            true => Poll::Ready(()),
+            false => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// Lets calls arrive on one of several connections, and gives up every third call. Returns the
+    /// largest number of calls between two turns of other tasks, and the number of all.
+    async fn begun(calls: usize, connections: usize) -> (usize, usize) {
+        let turns = Arc::new(CallTurns::default());
+        let count = Arc::new(AtomicUsize::new(0));
+        let connection = Arc::clone(&turns);
+        tokio::spawn(poll_fn(move |context| {
+            connection.begin(connections, context);
+            Poll::<()>::Pending
+        }));
+        next_turn().await;
+        let calls: Vec<_> = (0..calls)
+            .map(|_| {
+                let (mut call, count) = (turns.arrive(true), Arc::clone(&count));
+                tokio::spawn(async move {
+                    call.begin().await;
+                    count.fetch_add(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        // This task stands for another connection.
+        let other = tokio::spawn(async move {
+            let (mut most, mut before, mut idle) = (0, 0, 0);
+            while idle < 20 {
+                next_turn().await;
+                let now = count.load(Ordering::Relaxed);
+                most = most.max(now - before);
+                idle = if now == before { idle + 1 } else { 0 };
+                if before == 0 {
+                    calls.iter().step_by(3).for_each(|call| call.abort());
+                }
+                before = now;
+            }
+            (most, before)
+        });
+        other.await.expect("it does not panic")
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_connection_begins_few_calls_before_others_have_their_turn() {
+        for (calls, connections, expected) in [
+            (40, 1, MAX_CALLS),
+            (300, 1, MAX_CALLS),
+            (300, 16, 8),
+            (300, 5_000, 1),
+        ] {
+            let (most, all) = begun(calls, connections).await;
+            // The turn of a call that is given up goes to the next call, a little later.
+            assert!(most <= 2 * expected, "{most} of {calls}, {connections}");
+            let begun_first = calls.min(expected);
+            let given_up = (calls - begun_first) / 3;
+            let wanted = calls - given_up;
+            assert!(all.abs_diff(wanted) <= 1, "{all}, not {wanted}");
+        }
+    }
+
+    #[test]
+    fn of_many_connections_each_reads_few_calls_in_a_turn() {
+        let context = Context::from_waker(Waker::noop());
+        for (connections, has_calls, expected) in [
+            (1, true, BYTES),
+            (16, true, 2_048),
+            (5_000, true, MIN_BYTES),
+            // Large messages are not read in small pieces.
+            (5_000, false, BYTES),
+        ] {
+            let turns = Arc::new(CallTurns::default());
+            for _ in 0..8 {
+                let call = has_calls.then(|| turns.arrive(true));
+                turns.begin(connections, &context);
+                drop(call);
+            }
+            let left = turns.bytes_left(&context);
+            assert_eq!(left, Some(expected), "{connections} {has_calls}");
+            turns.note_read(expected);
+            assert_eq!(turns.bytes_left(&context), None);
+        }
+        let turns = Arc::new(CallTurns::default());
+        let _waiting: Vec<_> = (0..=MAX_CALLS).map(|_| turns.arrive(true)).collect();
+        turns.begin(1, &context);
+        assert_eq!(turns.bytes_left(&context), None, "they are to begin first");
+    }
+}

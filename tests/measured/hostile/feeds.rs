@@ -130,7 +130,7 @@ async fn half_a_step_is_given_up() {
 
 #[tokio::test]
 async fn one_feeder_leaves_room_for_another() {
-    let (server, _rules) = server(&["--max-feeds", "8"]);
+    let (server, _rules) = server(&["--max-streams", "8"]);
     let connection = connect(&server, 65_535).await;
     let mut held = Vec::new();
     let refused = loop {
@@ -146,7 +146,7 @@ async fn one_feeder_leaves_room_for_another() {
     };
     assert_eq!(
         limit_of(&refused).as_deref(),
-        Some("max-feeds"),
+        Some("max-streams"),
         "{refused}"
     );
     assert_eq!(held.len(), 5);

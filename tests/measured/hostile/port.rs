@@ -30,12 +30,7 @@ const FILTER: &str = "/evenkeel.v1.SpreadService/Filter";
 /// Each service that anybody may call is sent half of a message.
 #[tokio::test]
 async fn half_a_message_is_given_up_by_every_service() {
-    let server = Server::start(&[
-        "--receive-timeout",
-        "500ms",
-        "--max-reflection-streams",
-        "400",
-    ]);
+    let server = Server::start(&["--receive-timeout", "500ms"]);
     for path in [REFLECTION[0], REFLECTION[1], CHECK, WATCH, FILTER] {
         let connection = connect(&server, 65_535).await;
         let mut open = Vec::new();
@@ -57,7 +52,7 @@ async fn half_a_message_is_given_up_by_every_service() {
 /// Requests to these services only name things, and need no megabytes.
 #[tokio::test]
 async fn large_messages_are_refused_before_they_arrive() {
-    let server = Server::start(&["--max-reflection-streams", "400"]);
+    let server = Server::start(&[]);
     for path in [REFLECTION[0], REFLECTION[1], CHECK, WATCH] {
         let connection = connect(&server, 65_535).await;
         for _ in 0..100 {
@@ -142,10 +137,10 @@ async fn fill_up(
 
 #[tokio::test]
 async fn watches_have_a_limit_and_checks_are_always_answered() {
-    let server = Server::start(&["--max-health-watches", "8", "--max-concurrent-calls", "1"]);
+    let server = Server::start(&["--max-streams", "8", "--max-concurrent-calls", "1"]);
     let connection = connect(&server, 65_535).await;
     let (open, limit) = fill_up(&connection, WATCH, frame(&[])).await;
-    assert_eq!(limit.as_deref(), Some("max-health-watches"));
+    assert_eq!(limit.as_deref(), Some("max-streams"));
     assert_eq!(open.len(), 5, "others find as many as one holds");
     // The only slot of calls is taken, too.
     let waits = FilterRequest {

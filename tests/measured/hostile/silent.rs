@@ -200,12 +200,16 @@ async fn a_head_that_never_ends_is_closed_by_pings() {
 
 #[tokio::test]
 async fn feeds_that_never_end_leave_calls_alone() {
-    let server = Server::start(&["--max-feeds", "2", "--max-concurrent-calls", "1"]);
+    let server = Server::start(&["--max-streams", "2", "--max-concurrent-calls", "1"]);
     let held = [feed(server.channel()).await, feed(server.channel()).await];
     let mut client = Client::new(server.channel());
     let refused = client.stream_snapshot(tokio_stream::pending()).await;
     let status = refused.expect_err("two feeds are open");
-    assert_eq!(limit_of(&status).as_deref(), Some("max-feeds"), "{status}");
+    assert_eq!(
+        limit_of(&status).as_deref(),
+        Some("max-streams"),
+        "{status}"
+    );
     let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
     listed.expect("feeds take no slots of calls");
     drop(held);

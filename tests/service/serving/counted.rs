@@ -121,7 +121,7 @@ async fn a_call_that_is_given_up_and_a_stream_are_counted_when_they_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_are_counted_by_the_name_of_the_limit() {
-    let (server, admin) = start(&["--max-feeds", "1", "--max-nodes", "2"]);
+    let (server, admin) = start(&["--max-streams", "1", "--max-nodes", "2"]);
     let mut client = client(&server);
     let update = nodes("s", &["a", "b", "c"], Mode::Unspecified);
     client
@@ -132,7 +132,7 @@ async fn refusals_are_counted_by_the_name_of_the_limit() {
     let (_steps, receiver) = tokio::sync::mpsc::channel(1);
     let second = client.stream_snapshot(tokio_stream::wrappers::ReceiverStream::new(receiver));
     second.await.expect_err("one feed is open");
-    for limit in ["max-nodes", "max-feeds"] {
+    for limit in ["max-nodes", "max-streams"] {
         let label = format!("limit=\"{limit}\"");
         until(limit, || {
             (refused(&Page::of(&admin), limit) == Some(1.0)).then_some(())
@@ -149,7 +149,7 @@ async fn each_limit_is_counted_from_the_start() {
     let (server, admin) = start(&["--max-connections", "1"]);
     let refused = |limit: &str| refused(&Page::of(&admin), limit);
     for limit in [
-        "max-feeds",
+        "max-streams",
         "max-waiting-decisions",
         "max-concurrent-calls",
         "max-message-bytes",

@@ -110,11 +110,8 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::StepScores => placed(client, step_by_step()).await,
         Limit::Reservations => placed(client, reserving()).await,
         Limit::WaitingDecisions => over_limits::many_decisions(client).await,
-        Limit::Feeds => over_limits::second_feed(client, channel).await,
-        Limit::DecisionStreams => over_limits::second_stream(client).await,
+        Limit::Streams => over_limits::second_stream(client, channel).await,
         Limit::StreamQuestions => over_limits::second_question(client).await,
-        Limit::HealthWatches => over_limits::second_watch(channel).await,
-        Limit::ReflectionStreams => over_limits::second_reflection(channel).await,
         Limit::HealthChecks => over_limits::many_checks(channel).await,
         Limit::ViewBytes
         | Limit::QuestionBytes

@@ -97,29 +97,24 @@ pub(crate) async fn second_snapshot(client: &mut Client) -> Status {
     refused
 }
 
-pub(crate) async fn second_feed(client: &mut Client, channel: Channel) -> Status {
-    let _open = streams::feed(channel).await;
-    refusal(client.stream_snapshot(tokio_stream::pending()).await)
-}
-
-pub(crate) async fn second_stream(client: &mut Client) -> Status {
-    let open = client.decide(tokio_stream::pending()).await;
-    let _open = open.expect("the first");
-    refusal(client.decide(tokio_stream::pending()).await)
-}
-
-pub(crate) async fn second_watch(channel: Channel) -> Status {
-    let _open = streams::watch(channel.clone(), "").await;
-    let request = HealthCheckRequest::default();
-    refusal(HealthClient::new(channel).watch(request).await)
-}
-
-pub(crate) async fn second_reflection(channel: Channel) -> Status {
+/// The refusal of a second stream. Streams of all kinds have one limit.
+pub(crate) async fn second_stream(client: &mut Client, channel: Channel) -> Status {
+    let _open = streams::feed(channel.clone()).await;
+    let mut health = HealthClient::new(channel.clone());
     let mut reflection = ServerReflectionClient::new(channel);
-    let open = reflection.server_reflection_info(tokio_stream::pending());
-    let _open = open.await.expect("the first");
-    let second = reflection.server_reflection_info(tokio_stream::pending());
-    refusal(second.await)
+    let refused = [
+        refusal(client.decide(tokio_stream::pending()).await),
+        refusal(health.watch(HealthCheckRequest::default()).await),
+        refusal(
+            reflection
+                .server_reflection_info(tokio_stream::pending())
+                .await,
+        ),
+    ];
+    for status in refused {
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    }
+    refusal(client.stream_snapshot(tokio_stream::pending()).await)
 }
 
 /// Asks two questions that wait on one stream; returns the refusal of the second.

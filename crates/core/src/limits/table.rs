@@ -167,8 +167,8 @@ table! {
 
     /// Calls of SpreadService under way at once, over all connections.
     ///
-    /// Every call holds its message, also while it waits for a revision. Feeds,
-    /// health and reflection have their own limits. A call over the limit is
+    /// Every call holds its message, also while it waits for a revision. Streams
+    /// and health checks have their own limits. A call over the limit is
     /// refused at once. One caller may have no more calls under way than it
     /// leaves free: half of them when it is alone.
     ConcurrentCalls, max_concurrent_calls, "max-concurrent-calls", "concurrent calls":
@@ -315,18 +315,12 @@ table! {
     WaitingDecisions, max_waiting_decisions, "max-waiting-decisions", "decisions that wait for a processor":
         Row { ..SHARED };
 
-    /// Feeds (StreamSnapshot) open at once, over all connections.
+    /// Streams open at once, over all connections: feeds (StreamSnapshot), streams of questions
+    /// (Decide), health watches and reflection.
     ///
-    /// Feeds may stay open for days and are not concurrent calls. One caller
-    /// may have no more feeds than it leaves free.
-    Feeds, max_feeds, "max-feeds", "open feeds": Row { default: Some(1_024), ..SHARED };
-
-    /// Streams of questions (Decide) open at once, over all connections.
-    ///
-    /// They may stay open for days and are not concurrent calls. One caller may
-    /// have no more streams than it leaves free.
-    DecisionStreams, max_decision_streams, "max-decision-streams", "open streams of questions":
-        Row { default: Some(1_024), ..SHARED };
+    /// They may stay open for days and are not concurrent calls. One caller may have no
+    /// more streams than it leaves free. A watch takes some 20 KB.
+    Streams, max_streams, "max-streams", "open streams": Row { default: Some(4_096), ..SHARED };
 
     /// Unanswered questions of one stream.
     ///
@@ -336,21 +330,7 @@ table! {
     StreamQuestions, max_stream_questions, "max-stream-questions", "unanswered questions of a stream":
         Row { default: Some(256), ..SHARED };
 
-    /// Health watches open at once, over all connections.
-    ///
-    /// Each takes some 20 KB. Health checks do not count: they have their own
-    /// slots and are always answered. One caller may have no more watches than
-    /// it leaves free.
-    HealthWatches, max_health_watches, "max-health-watches", "health watches":
-        Row { default: Some(4_096), ..SHARED };
-
-    /// Reflection streams open at once, over all connections.
-    ///
-    /// One caller may have no more streams than it leaves free.
-    ReflectionStreams, max_reflection_streams, "max-reflection-streams", "reflection streams":
-        Row { default: Some(256), ..SHARED };
-
-    /// Calls and feeds of one connection at once; more wait in the client.
+    /// Calls and streams of one connection at once; more wait in the client.
     CallsPerConnection, max_calls_per_connection, "max-calls-per-connection", "calls of a connection":
         Row { default: Some(1_000), most: u32::MAX as usize, over: Over::Waits, settable: true, ..SHARED };
 

@@ -10,10 +10,7 @@ fn weight(weights: &DecodedSizes, method: &str, message: &impl Message) -> usize
     let mut bytes = vec![0; HEAD];
     message.encode(&mut bytes).expect("there is room");
     weights
-        .of(
-            request(weights, method),
-            &WholeMessage::from(Bytes::from(bytes)),
-        )
+        .of(request(weights, method), &bytes)
         .expect("no list is too long")
 }
 
@@ -82,8 +79,7 @@ fn refusal(method: &str, parts: &[WritesPart<'_>]) -> String {
     for part in parts {
         part(&mut bytes);
     }
-    let whole = WholeMessage::from(Bytes::from(bytes));
-    let refused = weights.of(request(&weights, method), &whole);
+    let refused = weights.of(request(&weights, method), &bytes);
     refused.map_or_else(|faults| faults.to_string(), |_| String::new())
 }
 
@@ -181,7 +177,7 @@ fn maps_and_packed_numbers_are_lists() {
         let mut bytes = vec![0; HEAD];
         encode(&scores, &mut bytes);
         let layout = weights.request("packed").expect("it was inserted");
-        weights.of(layout, &WholeMessage::from(Bytes::from(bytes)))
+        weights.of(layout, &bytes)
     };
     assert!(packed(3).is_ok());
     assert!(packed(4).is_err());
@@ -193,7 +189,6 @@ fn no_bytes_are_too_strange() {
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..2_000 {
         let bytes: Vec<u8> = (0..random.usize(..200)).map(|_| random.u8(..)).collect();
-        let whole = WholeMessage::from(Bytes::from(bytes));
-        let _ = weights.of(request(&weights, "Filter"), &whole);
+        let _ = weights.of(request(&weights, "Filter"), &bytes);
     }
 }
