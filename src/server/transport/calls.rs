@@ -7,6 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until};
@@ -154,7 +155,7 @@ impl ThreadCalls {
         self: Arc<Self>,
         peer: &Arc<Peer>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Response<Body>> + Send + use<> {
+    ) -> BoxFuture<'static, Response<Body>> {
         let kind = CallKind::of(request.uri().path());
         let open = peer.turns.arrive(kind.is_spread());
         let observer = self.observer.as_ref();
@@ -162,12 +163,14 @@ impl ThreadCalls {
         let observer = observer.filter(|_| refused.is_none());
         let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
         let peer = Arc::clone(peer);
-        async move {
+        // Its state is large. In a box it is gone once the answer is there, and the next call uses the
+        // same memory, while HTTP/2 still sends the answer.
+        Box::pin(async move {
             match refused {
                 Some(refused) => refused,
                 None => self.take(kind, request, &peer, (open, call)).await,
             }
-        }
+        })
     }
 
     /// Takes a call in a turn of its connection, or refuses it. All checks begin when this is first
