@@ -7,6 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until};
@@ -17,10 +18,9 @@ use tonic::server::NamedService;
 use tower::Service;
 use tower::util::BoxCloneSyncService;
 
-use super::connections::Peer;
 use super::decoded_size::DecodedSizes;
 use super::decoders::Decoders;
-use super::identity::Guard;
+use super::identity::{Guard, Peer};
 use super::kinds::{CallKind, KindSlot, Kinds};
 use super::messages::Messages;
 use super::not_grpc;
@@ -46,6 +46,7 @@ pub type OpenService = BoxCloneSyncService<Request<RequestBody>, Response<Body>,
 /// The services of the port.
 #[derive(Clone)]
 pub struct Services {
+    /// The service of snapshots and decisions.
     pub spread: SpreadServiceServer<api::Service>,
     /// Services that are open to everybody, by the names that clients call.
     pub others: Vec<(&'static str, OpenService)>,
@@ -140,9 +141,11 @@ struct Admitted {
 
 /// The calls of one thread.
 pub struct ThreadCalls {
+    /// The terms of all threads.
     pub limits: Arc<CallLimits>,
     /// Records the calls.
     pub observer: Option<Arc<CallObserver>>,
+    /// What answers them.
     pub services: Services,
 }
 
@@ -152,7 +155,7 @@ impl ThreadCalls {
         self: Arc<Self>,
         peer: &Arc<Peer>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Response<Body>> + Send + use<> {
+    ) -> BoxFuture<'static, Response<Body>> {
         let kind = CallKind::of(request.uri().path());
         let open = peer.turns.arrive(kind.is_spread());
         let observer = self.observer.as_ref();
@@ -160,12 +163,14 @@ impl ThreadCalls {
         let observer = observer.filter(|_| refused.is_none());
         let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
         let peer = Arc::clone(peer);
-        async move {
+        // Its state is large. In a box it is gone once the answer is there, and the next call uses the
+        // same memory, while HTTP/2 still sends the answer.
+        Box::pin(async move {
             match refused {
                 Some(refused) => refused,
                 None => self.take(kind, request, &peer, (open, call)).await,
             }
-        }
+        })
     }
 
     /// Takes a call in a turn of its connection, or refuses it. All checks begin when this is first

@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::calls::ThreadCalls;
+use super::identity::Peer;
 use super::not_grpc;
 use super::tls::{self, Tls};
-use super::turns::{CallTurns, LOOKS, Progress};
-use crate::access::CertificateName;
+use super::turns::{CallTurns, ConnectionProgress, LOOKS};
 use crate::account::{Account, Charge, Part};
 use crate::limits::{Limit, Limits};
 use crate::server::config::FixedSettings;
@@ -243,7 +243,7 @@ impl Accepted {
             async move { Ok::<_, Infallible>(calls.await) }
         });
         let mut connection = pin!(terms.http2.serve_connection(TokioIo::new(stream), service));
-        let (mut looks, mut progress) = (looks(terms.look), Progress::default());
+        let (mut looks, mut progress) = (looks(terms.look), ConnectionProgress::default());
         let mut is_stopping = false;
         loop {
             let turn = poll_fn(|context| {
@@ -265,7 +265,7 @@ impl Accepted {
                 () = stop.cancelled(), if !is_stopping => {
                     is_stopping = true;
                     connection.as_mut().graceful_shutdown();
-                    (looks, progress) = (self::looks(LAST_LOOKS), Progress::default());
+                    (looks, progress) = (self::looks(LAST_LOOKS), ConnectionProgress::default());
                 }
             }
         }
@@ -322,17 +322,6 @@ fn looks(period: Duration) -> Interval {
     // Looks that were missed while the thread was busy say nothing about a client.
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     looks
-}
-
-/// The peer of a connection.
-#[derive(Debug)]
-pub struct Peer {
-    /// The peer's address.
-    pub address: SocketAddr,
-    /// The names of its certificate, if it has one that was verified.
-    pub certificate: Option<Arc<[CertificateName]>>,
-    /// Lets calls begin.
-    pub turns: Arc<CallTurns>,
 }
 
 /// The length of HTTP/2's preface.

@@ -22,8 +22,6 @@ const MAX_DEPTH: usize = 100;
 /// The sizes of the protocol's messages.
 pub struct DecodedSizes {
     layouts: Vec<Layout>,
-    /// The number of lists in all layouts.
-    lists: usize,
     /// The layout of the request of each method, by its path.
     requests: HashMap<String, usize>,
 }
@@ -55,10 +53,8 @@ impl DecodedSizes {
                 }
             }
         }
-        let (layouts, lists) = plan.layouts(limits);
         Ok(Self {
-            layouts,
-            lists,
+            layouts: plan.layouts(limits),
             requests,
         })
     }
@@ -85,7 +81,7 @@ impl DecodedSizes {
                 weight: self.layouts[layout].size,
                 counts_all,
                 element_bytes: message.len(),
-                lists: ListCounts::new(self.lists),
+                lists: ListCounts::default(),
                 over: None,
             };
             // The bytes after a fault are not decoded either.
@@ -210,10 +206,11 @@ impl Scan<'_> {
         let read = self.message(layout, end, depth);
         if let Some(outer) = element {
             self.element_bytes = bytes;
-            self.lists.leave(&outer);
+            self.lists.leave(outer);
         }
         if let Some(over) = &mut self.over {
-            over.within(field, field.list.map(|list| self.lists.last(&list)));
+            let index = |list| self.lists.entries(&list).saturating_sub(1);
+            over.within(field, field.list.map(index));
         }
         read
     }
@@ -223,9 +220,14 @@ impl Scan<'_> {
     fn count(&mut self, field: &Field) -> Option<()> {
         let (all, bytes) = (self.counts_all, self.element_bytes);
         let counted = field.list.filter(|list| all || list.most < bytes);
-        let Some(list) = counted.filter(|list| !self.lists.count(list)) else {
+        let Some(list) = counted else {
             return Some(());
         };
+        let entries = self.lists.entries(&list);
+        *entries += 1;
+        if *entries <= list.most {
+            return Some(());
+        }
         let path = field.name.clone();
         self.over = Some(LongList { list, path });
         None
@@ -254,82 +256,47 @@ impl Scan<'_> {
 /// The entries of the lists of a message, counted while its bytes are read. A list belongs to the
 /// innermost list element around it, or to the message: if a message has a list in several parts, a
 /// decoder puts them into one.
+#[derive(Default)]
 struct ListCounts {
-    /// The number of lists of the protocol.
-    lists: usize,
-    /// The counts, by the number of the list; empty until an entry is counted.
+    /// The counts of the element that is being read, after those of the elements around it.
     counts: Vec<ListCount>,
-    /// The element that is being read; 0 is the message.
-    element: usize,
-    /// The number of elements that were begun.
-    begun: usize,
-    /// The counts of elements around this one that have the same lists.
-    around: Vec<(usize, ListCount)>,
-}
-
-/// The entries of a list of an element.
-#[derive(Debug, Clone, Copy, Default)]
-struct ListCount {
-    element: usize,
-    entries: usize,
-}
-
-/// The state that is restored at the end of an element.
-struct OuterElement {
-    element: usize,
+    /// The number of counts that belong to elements around this one.
     around: usize,
 }
 
+/// The entries of a list of an element.
+struct ListCount {
+    /// The list's number.
+    list: usize,
+    entries: usize,
+}
+
 impl ListCounts {
-    fn new(lists: usize) -> Self {
-        Self {
-            lists,
-            counts: Vec::new(),
-            element: 0,
-            begun: 0,
-            around: Vec::new(),
-        }
-    }
-
-    /// Counts an entry. Returns whether it is within the limit.
-    fn count(&mut self, list: &ListLimit) -> bool {
-        if self.counts.is_empty() {
-            self.counts.resize(self.lists, ListCount::default());
-        }
-        let count = &mut self.counts[list.number];
-        if count.element != self.element {
-            self.around.push((list.number, *count));
-            *count = ListCount {
-                element: self.element,
-                entries: 0,
-            };
-        }
-        count.entries += 1;
-        count.entries <= list.most
-    }
-
-    /// The index of the entry of a list that was counted last.
-    fn last(&self, list: &ListLimit) -> usize {
-        self.counts[list.number].entries.saturating_sub(1)
-    }
-
-    /// Begins an element of a list.
-    fn enter(&mut self) -> OuterElement {
-        let outer = OuterElement {
-            element: self.element,
-            around: self.around.len(),
+    /// The number of entries of a list of the element that is being read.
+    fn entries(&mut self, list: &ListLimit) -> &mut usize {
+        let mut own = self.counts.iter().skip(self.around);
+        let at = match own.position(|count| count.list == list.number) {
+            Some(at) => self.around + at,
+            None => {
+                self.counts.push(ListCount {
+                    list: list.number,
+                    entries: 0,
+                });
+                self.counts.len() - 1
+            }
         };
-        self.begun += 1;
-        self.element = self.begun;
-        outer
+        &mut self.counts[at].entries
+    }
+
+    /// Begins an element of a list. Returns what [`Self::leave`] needs.
+    fn enter(&mut self) -> usize {
+        std::mem::replace(&mut self.around, self.counts.len())
     }
 
     /// Ends the element of a list.
-    fn leave(&mut self, outer: &OuterElement) {
-        for (list, count) in self.around.drain(outer.around..).rev() {
-            self.counts[list] = count;
-        }
-        self.element = outer.element;
+    fn leave(&mut self, around: usize) {
+        self.counts.truncate(self.around);
+        self.around = around;
     }
 }
 

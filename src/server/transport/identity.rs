@@ -1,6 +1,7 @@
 //! Identifies callers before their calls are read. `api`, which knows the snapshots, decides what
 //! each may do.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request};
 use tracing::debug;
 
-use super::connections::Peer;
+use super::turns::CallTurns;
 use crate::access::{
     self, AccessRules, Caller, CallerIdentity, CertificateName, Role, RuleBook, TokenHash,
 };
@@ -23,6 +24,17 @@ pub fn parse_rules(path: &Path, contents: &[u8]) -> Result<AccessRules, BoxError
     let told = |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", path.display());
     let text = std::str::from_utf8(contents).map_err(|error| told(&error))?;
     Ok(access::parse(text).map_err(|error| told(&error))?)
+}
+
+/// The peer of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    /// The peer's address.
+    pub address: SocketAddr,
+    /// The names of its certificate, if it has one that was verified.
+    pub certificate: Option<Arc<[CertificateName]>>,
+    /// Lets calls begin.
+    pub turns: Arc<CallTurns>,
 }
 
 /// Admits only callers that an access rule names.

@@ -93,11 +93,11 @@ impl<'a> LayoutPlan<'a> {
         number
     }
 
-    /// The layouts of all messages, by number, and the number of their lists.
-    pub fn layouts(&self, limits: &Limits) -> (Vec<Layout>, usize) {
+    /// The layouts of all messages, by number.
+    pub fn layouts(&self, limits: &Limits) -> Vec<Layout> {
         let (all, mut lists) = (0..self.messages.len(), 0);
-        let layouts = all.map(|number| self.layout(number, limits, &mut lists));
-        (layouts.collect(), lists)
+        all.map(|number| self.layout(number, limits, &mut lists))
+            .collect()
     }
 
     fn layout(&self, number: usize, limits: &Limits, lists: &mut usize) -> Layout {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use prost::bytes::Bytes;
@@ -61,6 +62,9 @@ impl Messages {
     /// for it.
     pub async fn next(&mut self, charge: &mut RequestCharge) -> Result<Option<Bytes>, Status> {
         let time = self.receive_timeout;
+        if self.fresh.is_empty() && self.inner.is_end_stream() {
+            return Ok(None);
+        }
         if self.has_begun && self.fresh.is_empty() {
             let is_over = match self.kind {
                 CallKind::Feed | CallKind::Decisions => !self.receive().await?,

@@ -194,13 +194,13 @@ pub const LOOKS: u32 = 10;
 
 /// Looks at a connection now and then, to find out whether it has to be closed.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct ConnectionProgress {
     arrived: usize,
     progress: usize,
     looks: u32,
 }
 
-impl Progress {
+impl ConnectionProgress {
     /// Returns whether the client has not read on in any of its answers for all the last looks.
     pub fn is_unread(&mut self, calls: &CallTurns) -> bool {
         let progress = calls.progress.load(Ordering::Relaxed);
