@@ -18,6 +18,9 @@ use crate::account::heap;
 use crate::matching::Selector;
 use crate::snapshot::deadline::{Deadline, Stopped};
 
+/// The labels of a set that are read one after the other.
+const FEW_LABELS: usize = 16;
+
 /// The least bytes of a table of pods by node.
 pub(super) const SMALL_TABLE: usize = 64;
 
@@ -213,10 +216,17 @@ impl LabelSets {
 
     /// Returns whether a selector matches a label set.
     pub fn matches(&self, id: LabelSetId, selector: &Selector) -> bool {
+        let (labels, text) = (&self.sets.get(id.0).labels, |it| self.symbols.text(it));
+        // The keys ascend. Where there are few, reading all of them is faster.
         let value = |key: &str| {
-            self.texts(id)
-                .find(|(k, _)| *k == key)
-                .map(|(_, value)| value)
+            let at = match labels.len() {
+                0..=FEW_LABELS => labels.iter().position(|(known, _)| text(*known) == key),
+                _ => {
+                    let found = labels.binary_search_by(|(known, _)| text(*known).cmp(key));
+                    found.ok()
+                }
+            };
+            at.map(|at| text(labels[at].1))
         };
         selector.matches::<str>(value)
     }
