@@ -140,6 +140,14 @@ impl Fleet {
         server.lines()
     }
 
+    /// The number of threads of a server that runs.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn threads(&self, number: usize) -> usize {
+        let server = self.servers[number].as_ref().expect("it runs");
+        let threads = std::fs::read_dir(format!("/proc/{}/task", server.id()));
+        threads.expect("it runs").count()
+    }
+
     /// The address of the admin port of a server that runs and has one.
     pub(crate) fn admin(&mut self, number: usize) -> String {
         let server = self.servers[number].as_mut();

@@ -43,6 +43,24 @@ async fn a_server_that_stops_leaves_nothing_behind() {
     }
 }
 
+/// A server follows any number of logs with the threads that it has.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
+async fn a_log_takes_no_thread() {
+    const LOGS: usize = 60;
+    const SPARE: usize = 10;
+    let fleet = Fleet::start(1, 1, &[]);
+    let clients = fleet.clients();
+    update(&clients, 0, &change("first")).await;
+    let before = fleet.threads(0);
+    for number in 0..LOGS {
+        update(&clients, 0, &change(&format!("s{number}"))).await;
+    }
+    let after = fleet.threads(0);
+    assert!(after < before + SPARE, "{before} threads, then {after}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_damaged_state_directory_is_set_aside() {
@@ -51,12 +69,13 @@ async fn a_damaged_state_directory_is_set_aside() {
     let mut fleet = Fleet::start(1, 1, &[&state]);
     update(&fleet.clients(), 0, &change("default")).await;
     let held = fleet.agree("default").await;
-    for damage in ["cut off", "overwritten"] {
+    for damage in ["cut off", "nearly all cut off", "overwritten"] {
         fleet.stop(0, "TERM").await;
         let file = directory.path().join("evenkeel.redb");
         let mut bytes = fs::read(&file).expect("it is there");
         match damage {
             "cut off" => bytes.truncate(bytes.len() / 2),
+            "nearly all cut off" => bytes.truncate(100),
             _ => bytes.iter_mut().skip(4_096).for_each(|byte| *byte ^= 0x55),
         }
         fs::write(&file, bytes).expect("it is written");

@@ -232,3 +232,35 @@ async fn budgets_beside_pods() {
     let waited = begun.elapsed();
     assert!(waited < Duration::from_millis(700), "{waited:?}");
 }
+
+/// A new pod is compared with the selectors of all views. It has many labels, and a selector of a
+/// view has many requirements.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn labels_beside_selectors() {
+    const MANY: usize = 20_000;
+    let _alone = MEASURING.lock().await;
+    let (_server, mut client) = serve(&[]);
+    let nodes = ["a", "b"].map(|zone| node(zone, &[("zone", zone)]).change());
+    let known = on(pod("known", &[("app", "web")]), "a").change();
+    update(&mut client, nodes.into_iter().chain([known]).collect()).await;
+    let absent = (0..MANY).map(|number| format!("absent-{number:05}"));
+    let mut constraint = hard(1, "zone", &[]);
+    constraint.label_selector = Some(LabelSelector {
+        match_expressions: absent
+            .map(|key| requirement(&key, "DoesNotExist", &[]))
+            .collect(),
+        ..LabelSelector::default()
+    });
+    // It is asked often enough for its counts to be kept.
+    for _ in 0..3 {
+        let asked = filter_of(spread(pod("asking", &[]), vec![constraint.clone()]));
+        let answered = client.filter(asked).await.expect("it is answered");
+        assert_eq!(answered.into_inner().constraints.len(), 1);
+    }
+    let keys: Vec<String> = (0..MANY).map(|number| format!("key-{number:05}")).collect();
+    let labels: Vec<(&str, &str)> = keys.iter().map(|key| (&**key, "v")).collect();
+    let begun = Instant::now();
+    update(&mut client, vec![on(pod("new", &labels), "b").change()]).await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}

@@ -16,6 +16,9 @@ use super::symbols::{self, InternedLabels, Symbol, Symbols};
 use crate::matching::Selector;
 use crate::snapshot::deadline::{Deadline, Stopped};
 
+/// The labels of a set that are read one after the other.
+const FEW_LABELS: usize = 16;
+
 /// The number of label sets that are copied to change one of them.
 const BLOCK: usize = 32;
 
@@ -185,10 +188,17 @@ impl LabelSets {
 
     /// Returns whether a selector matches a label set.
     pub fn matches(&self, id: LabelSetId, selector: &Selector) -> bool {
+        let (labels, text) = (&self.sets.get(id.0).labels, |it| self.symbols.text(it));
+        // The keys ascend. Where there are few, reading all of them is faster.
         let value = |key: &str| {
-            self.texts(id)
-                .find(|(k, _)| *k == key)
-                .map(|(_, value)| value)
+            let at = match labels.len() {
+                0..=FEW_LABELS => labels.iter().position(|(known, _)| text(*known) == key),
+                _ => {
+                    let found = labels.binary_search_by(|(known, _)| text(*known).cmp(key));
+                    found.ok()
+                }
+            };
+            at.map(|at| text(labels[at].1))
         };
         selector.matches::<str>(value)
     }
