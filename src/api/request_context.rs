@@ -97,7 +97,7 @@ macro_rules! about_snapshot {
 
 about_snapshot! {
     ConfirmReservationsRequest DeleteSnapshotRequest DescribeSpreadRequest
-    ExportSnapshotRequest GetSnapshotRequest ListNodesRequest ListReservationsRequest
+    ExportSnapshotRequest GetSnapshotRequest ListNodesRequest ListReservationsRequest PlanNodesRequest
     RankRemovalsRequest RebalanceRequest ReleaseReservationsRequest
     RenewReservationsRequest ReservePodsRequest VerifySnapshotRequest
 }

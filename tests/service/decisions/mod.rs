@@ -18,6 +18,7 @@ mod joint_scores;
 mod kept_questions;
 mod kube_scheduler;
 mod kubefleet;
+mod nodes;
 mod nominated_terms;
 mod overlays;
 mod placing;

@@ -116,6 +116,18 @@ impl<'a> Deadline<'a> {
             Some(Ok(())) | None => Ok(()),
         }
     }
+
+    /// Returns the bytes that the decision holds.
+    pub(in crate::snapshot) fn held_bytes(&self) -> usize {
+        self.gathered.as_ref().map_or(0, Charge::bytes)
+    }
+
+    /// Gives memory back: the decision holds only this many bytes any more.
+    pub(in crate::snapshot) fn hold_only(&self, bytes: usize) {
+        if let Some(charge) = &self.gathered {
+            charge.set(bytes);
+        }
+    }
 }
 
 /// Items that are counted one by one; made by [`Deadline::each`].

@@ -38,6 +38,8 @@ pub struct LoadedObjects {
     pub pod_facts: HashMap<(String, String), PodFacts>,
     /// The reasons why pods should stay where they are, by namespace and name.
     pub staying: HashMap<(String, String), StayReason>,
+    /// The reasons why nodes should stay, by name.
+    pub staying_nodes: BTreeMap<String, StayReason>,
     /// A message for each object that occurs more than once. The last occurrence counts.
     pub repeated: Vec<String>,
     /// The objects that admission reads when a pod is created.
@@ -80,6 +82,7 @@ impl LoadedObjects {
         self.is_fleet |= other.is_fleet;
         self.pod_facts.extend(other.pod_facts);
         self.staying.extend(other.staying);
+        self.staying_nodes.extend(other.staying_nodes);
         self.admission.add_missing(other.admission);
         self.repeated.extend(other.repeated);
         self.waiting.extend(other.waiting);
@@ -173,6 +176,11 @@ impl ObjectReader {
         let facts = (kind == "Pod").then(|| (pod_facts(&item.value), StayReason::of(&item.value)));
         if let Some((name, waiting)) = WaitingPod::of(&item.value) {
             self.objects.waiting.insert(name, waiting);
+        }
+        let of_node = (kind == "Node").then(|| StayReason::of_node(&item.value));
+        if let Some(reason) = of_node.flatten() {
+            let name = text(&item.value["metadata"], "name").to_owned();
+            self.objects.staying_nodes.insert(name, reason);
         }
         match decode(item, source)? {
             DecodedItem::Object(object) => {

@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::item::text;
-use super::lean::{DELETION_COST, STAYING};
+use super::lean::{DELETION_COST, DO_NOT_DISRUPT, SAFE_TO_EVICT, SCALE_DOWN_DISABLED, STAYING};
 use evenkeel_core::matching::names;
 use evenkeel_core::proto::v1::PodFacts;
 
@@ -55,11 +55,22 @@ impl StayReason {
         if let Some((name, _)) = STAYING.into_iter().find(is_set) {
             return Some(Self::Annotation(name));
         }
+        if annotations[SAFE_TO_EVICT] == "true" {
+            return None;
+        }
         let volumes = pod["spec"]["volumes"].as_array();
         let is_local =
             |volume: &Value| volume["emptyDir"].is_object() || volume["hostPath"].is_object();
         let is_local = volumes.into_iter().flatten().any(is_local);
         is_local.then_some(Self::LocalStorage)
+    }
+
+    /// The reason for a node in its JSON form; `None` if the node may go.
+    pub(super) fn of_node(node: &Value) -> Option<Self> {
+        let annotations = &node["metadata"]["annotations"];
+        let mut marks = [SCALE_DOWN_DISABLED, DO_NOT_DISRUPT].into_iter();
+        let mark = marks.find(|name| annotations[name] == "true");
+        mark.map(Self::Annotation)
     }
 
     /// Returns whether the reason is local storage.

@@ -134,6 +134,31 @@ impl Imagined<'_> {
         Ok(())
     }
 
+    /// Tries changes. They are undone unless `run` returns that they are kept.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub fn attempt<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<(T, bool), Stopped>,
+    ) -> Result<T, Stopped> {
+        let before = (self.state.clone(), self.is_changed, self.held);
+        let bytes = self.deadline.held_bytes();
+        // The next change copies what it changes, which the copy from before shares.
+        self.is_changed = false;
+        let (tried, is_kept) = run(self)?;
+        if !is_kept {
+            (self.state, self.is_changed, self.held) = before;
+            self.deadline.hold_only(bytes);
+        }
+        Ok(tried)
+    }
+
+    /// The deadline of the plan.
+    pub fn deadline(&self) -> &Deadline<'_> {
+        self.deadline
+    }
+
     /// Makes picks on nodes count as they do while they are held. Their namespace must exist.
     pub fn hold<'n>(
         &mut self,
