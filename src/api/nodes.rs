@@ -54,14 +54,17 @@ impl ValidNodePlan {
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let question = match wire.question {
-            Some(NodeQuestion::Need(wire)) => Some(ValidNodeQuestion::Need(Box::new(need(
-                wire,
-                limits,
-                &mut faults,
-            )))),
+            Some(NodeQuestion::Need(wire)) => {
+                let need = need(wire, limits, &mut faults);
+                Some(ValidNodeQuestion::Need(Box::new(need)))
+            }
             Some(NodeQuestion::Drain(wire)) => {
                 let path = Path::root("drain");
-                check_nodes(&wire.nodes, path.field("nodes"), limits, &mut faults);
+                let nodes = path.field("nodes");
+                if wire.nodes.is_empty() {
+                    faults.add(nodes, "is required");
+                }
+                check_nodes(&wire.nodes, nodes, limits, &mut faults);
                 Some(ValidNodeQuestion::Drain(DrainOptions {
                     nodes: wire.nodes,
                     one_at_a_time: wire.one_at_a_time,
@@ -77,19 +80,11 @@ impl ValidNodePlan {
                 }
                 let selector = wire.selector.as_ref();
                 let at = path.field("selector");
-                let stay = path.field("stay");
-                for (index, node) in wire.stay.iter().enumerate() {
-                    let path = stay.index(index);
-                    if node.name.is_empty() {
-                        faults.add(path.field("name"), "is required");
-                    }
-                    request::check_length(&node.name, path.field("name"), limits, &mut faults);
-                    request::check_length(&node.reason, path.field("reason"), limits, &mut faults);
-                }
+                check_nodes(&wire.stay, path.field("stay"), limits, &mut faults);
                 Some(ValidNodeQuestion::Spare(SpareOptions {
                     most: most.unwrap_or(1),
                     selector: selector.map(|it| Selector::compile(Some(it), at, &mut faults)),
-                    stay: wire.stay.into_iter().map(|node| node.name).collect(),
+                    stay: wire.stay.into_iter().collect(),
                     rules: rules(wire.rules, path, (limits, max_domains), &mut faults),
                 }))
             }
@@ -146,12 +141,8 @@ fn exist<'n>(
     imagined: &Imagined<'_>,
     nodes: impl Iterator<Item = &'n String>,
 ) -> Result<(), Error> {
-    let any = imagined.namespaces().into_iter().next().unwrap_or_default();
     let mut nodes = nodes;
-    let missing = imagined.read(&any, |view| {
-        nodes.find(|name| view.nodes.find(name).is_none())
-    });
-    match missing.flatten() {
+    match imagined.read_any(|view| nodes.find(|name| view.nodes.find(name).is_none())) {
         Some(name) => Err(Error::NoNode(name.clone())),
         None => Ok(()),
     }
@@ -159,9 +150,6 @@ fn exist<'n>(
 
 /// Checks the names of nodes.
 fn check_nodes(nodes: &[String], path: Path<'_>, limits: &Limits, faults: &mut Violations) {
-    if nodes.is_empty() {
-        faults.add(path, "is required");
-    }
     if !faults.within(path, limits, Limit::Nodes, nodes.len()) {
         return;
     }
@@ -322,7 +310,7 @@ fn templates(
             price: usize::try_from(it.price).unwrap_or(0).max(1),
             most: match usize::try_from(it.max_nodes) {
                 Ok(0) | Err(_) => MOST_NODES,
-                Ok(most) => most,
+                Ok(most) => most.min(MOST_NODES),
             },
         });
     }
@@ -338,9 +326,6 @@ fn drained(plan: DrainPlan) -> v1::PlanNodesResponse {
     let node = |node: LeavingNode| v1::LeavingNode {
         name: node.name,
         emptied: node.is_emptied,
-        move_count: count(node.moves),
-        blocked_count: count(node.blocked),
-        with_node_count: count(node.along),
     };
     let pod = |pod: PodOfNode| v1::PodOfNode {
         namespace: pod.namespace.to_string(),

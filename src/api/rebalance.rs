@@ -123,9 +123,8 @@ impl ValidRebalance {
     fn check(&self, imagined: &mut Imagined<'_>) -> Result<(), Error> {
         let options = &self.options;
         if let Some(key) = &options.by {
-            let any = imagined.namespaces().into_iter().next();
-            let known = any.and_then(|name| imagined.read(&name, |view| check_key(key, &view)));
-            known.unwrap_or(Ok(Ok(())))?.map_err(Error::NoTopologyKey)?;
+            let known = imagined.read_any(|view| check_key(key, &view));
+            known?.map_err(Error::NoTopologyKey)?;
         }
         let (Some(named), Some(namespace)) = (&options.workload, &options.namespace) else {
             return Ok(());

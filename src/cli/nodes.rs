@@ -22,7 +22,7 @@ use crate::proto::v1::change::Object;
 use crate::proto::v1::plan_nodes_request::Question;
 use crate::proto::v1::{
     LabelSelector, NeededPods, Node, NodeDrain, NodeNeed, NodeSpare, NodeTemplate,
-    PlanNodesRequest, PlanNodesResponse, StayingNode, TopologyValues,
+    PlanNodesRequest, PlanNodesResponse, TopologyValues,
 };
 
 /// Questions about whole nodes.
@@ -201,11 +201,9 @@ impl NodesCommand {
             Self::Spare(spare) => {
                 let opened = spare.about.state.open().await?;
                 let objects = args::pods_or(&spare.evictions.pods, opened.objects.clone())?;
-                let stay = objects.iter().flat_map(|it| &it.staying_nodes);
-                let stay = stay.map(|(name, reason)| StayingNode {
-                    name: name.clone(),
-                    reason: reason.to_string(),
-                });
+                let stay = objects
+                    .iter()
+                    .flat_map(|it| it.staying_nodes.iter().cloned());
                 let question = Question::Spare(NodeSpare {
                     max: spare.max,
                     selector: spare.selector,

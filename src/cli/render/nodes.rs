@@ -5,7 +5,7 @@ use super::rebalance::{row, workload};
 use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
 use crate::explain::{joined, quoted};
 use crate::proto::v1::plan_nodes_request::Question;
-use crate::proto::v1::{LeavingNode, NewNodes, PlacedPods, PlanNodesResponse, PodOfNode};
+use crate::proto::v1::{NewNodes, PlacedPods, PlanNodesResponse, PodOfNode};
 
 /// The answer as text.
 pub(crate) fn nodes(
@@ -20,8 +20,7 @@ pub(crate) fn nodes(
     let is_drain = matches!(asked, Some(Question::Drain(_) | Question::Spare(_)));
     if is_drain && !answer.nodes.is_empty() {
         text.push('\n');
-        let rows = answer.nodes.iter().map(leaving);
-        text.push_str(&table("", LEAVING, rows));
+        text.push_str(&table("", LEAVING, leaving(answer)));
     }
     if !answer.moves.is_empty() {
         text.push('\n');
@@ -128,16 +127,22 @@ pub(super) fn remarks(asked: Option<&Question>, answer: &PlanNodesResponse) -> V
     lines
 }
 
-/// The cells of a node that is drained.
-pub(super) fn leaving(it: &LeavingNode) -> [String; 5] {
-    let empty = if it.emptied { "yes" } else { "no" };
-    [
-        it.name.clone(),
-        empty.to_owned(),
-        number(it.move_count),
-        number(it.blocked_count),
-        number(it.with_node_count),
-    ]
+/// The cells of the nodes that are drained.
+pub(super) fn leaving(answer: &PlanNodesResponse) -> impl Iterator<Item = [String; 5]> {
+    answer.nodes.iter().map(|it| {
+        let of_node = |pods: &[PodOfNode]| {
+            let pods = pods.iter().filter(|pod| pod.node == it.name);
+            number(pods.count() as i64)
+        };
+        let moves = answer.moves.iter().filter(|step| step.from == it.name);
+        [
+            it.name.clone(),
+            if it.emptied { "yes" } else { "no" }.to_owned(),
+            number(moves.count() as i64),
+            of_node(&answer.blocked),
+            of_node(&answer.with_node),
+        ]
+    })
 }
 
 /// The cells of a pod that cannot go.

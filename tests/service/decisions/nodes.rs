@@ -2,6 +2,7 @@
 //! violated more than before, and what is said to be proven is so by trying everything.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
 
 use crate::decisions::joint::random_nodes;
 use crate::decisions::rebalance::cases;
@@ -9,11 +10,14 @@ use crate::decisions::removals::RACK;
 use evenkeel::proto::v1::plan_nodes_request::Question;
 use evenkeel::proto::v1::{
     Change, EvictionRules, IntOrString, NeededPods, Node, NodeChecks, NodeDrain, NodeNeed,
-    NodeSpare, NodeTemplate, OwnerReference, PlanNodesRequest, PlanNodesResponse, Pod,
-    PodDisruptionBudget, PodDisruptionBudgetSpec, StayingNode, StayingPod, TopologyValues,
+    NodeSpare, NodeTemplate, OwnerReference, PlaceRequest, PlanNodesRequest, PlanNodesResponse,
+    Pod, PodDisruptionBudget, PodDisruptionBudgetSpec, Reservation, StayingPod, TopologyValues,
 };
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, hard, having, node, on, pod, requesting, spread};
+use serde_json::json;
+use support::build::{
+    HOSTNAME, ZONE, hard, having, node, nominated, on, place_of, pod, requesting, spread,
+};
 use support::model::{self, Stored, delete};
 use support::recount::Cluster;
 use support::server::Server;
@@ -812,10 +816,7 @@ async fn spare_nodes_respect_marks() {
     assert_eq!(emptied(&plan), ["b1", "c1", "a1"], "{plan:?}");
     assert!(plan.optimal && plan.bound == 3, "{plan:?}");
     let kept = NodeSpare {
-        stay: vec![StayingNode {
-            name: "b1".into(),
-            reason: "a mark".into(),
-        }],
+        stay: vec!["b1".into()],
         ..most.clone()
     };
     assert_eq!(emptied(&ask(kept).await), ["c1", "a1"]);
@@ -974,4 +975,85 @@ async fn faults_name_their_fields() {
         let refused = server.client().plan_nodes(request).await.expect_err(said);
         assert!(refused.message().starts_with(said), "{}", refused.message());
     }
+}
+
+/// Disks, reservations and nominated pods count as in every other decision.
+#[tokio::test]
+async fn disks_and_reservations_count() {
+    let server = Server::start().await;
+    let volume = |zone: &str| {
+        json!([
+            {"persistentVolume": {
+                "metadata": {"name": "v"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "claimRef": {"name": "c"},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                        {"key": ZONE, "operator": "In", "values": [zone]}]}]}}},
+                "status": {"phase": "Bound"},
+            }},
+            {"persistentVolumeClaim": {
+                "metadata": {"name": "c", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+                "spec": {"volumeName": "v", "accessModes": ["ReadWriteOnce"]},
+            }},
+        ])
+    };
+    // A StatefulSet makes its pod with the same claim, whose volume stays in zone a.
+    let stays = "2 node(s) didn't match PersistentVolume's node affinity";
+    for (others, why) in [
+        (vec!["a1", "b1", "c1"], stays),
+        (vec!["a1", "a2", "b1"], ""),
+    ] {
+        let mut changes: Vec<Change> = Vec::new();
+        for name in others {
+            let node = node(name, &[(ZONE, &name[..1])]);
+            changes.push(having(node, &[("cpu", "4"), ("pods", "9")]).change());
+        }
+        let volume: Vec<Change> = serde_json::from_value(volume("a")).expect("changes");
+        changes.extend(volume);
+        let db = support::build::with_claim(on(pod("db-0", &[]), "a1"), "c");
+        changes.push(owned_by(db, "StatefulSet", "db").change());
+        server.replace_all(changes).await;
+        let plan = ask(&server, Question::Drain(drain(&["a1"]))).await;
+        let text = plan.blocked.first().map_or("", |it| &*it.text);
+        assert!(
+            text.starts_with(why) && text.is_empty() == why.is_empty(),
+            "{plan:?}"
+        );
+        let to = plan.moves.first().map_or("a2", |it| &*it.to);
+        assert_eq!(to, "a2");
+    }
+    // A node that is reserved for a pod is not empty.
+    server.replace_all(zones(&["a"])).await;
+    let reserve = PlaceRequest {
+        reserve: Some(Reservation {
+            owner: "me".into(),
+            ttl: Some(Duration::from_secs(600).into()),
+        }),
+        ..place_of(pod("next", &[]), 1)
+    };
+    server.place(reserve).await;
+    let plan = ask(&server, Question::Drain(drain(&["a1"]))).await;
+    assert_eq!(
+        plan.blocked[0].text, "reserved for a pod to come",
+        "{plan:?}"
+    );
+    let spare = NodeSpare {
+        max: 1,
+        ..NodeSpare::default()
+    };
+    assert_eq!(
+        emptied(&ask(&server, Question::Spare(spare)).await),
+        [""; 0]
+    );
+    // A pod that is nominated to a node takes its room.
+    let mut changes = zones(&["a", "b"]);
+    let waits = requesting(pod("waits", &[]), &[("cpu", "4")]);
+    changes.push(nominated(waits, "b1", 10).change());
+    let small = requesting(on(pod("small", &[]), "a1"), &[("cpu", "1")]);
+    changes.push(owned_by(small, "ReplicaSet", "small").change());
+    server.replace_all(changes).await;
+    let plan = ask(&server, Question::Drain(drain(&["a1"]))).await;
+    assert!(
+        plan.blocked[0].text.starts_with("1 Insufficient cpu"),
+        "{plan:?}"
+    );
 }

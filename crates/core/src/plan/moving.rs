@@ -267,7 +267,9 @@ pub fn replay(
                 return Ok(None);
             };
             let effects = effects(model, step, to, &read_view);
-            let successor = successor((&class.pod, &class.node_labels), &old, to, &read_view);
+            let named = (namespace, &*model.pods[step.pod].name);
+            let made = (&class.pod, &*class.node_labels);
+            let successor = successor(made, named, to, &read_view);
             Ok(Some((
                 to,
                 read_view.nodes.name(to).to_owned(),
@@ -357,16 +359,14 @@ fn effects(
 /// because its real name is not known.
 pub(super) fn successor(
     (made, node_labels): (&v1::Pod, &[String]),
-    old: &v1::Pod,
+    (namespace, name): (&str, &str),
     to: Slot,
     read_view: &ReadView<'_>,
 ) -> v1::Pod {
     let mut pod = made.clone();
     let metadata = pod.metadata.get_or_insert_default();
-    if let Some(old) = &old.metadata {
-        metadata.name.clone_from(&old.name);
-        metadata.namespace.clone_from(&old.namespace);
-    }
+    name.clone_into(&mut metadata.name);
+    namespace.clone_into(&mut metadata.namespace);
     let node = read_view.nodes.get(to);
     for key in node_labels {
         if let Some(value) = node.as_ref().and_then(|node| node.label_text(key)) {

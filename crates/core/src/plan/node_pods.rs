@@ -81,12 +81,6 @@ pub struct LeavingNode {
     pub name: String,
     /// True if only pods that go with it are left.
     pub is_emptied: bool,
-    /// The number of its pods that move.
-    pub moves: usize,
-    /// The number of its pods that cannot go.
-    pub blocked: usize,
-    /// The number of its pods that go with it.
-    pub along: usize,
 }
 
 /// A pod of a node that goes with it or keeps it.
@@ -259,18 +253,6 @@ impl PodsOfNodes {
 }
 
 impl LeavingPod {
-    /// A pod with its name and namespace alone.
-    pub fn identity(&self) -> v1::Pod {
-        v1::Pod {
-            metadata: Some(v1::ObjectMeta {
-                name: self.name.clone(),
-                namespace: self.namespace.to_string(),
-                ..v1::ObjectMeta::default()
-            }),
-            ..v1::Pod::default()
-        }
-    }
-
     /// The pod in an answer about its node, with what keeps it, if anything does.
     pub fn told(self, node: &str, kind: Option<BlockerKind>, text: &str) -> PodOfNode {
         PodOfNode {

@@ -157,14 +157,13 @@ impl DrainPlan {
         mut pods: PodsOfNodes,
         options: &DrainOptions,
     ) -> Result<Self, Stopped> {
-        let any = imagined.namespaces().into_iter().next().unwrap_or_default();
         let look = |read_view: ReadView<'_>| {
             let going = options.nodes.iter();
             let going = going.filter_map(|name| read_view.nodes.find(name));
             let defaults = Arc::clone(read_view.defaults);
             (read_view.revision, defaults, going.collect::<HashSet<_>>())
         };
-        let (revision, defaults, going) = imagined.read(&any, look).unwrap_or_default();
+        let (revision, defaults, going) = imagined.read_any(look);
         let mut plan = Self {
             revision,
             defaults,
@@ -228,13 +227,6 @@ impl DrainPlan {
             return Ok(false);
         }
         pods.by_node.remove(node);
-        let mut noted = LeavingNode {
-            name: node.to_owned(),
-            is_emptied: emptied.is_empty,
-            moves: emptied.moves.len(),
-            blocked: emptied.rest.len(),
-            along: 0,
-        };
         for step in emptied.moves {
             if let Some(there) = pods.by_node.get_mut(&step.to) {
                 // The pod leaves that node later.
@@ -257,11 +249,13 @@ impl DrainPlan {
         }
         for pod in own {
             if let Fate::GoesAlong(why) = pod.fate {
-                noted.along += 1;
                 self.along.push(pod.told(node, None, why));
             }
         }
-        self.nodes.push(noted);
+        self.nodes.push(LeavingNode {
+            name: node.to_owned(),
+            is_emptied: emptied.is_empty,
+        });
         Ok(emptied.is_empty)
     }
 }
@@ -484,7 +478,8 @@ fn move_pod(
             Ok(found) => found,
             Err(refused) => return Ok(Err(refused)),
         };
-        let made = successor((&class.pod, &class.node_labels), &pod.identity(), to, &view);
+        let made = (&class.pod, &*class.node_labels);
+        let made = successor(made, (namespace, &pod.name), to, &view);
         let to = view.nodes.name(to).to_owned();
         Ok::<_, Stopped>(Ok((made, to, effects)))
     });
@@ -579,9 +574,8 @@ fn target(
 
 /// Cordons a node, with the taint that Kubernetes adds. Returns the node before.
 fn cordon(imagined: &mut Imagined<'_>, name: &str) -> Result<v1::Node, Stopped> {
-    let any = imagined.namespaces().into_iter().next().unwrap_or_default();
     let find = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
-    let before = imagined.read(&any, find).flatten().unwrap_or_default();
+    let before = imagined.read_any(find).unwrap_or_default();
     let mut node = before.clone();
     let spec = node.spec.get_or_insert_default();
     if !std::mem::replace(&mut spec.unschedulable, true) {

@@ -160,10 +160,9 @@ impl NeedPlan {
             pods.extend(waiting(imagined, namespace, &options.limits)?);
         }
         let mut plan = Self::default();
-        let any = imagined.namespaces().into_iter().next().unwrap_or_default();
         let head =
             |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults), view.nodes.len());
-        let (revision, defaults, nodes) = imagined.read(&any, head).unwrap_or_default();
+        let (revision, defaults, nodes) = imagined.read_any(head);
         (plan.revision, plan.defaults) = (revision, defaults);
         let mut order: Vec<usize> = (0..pods.len()).collect();
         order.sort_by_cached_key(|at| Reverse(pods[*at].question.size()));
@@ -321,6 +320,7 @@ impl NodeSearch<'_> {
                 .collect();
         }
         let outcomes = imagined.attempt(|imagined| {
+            imagined.deadline().step(names.len())?;
             imagined.change(self.objects(&names))?;
             let mut outcomes: Vec<Outcome> = Vec::new();
             outcomes.resize_with(self.pods.len(), Outcome::default);
@@ -606,12 +606,11 @@ fn variants(
         };
         imagined.read(&namespace, gather).transpose()?;
     }
-    let any = imagined.namespaces().into_iter().next().unwrap_or_default();
     let mut all = Vec::new();
     for template in templates {
         let find = |name: &str| {
             let view = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
-            imagined.read(&any, view).flatten()
+            imagined.read_any(view)
         };
         let mut node = match &template.like {
             Ok(name) => find(name).unwrap_or_default(),

@@ -45,9 +45,7 @@ type RoomAmounts = BTreeMap<Lack, i128>;
 impl DrainPlan {
     /// Finds nodes that can go together, and plans how they are drained.
     pub fn of_spare(imagined: &mut Imagined<'_>, options: &SpareOptions) -> Result<Self, Stopped> {
-        let any = imagined.namespaces().into_iter().next().unwrap_or_default();
-        let found = imagined.read(&any, |read_view| candidates(&read_view, options));
-        let (mut all, free) = found.transpose()?.unwrap_or_default();
+        let (mut all, free) = imagined.read_any(|read_view| candidates(&read_view, options))?;
         let names: Vec<String> = all.iter().map(|it| it.name.clone()).collect();
         let pods = PodsOfNodes::of(imagined, &names, &options.rules)?;
         let of = |node: &SpareCandidate| {

@@ -124,14 +124,8 @@ impl RebalancePlan {
 impl Planner<'_, '_> {
     /// Stores the revision and the default constraints, which all namespaces share.
     fn note_revision(&mut self) {
-        let any = self.imagined.namespaces().into_iter().next();
-        let seen = any.and_then(|name| {
-            let look = |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults));
-            self.imagined.read(&name, look)
-        });
-        if let Some((revision, defaults)) = seen {
-            (self.plan.revision, self.plan.defaults) = (revision, defaults);
-        }
+        let look = |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults));
+        (self.plan.revision, self.plan.defaults) = self.imagined.read_any(look);
     }
 
     /// Repairs the workloads of a namespace. Returns whether any of them is part of the plan.

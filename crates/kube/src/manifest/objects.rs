@@ -1,6 +1,6 @@
 //! All objects of input files, as changes of a snapshot.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use indicatif::ProgressBar;
 
@@ -12,7 +12,7 @@ use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
 use super::item::{Item, ObjectOrigin, text};
 use super::object::{DecodedItem, decode, name_of, object_name};
-use super::pod_facts::{StayReason, WaitingPod, pod_facts};
+use super::pod_facts::{StayReason, WaitingPod, keeps_node, pod_facts};
 use super::saved::{CUT_SHORT, SavedOrigin, compare};
 use super::source::InputSource;
 use evenkeel_core::proto::v1::change::Object;
@@ -38,8 +38,8 @@ pub struct LoadedObjects {
     pub pod_facts: HashMap<(String, String), PodFacts>,
     /// The reasons why pods should stay where they are, by namespace and name.
     pub staying: HashMap<(String, String), StayReason>,
-    /// The reasons why nodes should stay, by name.
-    pub staying_nodes: BTreeMap<String, StayReason>,
+    /// The names of nodes that an annotation keeps.
+    pub staying_nodes: BTreeSet<String>,
     /// A message for each object that occurs more than once. The last occurrence counts.
     pub repeated: Vec<String>,
     /// The objects that admission reads when a pod is created.
@@ -177,10 +177,9 @@ impl ObjectReader {
         if let Some((name, waiting)) = WaitingPod::of(&item.value) {
             self.objects.waiting.insert(name, waiting);
         }
-        let of_node = (kind == "Node").then(|| StayReason::of_node(&item.value));
-        if let Some(reason) = of_node.flatten() {
+        if kind == "Node" && keeps_node(&item.value) {
             let name = text(&item.value["metadata"], "name").to_owned();
-            self.objects.staying_nodes.insert(name, reason);
+            self.objects.staying_nodes.insert(name);
         }
         match decode(item, source)? {
             DecodedItem::Object(object) => {

@@ -35,6 +35,13 @@ pub(super) fn pod_facts(pod: &Value) -> PodFacts {
     }
 }
 
+/// Returns whether a node in its JSON form has an annotation that keeps it.
+pub(super) fn keeps_node(node: &Value) -> bool {
+    let annotations = &node["metadata"]["annotations"];
+    let mut marks = [SCALE_DOWN_DISABLED, DO_NOT_DISRUPT].into_iter();
+    marks.any(|name| annotations[name] == "true")
+}
+
 /// A reason why a pod should stay where it is that a snapshot does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StayReason {
@@ -63,14 +70,6 @@ impl StayReason {
             |volume: &Value| volume["emptyDir"].is_object() || volume["hostPath"].is_object();
         let is_local = volumes.into_iter().flatten().any(is_local);
         is_local.then_some(Self::LocalStorage)
-    }
-
-    /// The reason for a node in its JSON form; `None` if the node may go.
-    pub(super) fn of_node(node: &Value) -> Option<Self> {
-        let annotations = &node["metadata"]["annotations"];
-        let mut marks = [SCALE_DOWN_DISABLED, DO_NOT_DISRUPT].into_iter();
-        let mark = marks.find(|name| annotations[name] == "true");
-        mark.map(Self::Annotation)
     }
 
     /// Returns whether the reason is local storage.

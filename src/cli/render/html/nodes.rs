@@ -27,7 +27,7 @@ pub(crate) fn nodes_html(
     let head = ["Move", "Pod", "From", "To", "Why"];
     let content = html! {
         (header(look, about, &headline(asked, answer), &remarks(asked, answer)))
-        (section("Nodes", LEAVING, answer.nodes.iter().map(leaving)))
+        (section("Nodes", LEAVING, leaving(answer)))
         (section("New nodes", NEW, answer.new_nodes.iter().map(new)))
         (section("Moves", head, moves))
         (section("Cannot go", ["Pod", "Node", "Why"], answer.blocked.iter().map(of_node)))

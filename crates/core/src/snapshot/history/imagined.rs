@@ -119,6 +119,15 @@ impl Imagined<'_> {
         Some(read(self.state.read_view(name, others, self.deadline)))
     }
 
+    /// Reads what all namespaces share.
+    pub fn read_any<T>(&self, read: impl FnOnce(ReadView<'_>) -> T) -> T {
+        let name = self.names.first().map_or("", |name| &**name);
+        read(
+            self.state
+                .read_view(name, Some(&*self.names), self.deadline),
+        )
+    }
+
     /// Changes objects, which must be valid and in existing namespaces.
     ///
     /// # Errors
