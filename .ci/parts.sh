@@ -117,6 +117,11 @@ run_deploy() {
 
 run_pairs() { cargo test --locked --release --test measured -- --include-ignored --nocapture pairs; }
 
+run_plans() {
+    CASES="${CASES:-20000}" cargo test --locked --release --test service -- --nocapture \
+        decisions::nodes decisions::rebalance
+}
+
 run_simulation() {
     export SEEDS="${SEEDS:-1000000}" FIRST_SEED="${FIRST_SEED:-$(date +%s)}"
     cargo test --locked --release --test service no_fault

@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench --bench rebalance
 //! cargo bench --bench rebalance -- budgets        the same beside 20,000 disruption budgets
+//! cargo bench --bench rebalance -- nodes          plans of nodes: drains, spare nodes and needs
 //! ```
 
 mod cpu;
@@ -16,11 +17,16 @@ use std::time::{Duration, Instant};
 
 use evenkeel::api::Service;
 use evenkeel::kubernetes::Transport;
-use evenkeel::plan::{RebalanceOptions, RebalancePlan, StayingPods};
+use evenkeel::matching::Path;
+use evenkeel::plan::{
+    DrainOptions, DrainPlan, NeedOptions, NeedPlan, NeededPods, NodeTemplate, RebalanceOptions,
+    RebalancePlan, SpareOptions, StayingPods,
+};
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::snapshot::{Batch, Imagined, Limits};
+use evenkeel::spread::Question;
 use tokio_util::sync::CancellationToken;
 
 use cpu::thread_time;
@@ -41,25 +47,13 @@ const DECISIONS: usize = 2_000;
 const ROUNDS: usize = 3;
 
 fn main() {
+    if std::env::args().any(|arg| arg == "nodes") {
+        return nodes();
+    }
     let has_budgets = std::env::args().any(|arg| arg == "budgets");
     let budgets = has_budgets.then(|| (0..BUDGETS).map(budget).collect());
     let world = World::of(batches().chain(budgets));
-    let options = RebalanceOptions {
-        namespace: None,
-        workload: None,
-        selector: None,
-        soft: false,
-        by: None,
-        most_moves: 100_000,
-        most_of_workload: usize::MAX,
-        most_of_node: usize::MAX,
-        max_unavailable: 1,
-        moves_bare: false,
-        keeps: None,
-        stay: StayingPods::default(),
-        max_domains: 10,
-        limits: Limits::default(),
-    };
+    let options = options();
     for _ in 0..5 {
         let start = thread_time();
         let plan = |imagined: &mut Imagined<'_>| RebalancePlan::of(imagined, &options);
@@ -79,6 +73,132 @@ fn main() {
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(beside(world));
+}
+
+/// Measures plans of nodes: a drain of 50 nodes, 10 spare nodes, and nodes for 10,000 pods.
+fn nodes() {
+    let with_room = |batch: Vec<v1::Change>| batch.into_iter().map(having_room).collect();
+    let world = World::of(batches().map(with_room));
+    let rules = RebalanceOptions {
+        max_domains: 100,
+        ..options()
+    };
+    let drain = DrainOptions {
+        nodes: (0..50).map(|number| node_name(number * 97)).collect(),
+        one_at_a_time: false,
+        whole_only: false,
+        rules: rules.clone(),
+    };
+    let spare = SpareOptions {
+        most: 10,
+        selector: None,
+        stay: Default::default(),
+        rules,
+    };
+    let need = || {
+        let wanted = having_room(change(Object::Pod(pod(1, "", None))));
+        let Some(Object::Pod(wanted)) = wanted.object else {
+            unreachable!("it is a pod")
+        };
+        let question = Question::compile(Some(&wanted), &Limits::default(), Path::root("pod"));
+        NeedOptions {
+            pods: vec![NeededPods {
+                question: question.expect("a valid pod"),
+                replicas: 10_000,
+                name: "app-1".to_owned(),
+                index: Some(0),
+            }],
+            pending: None,
+            templates: vec![NodeTemplate {
+                name: "new".to_owned(),
+                like: Ok(node_name(0)),
+                domains: BTreeMap::from([(
+                    "topology.kubernetes.io/zone".to_owned(),
+                    (0..ZONES).map(|zone| format!("zone-{zone}")).collect(),
+                )]),
+                price: 1,
+                most: 1_000,
+            }],
+            limits: Limits::default(),
+        }
+    };
+    for _ in 0..3 {
+        let snapshot = world.snapshot();
+        let start = thread_time();
+        let plan = |imagined: &mut Imagined<'_>| DrainPlan::of(imagined, &drain);
+        let drained = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
+        let drained = drained.expect("nobody gives up");
+        let (took, start) = (thread_time() - start, thread_time());
+        let plan = |imagined: &mut Imagined<'_>| DrainPlan::of_spare(imagined, &spare);
+        let spared = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
+        let spared = spared.expect("nobody gives up");
+        let (took_spare, start) = (thread_time() - start, thread_time());
+        let plan = |imagined: &mut Imagined<'_>| NeedPlan::of(imagined, need());
+        let needed = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
+        let needed = needed.expect("nobody gives up");
+        let took_need = thread_time() - start;
+        println!(
+            "drain: {} moves, {} blocked: {:.0} ms; spare: {} of at most {:?}: {:.0} ms; \
+             need: price {}, at least {:?}, {} unplaced: {:.0} ms of CPU",
+            drained.moves.len(),
+            drained.blocked.len(),
+            took.as_secs_f64() * 1e3,
+            spared.nodes.len(),
+            spared.bound,
+            took_spare.as_secs_f64() * 1e3,
+            needed.price,
+            needed.bound,
+            needed.unplaced.len(),
+            took_need.as_secs_f64() * 1e3,
+        );
+    }
+}
+
+/// A node with room for a third more pods than it has, or a pod that takes of it.
+fn having_room(mut change: v1::Change) -> v1::Change {
+    let amounts = |amounts: &[(&str, &str)]| {
+        let amounts = amounts.iter().map(|(name, text)| {
+            let string = (*text).into();
+            ((*name).to_owned(), v1::Quantity { string })
+        });
+        amounts.collect()
+    };
+    match &mut change.object {
+        Some(Object::Node(node)) => {
+            let status = node.status.get_or_insert_default();
+            status.allocatable = amounts(&[("cpu", "10"), ("pods", "110")]);
+        }
+        Some(Object::Pod(pod)) => {
+            let container = v1::Container {
+                resources: Some(v1::ResourceRequirements {
+                    requests: amounts(&[("cpu", "250m")]),
+                }),
+                ..Default::default()
+            };
+            pod.spec.get_or_insert_default().containers = vec![container];
+        }
+        _ => {}
+    }
+    change
+}
+
+fn options() -> RebalanceOptions {
+    RebalanceOptions {
+        namespace: None,
+        workload: None,
+        selector: None,
+        soft: false,
+        by: None,
+        most_moves: 100_000,
+        most_of_workload: usize::MAX,
+        most_of_node: usize::MAX,
+        max_unavailable: 1,
+        moves_bare: false,
+        keeps: None,
+        stay: StayingPods::default(),
+        max_domains: 10,
+        limits: Limits::default(),
+    }
 }
 
 /// Measures decisions without and with plans beside them, in turns.

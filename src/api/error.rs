@@ -72,6 +72,9 @@ pub enum Error {
         /// The workload's name.
         name: String,
     },
+    /// A plan is about a node that does not exist.
+    #[error("there is no node {0:?}")]
+    NoNode(String),
     /// No node has the topology key that pods are to be judged by.
     #[error("topologyKey: {0}")]
     NoTopologyKey(UnknownKey),
@@ -185,6 +188,7 @@ impl Error {
             Self::MinRevision { .. } => (Code::DeadlineExceeded, MIN_REVISION_NOT_REACHED),
             Self::FeedBehind { .. } => (Code::FailedPrecondition, "FEED_BEHIND"),
             Self::NoWorkload { .. } => (Code::NotFound, WORKLOAD_NOT_FOUND),
+            Self::NoNode(_) => (Code::NotFound, "NODE_NOT_FOUND"),
             Self::NoTopologyKey(_) => (Code::FailedPrecondition, "TOPOLOGY_KEY_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::NotReceived(_) => (Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED"),

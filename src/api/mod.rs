@@ -7,7 +7,7 @@
 //! - A question: `questions` checks it, waits for its revision (`read_your_writes`) and decides in
 //!   its `dialect`; `written` encodes the answer. `decision_stream` does the same for streams,
 //!   `question_group` for questions on one revision.
-//! - Other reads: `place`, `describe`, `removals`, `export`, `verify`.
+//! - Other reads: `place`, `describe`, `removals`, `rebalance`, `nodes`, `export`, `verify`.
 //! - Changes: `update`, `feed`, `reservations`; `retry` recognises repeated requests.
 //! - Threads: `executor` runs long work, `slots` shares places among callers, `background` has the
 //!   threads of lower priority.
@@ -59,6 +59,7 @@ mod fleet;
 mod kubernetes;
 mod lookups;
 mod node_names;
+mod nodes;
 mod noted;
 mod page_token;
 mod permission;

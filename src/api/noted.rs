@@ -90,6 +90,11 @@ answers! {
         feasible: count(answer.moves.len()),
         ..Size::default()
     };
+    PlanNodesResponse: |answer: &Self| Size {
+        nodes: count(answer.nodes.len()).saturating_add(count(answer.new_nodes.len())),
+        feasible: count(answer.moves.len()).saturating_add(count(answer.placed.len())),
+        ..Size::default()
+    };
     RankRemovalsResponse: |answer: &Self| Size {
         domains: answer.before.iter().map(|topology| topology.domain_count).sum(),
         feasible: count(answer.removals.len()),

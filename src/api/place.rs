@@ -2,7 +2,6 @@
 //! questions of a stream are all placed here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -24,8 +23,7 @@ use crate::decision_log::Pending;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::encode;
 use crate::proto::v1;
-use crate::snapshot::{Batch, DecidedPicks, Hold, Limits, Reserved, Retryable, Snapshot};
-use crate::spread::Question;
+use crate::snapshot::{Batch, DecidedPicks, Limits, Reserved, Retryable, Snapshot};
 
 impl Service {
     /// Places the replicas of a request.
@@ -147,7 +145,7 @@ impl ValidPlacement {
         let reserves = reserve.is_some();
         let (owner, ttl) = reserve.unwrap_or_default();
         let holds = workloads.iter();
-        let holds = holds.map(|it| hold(it.question.pod(), owner.clone(), ttl));
+        let holds = holds.map(|it| it.question.pod().hold(owner.clone(), ttl));
         let placing = Placing {
             holds: holds.collect(),
             workloads,
@@ -249,18 +247,5 @@ fn decided(answer: Response<v1::PlaceResponse>) -> DecidedPicks<Response<v1::Pla
         revision: answer.get_ref().revision,
         picks: picks.collect(),
         answer,
-    }
-}
-
-/// Returns the form in which the picks of a pod count while they are reserved.
-pub(super) fn hold(pod: &Question, owner: String, ttl: Duration) -> Hold {
-    Hold {
-        owner: owner.into(),
-        ttl,
-        namespace: pod.namespace.as_str().into(),
-        labels: Arc::new(pod.subject.labels.clone()),
-        requests: pod.checks.requests.clone().unwrap_or_default(),
-        keeps_away: pod.affinity.apart.iter().cloned().collect(),
-        volumes: Arc::clone(&pod.storage.held),
     }
 }

@@ -64,7 +64,7 @@ impl ValidRebalance {
         let max_unavailable = wire.max_unavailable.unwrap_or(1);
         let path = Path::root("maxUnavailable");
         request::check_not_negative(max_unavailable.into(), path, &mut faults);
-        let stay = staying(wire.stay, limits, &mut faults);
+        let stay = staying(wire.stay, Path::root("stay"), limits, &mut faults);
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let is_default = workload.is_some() && wire.namespace.is_empty();
@@ -123,9 +123,8 @@ impl ValidRebalance {
     fn check(&self, imagined: &mut Imagined<'_>) -> Result<(), Error> {
         let options = &self.options;
         if let Some(key) = &options.by {
-            let any = imagined.namespaces().into_iter().next();
-            let known = any.and_then(|name| imagined.read(&name, |view| check_key(key, &view)));
-            known.unwrap_or(Ok(Ok(())))?.map_err(Error::NoTopologyKey)?;
+            let known = imagined.read_any(|view| check_key(key, &view));
+            known?.map_err(Error::NoTopologyKey)?;
         }
         let (Some(named), Some(namespace)) = (&options.workload, &options.namespace) else {
             return Ok(());
@@ -146,8 +145,12 @@ impl ValidRebalance {
 }
 
 /// The pods that stay, by namespace and name.
-fn staying(pods: Vec<v1::StayingPod>, limits: &Limits, faults: &mut Violations) -> StayingPods {
-    let path = Path::root("stay");
+pub(super) fn staying(
+    pods: Vec<v1::StayingPod>,
+    path: Path<'_>,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> StayingPods {
     let mut staying = StayingPods::new();
     for (index, pod) in pods.into_iter().enumerate() {
         let path = path.index(index);
@@ -165,7 +168,7 @@ fn staying(pods: Vec<v1::StayingPod>, limits: &Limits, faults: &mut Violations) 
     staying
 }
 
-fn pod_move(planned: PlannedMove) -> v1::PodMove {
+pub(super) fn pod_move(planned: PlannedMove) -> v1::PodMove {
     let effect = |effect: crate::plan::MoveEffect| v1::MoveEffect {
         topology_key: effect.topology_key,
         from_value: effect.from.0,
@@ -187,10 +190,15 @@ fn pod_move(planned: PlannedMove) -> v1::PodMove {
         }),
         why: planned.effects.into_iter().map(effect).collect(),
         successor_of: i32::try_from(made_by).unwrap_or(i32::MAX),
+        waits_for_node: planned.waits_for_node,
     }
 }
 
-fn rebalanced(namespace: String, id: WorkloadId, it: RebalancedWorkload) -> v1::RebalancedWorkload {
+pub(super) fn rebalanced(
+    namespace: String,
+    id: WorkloadId,
+    it: RebalancedWorkload,
+) -> v1::RebalancedWorkload {
     let spread =
         |judged: JudgedWorkload| judged.balances.into_iter().map(topology_spread).collect();
     v1::RebalancedWorkload {
@@ -207,18 +215,22 @@ fn rebalanced(namespace: String, id: WorkloadId, it: RebalancedWorkload) -> v1::
     }
 }
 
-fn blocker(it: Blocker) -> v1::MoveBlocker {
+/// The kind of a blocker, for the wire.
+pub(super) fn blocker_kind(kind: BlockerKind) -> v1::move_blocker::Kind {
     use v1::move_blocker::Kind;
-    let kind = match it.kind {
+    match kind {
         BlockerKind::Constraint => Kind::Constraint,
         BlockerKind::Node => Kind::Node,
         BlockerKind::Room => Kind::Room,
         BlockerKind::Budget => Kind::Budget,
         BlockerKind::Pod => Kind::Pod,
         BlockerKind::Cap => Kind::Cap,
-    };
+    }
+}
+
+fn blocker(it: Blocker) -> v1::MoveBlocker {
     v1::MoveBlocker {
-        kind: kind.into(),
+        kind: blocker_kind(it.kind).into(),
         topology_key: it.topology_key,
         domain: it.domain,
         text: it.text,

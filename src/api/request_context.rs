@@ -91,9 +91,9 @@ macro_rules! about_snapshot {
 about_snapshot! {
     ConfirmReservationsRequest DeleteSnapshotRequest DescribeSpreadRequest ExplainRequest
     ExportSnapshotRequest FilterRequest GetSnapshotRequest ListNodesRequest
-    ListReservationsRequest RankRemovalsRequest RebalanceRequest ReleaseReservationsRequest
-    RenewReservationsRequest ReservePodsRequest ScoreRequest UpdateSnapshotRequest
-    VerifySnapshotRequest
+    ListReservationsRequest PlanNodesRequest RankRemovalsRequest RebalanceRequest
+    ReleaseReservationsRequest RenewReservationsRequest ReservePodsRequest ScoreRequest
+    UpdateSnapshotRequest VerifySnapshotRequest
 }
 
 /// Opens a call whose permission is checked later: once its request is read, or for each snapshot

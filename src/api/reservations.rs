@@ -14,7 +14,6 @@ use super::base::Service;
 use super::error::Error;
 use super::export::timestamp;
 use super::page_token::PageTokens;
-use super::place::hold;
 use super::request_context::AboutSnapshot;
 use super::{place_options, request};
 use crate::access::Role;
@@ -110,7 +109,7 @@ fn assignment(
     let question = faults.collect(Question::compile(wire.pod.as_ref(), limits, pod_path))?;
     let (owner, ttl) = reserve?;
     Some(Assignment {
-        hold: hold(&question, owner.clone(), *ttl),
+        hold: question.hold(owner.clone(), *ttl),
         node: wire.node.as_str().into(),
         claim,
     })

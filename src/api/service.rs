@@ -14,6 +14,7 @@ use super::error::Error;
 use super::executor::LARGE_BATCH;
 use super::feed::{Feed, run_feed};
 use super::node_names::ValidNodeList;
+use super::nodes::ValidNodePlan;
 use super::noted::{MeasuredAnswer, try_measured};
 use super::page_token::PageTokens;
 use super::rebalance::ValidRebalance;
@@ -147,6 +148,14 @@ impl SpreadService for Service {
     async fn rebalance(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
         let call = open(request, Role::Reader)?;
         let valid = ValidRebalance::of(call.request, self.registry.limits())?;
+        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
+        let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
+        self.look(&call.by, snapshot, answer).await
+    }
+
+    async fn plan_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let call = open(request, Role::Reader)?;
+        let valid = ValidNodePlan::of(call.request, self.registry.limits())?;
         let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
         let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
         self.look(&call.by, snapshot, answer).await

@@ -53,6 +53,7 @@ unary! {
     "DescribeSpread": DescribeSpreadRequest => DescribeSpreadResponse;
     "RankRemovals": RankRemovalsRequest => RankRemovalsResponse;
     "Rebalance": RebalanceRequest => RebalanceResponse;
+    "PlanNodes": PlanNodesRequest => PlanNodesResponse;
     "ConfirmReservations": ConfirmReservationsRequest => ConfirmReservationsResponse;
     "RenewReservations": RenewReservationsRequest => RenewReservationsResponse;
     "ReleaseReservations": ReleaseReservationsRequest => ReleaseReservationsResponse;

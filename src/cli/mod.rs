@@ -30,6 +30,7 @@ mod loaded_question;
 mod log;
 mod man;
 mod matched;
+mod nodes;
 mod output;
 mod pending;
 mod place;
@@ -86,7 +87,8 @@ Exit codes:
   0  done; of filter, explain and score: at least one node is feasible
   1  no node is feasible; place: some found no node; reservation: some had ended;
      healthcheck: not serving; verify: counts differ; spread, report, scale-down: a hard constraint
-     is violated; replay: a decision differs; lint: something was found; state, log: it is damaged
+     is violated; nodes: a node cannot be emptied, none is spare, or pods fit on none;
+     replay: a decision differs; lint: something was found; state, log: it is damaged
   2  the request or its input was refused; the snapshot did not reach --min-revision in time
   3  the server could not be reached, or did not answer in time
 
@@ -131,6 +133,9 @@ enum Command {
     DeletionCosts(Box<deletion_costs::DeletionCostsCommand>),
     /// Say which pods to move so that constraints hold, with the fewest moves
     Rebalance(Box<rebalance::RebalanceCommand>),
+    /// Say how many nodes must come and where, or which may go
+    #[command(subcommand)]
+    Nodes(nodes::NodesCommand),
     /// Report on a whole cluster: constraints, violations, risks, and a score
     Report(report::ReportCommand),
     /// List, describe, save, restore and delete snapshots
@@ -204,6 +209,7 @@ impl Cli {
             Command::Place(place) => wait_for(place.run()),
             Command::Reservation(reservation) => wait_for(reservation.run()),
             Command::Rebalance(rebalance) => wait_for(carry_out::run(*rebalance)),
+            Command::Nodes(nodes) => wait_for(nodes.run()),
             Command::Report(report) => wait_for(report.run()),
             Command::ScaleDown(scale_down) => wait_for(scale_down.run()),
             Command::Spread(spread) => wait_for(spread.run()),

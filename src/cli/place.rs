@@ -242,41 +242,7 @@ impl PlaceCommand {
     /// The replicas of a workload that are on no node: those that wait for one and those that do not
     /// exist yet. Each pod of a StatefulSet with claims of its own is one by itself.
     fn missing(&self, workload: &WorkloadPod, there: &PodsThere) -> Result<Vec<WorkloadReplicas>> {
-        let wanted = self
-            .replicas
-            .or(workload.replicas)
-            .filter(|_| self.add.is_none());
-        anyhow::ensure!(
-            wanted.is_none_or(|wanted| wanted > 0),
-            "{} wants 0 replicas: say with --replicas how many there are to be, 1 or more",
-            workload.name
-        );
-        let more = self.add.unwrap_or(1);
-        let more = there.waiting.len() + usize::try_from(more).unwrap_or(0);
-        let wanted = wanted.map(|wanted| usize::try_from(wanted).unwrap_or(0));
-        let Some(pods) = &workload.numbered else {
-            let missing = wanted.map(|wanted| wanted.saturating_sub(there.on_nodes.len()));
-            return Ok(replicas(&workload.pod, missing.unwrap_or(more)));
-        };
-        let missing = there.missing(pods);
-        let ordinals: Vec<u32> = match wanted {
-            Some(wanted) => {
-                let end = pods
-                    .start
-                    .saturating_add(u32::try_from(wanted).unwrap_or(u32::MAX));
-                missing.take_while(|ordinal| *ordinal < end).collect()
-            }
-            None => missing.take(more).collect(),
-        };
-        if !workload.has_own_claims() {
-            return Ok(replicas(&workload.pod, ordinals.len()));
-        }
-        let one = |(index, ordinal): (usize, u32)| WorkloadReplicas {
-            pod: Some(pods.pod(&workload.pod, ordinal)),
-            replicas: 1,
-            after_previous: index > 0 && !pods.is_parallel,
-        };
-        Ok(ordinals.into_iter().enumerate().map(one).collect())
+        missing(workload, there, self.replicas, self.add)
     }
 
     /// Deletes pods that wait for a node in the overlay, because they are placed themselves. What is
@@ -418,6 +384,50 @@ impl PlaceCommand {
         let bonus = |(node, score)| NodeBonus { node, score };
         Ok(bonuses.into_iter().map(bonus).collect())
     }
+}
+
+/// The replicas of a workload that are on no node, up to `replicas` in all or `add` more. Each pod of a
+/// StatefulSet with claims of its own is one by itself.
+pub(super) fn missing(
+    workload: &WorkloadPod,
+    there: &PodsThere,
+    replicas_in_all: Option<i32>,
+    add: Option<i32>,
+) -> Result<Vec<WorkloadReplicas>> {
+    let wanted = replicas_in_all
+        .or(workload.replicas)
+        .filter(|_| add.is_none());
+    anyhow::ensure!(
+        wanted.is_none_or(|wanted| wanted > 0),
+        "{} wants 0 replicas: say with --replicas how many there are to be, 1 or more",
+        workload.name
+    );
+    let more = add.unwrap_or(1);
+    let more = there.waiting.len() + usize::try_from(more).unwrap_or(0);
+    let wanted = wanted.map(|wanted| usize::try_from(wanted).unwrap_or(0));
+    let Some(pods) = &workload.numbered else {
+        let missing = wanted.map(|wanted| wanted.saturating_sub(there.on_nodes.len()));
+        return Ok(replicas(&workload.pod, missing.unwrap_or(more)));
+    };
+    let missing = there.missing(pods);
+    let ordinals: Vec<u32> = match wanted {
+        Some(wanted) => {
+            let end = pods
+                .start
+                .saturating_add(u32::try_from(wanted).unwrap_or(u32::MAX));
+            missing.take_while(|ordinal| *ordinal < end).collect()
+        }
+        None => missing.take(more).collect(),
+    };
+    if !workload.has_own_claims() {
+        return Ok(replicas(&workload.pod, ordinals.len()));
+    }
+    let one = |(index, ordinal): (usize, u32)| WorkloadReplicas {
+        pod: Some(pods.pod(&workload.pod, ordinal)),
+        replicas: 1,
+        after_previous: index > 0 && !pods.is_parallel,
+    };
+    Ok(ordinals.into_iter().enumerate().map(one).collect())
 }
 
 /// Alike replicas of a pod, if there are any.

@@ -2,10 +2,13 @@
 //! `carry_out` moves them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::args;
 use super::backend::Client;
@@ -20,7 +23,7 @@ use crate::kubernetes::{ClusterClient, Reads};
 use crate::manifest::{LoadedObjects, ObjectName};
 use crate::matching::names;
 use crate::proto::v1::{
-    LabelSelector, RebalanceRequest, RebalanceResponse, StayingPod, WorkloadName,
+    EvictionRules, LabelSelector, RebalanceRequest, RebalanceResponse, StayingPod, WorkloadName,
 };
 
 /// Flags of `evenkeel rebalance`.
@@ -93,34 +96,8 @@ pub(crate) struct RebalanceCommand {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
     max_moves_per_node: Option<i32>,
 
-    /// How many pods of a workload may be unavailable that has no PodDisruptionBudget
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_parser = clap::value_parser!(i32).range(0..),
-        default_value_t = 1
-    )]
-    max_unavailable: i32,
-
-    /// Move pods without a controller too
-    #[arg(long)]
-    bare: bool,
-
-    /// Move pods with local storage too (`emptyDir`, `hostPath`)
-    #[arg(long)]
-    local_storage: bool,
-
-    /// Pods that stay, in kubectl's syntax
-    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
-    stay: Option<LabelSelector>,
-
-    /// Where to read which pods stay for their annotations or local storage
-    ///
-    /// A file of pods in kubectl's JSON or YAML, a directory of such files, or - for
-    /// standard input. Can be repeated. A server keeps neither; files and clusters
-    /// have them.
-    #[arg(long, value_name = "FILE")]
-    pods: Vec<PathBuf>,
+    #[command(flatten)]
+    evictions: EvictionFlags,
 
     #[command(flatten)]
     at_least: args::MinRevision,
@@ -160,6 +137,53 @@ pub(crate) struct RebalanceCommand {
     output: RebalanceFormat,
 }
 
+/// Flags about the pods that may be evicted.
+#[derive(Debug, Args)]
+pub(super) struct EvictionFlags {
+    /// How many pods of a workload may be unavailable that has no PodDisruptionBudget
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(i32).range(0..),
+        default_value_t = 1
+    )]
+    max_unavailable: i32,
+
+    /// Move pods without a controller too
+    #[arg(long)]
+    bare: bool,
+
+    /// Move pods with local storage too (`emptyDir`, `hostPath`)
+    #[arg(long)]
+    local_storage: bool,
+
+    /// Pods that stay, in kubectl's syntax
+    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    stay: Option<LabelSelector>,
+
+    /// Where to read which pods stay for their annotations or local storage
+    ///
+    /// A file of pods in kubectl's JSON or YAML, a directory of such files, or - for
+    /// standard input. Can be repeated. A server keeps neither; files and clusters
+    /// have them.
+    #[arg(long, value_name = "FILE")]
+    pub(super) pods: Vec<PathBuf>,
+}
+
+impl EvictionFlags {
+    /// The rules for the server. `read` are the objects that were read with the state.
+    pub(super) fn rules(&self, read: Option<Arc<LoadedObjects>>) -> Result<EvictionRules> {
+        let objects = args::pods_or(&self.pods, read)?;
+        let staying = |objects: Arc<LoadedObjects>| staying(&objects, self.local_storage);
+        Ok(EvictionRules {
+            max_unavailable: Some(self.max_unavailable),
+            bare: self.bare,
+            stay: objects.map_or_else(Vec::new, staying),
+            stay_selector: self.stay.clone(),
+        })
+    }
+}
+
 /// A plan of moves in a cluster, and the question that it answers.
 pub(super) struct MovePlan {
     /// The plan.
@@ -184,14 +208,14 @@ impl MovePlan {
 
 /// The formats of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RebalanceFormat {
+pub(super) enum RebalanceFormat {
     /// Aligned columns for people, and a bar for each domain.
     Table,
     /// The answer as proto-JSON.
     Json,
     /// The answer as proto-JSON, in YAML.
     Yaml,
-    /// The pods to move alone, one per line: NAMESPACE/NAME.
+    /// The names alone, one per line.
     Name,
     /// A self-contained page.
     Html,
@@ -206,8 +230,8 @@ impl RebalanceCommand {
             .unwrap_or(names::DEFAULT_NAMESPACE);
         let named = self.object.clone().map(|named| named.or_in(namespace));
         let (opened, selector) = self.state.open_about(named).await?;
-        let objects = args::pods_or(&self.pods, opened.objects.clone())?;
-        let request = self.request(objects.as_deref(), selector);
+        let rules = self.evictions.rules(opened.objects.clone())?;
+        let request = self.request(rules, selector);
         let answer = self.ask(&opened.client, request).await?;
         self.print(&answer)?;
         let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());
@@ -228,7 +252,7 @@ impl RebalanceCommand {
     /// The request. `of_workload` is the selector of the workload in question, if it is known.
     fn request(
         &self,
-        objects: Option<&LoadedObjects>,
+        rules: EvictionRules,
         of_workload: Option<LabelSelector>,
     ) -> RebalanceRequest {
         let named = self.object.as_ref();
@@ -249,16 +273,12 @@ impl RebalanceCommand {
             max_moves: self.max_moves.unwrap_or(0),
             max_moves_per_workload: self.max_moves_per_workload.unwrap_or(0),
             max_moves_per_node: self.max_moves_per_node.unwrap_or(0),
-            max_unavailable: Some(self.max_unavailable),
-            bare: self.bare,
-            stay: objects.map_or_else(Vec::new, |objects| staying(objects, self.local_storage)),
-            stay_selector: self.stay.clone(),
+            max_unavailable: rules.max_unavailable,
+            bare: rules.bare,
+            stay: rules.stay,
+            stay_selector: rules.stay_selector,
             min_revision: self.at_least.min_revision,
-            max_domains: match self.output {
-                // All domains are needed, because before and after are shown side by side.
-                RebalanceFormat::Table | RebalanceFormat::Html => Some(0),
-                _ => None,
-            },
+            max_domains: self.output.shows_domains().then_some(0),
             ..Default::default()
         }
     }
@@ -279,7 +299,8 @@ impl RebalanceCommand {
     /// Reads the cluster, and plans the remaining moves after `made` moves.
     pub(super) async fn plan(&self, made: usize) -> Result<MovePlan> {
         let opened = self.state.open().await?;
-        let mut request = self.request(opened.objects.as_deref(), None);
+        let rules = self.evictions.rules(opened.objects.clone())?;
+        let mut request = self.request(rules, None);
         if request.max_moves > 0 {
             let made = i32::try_from(made).unwrap_or(i32::MAX);
             request.max_moves = request.max_moves.saturating_sub(made).max(1);
@@ -300,8 +321,8 @@ impl RebalanceCommand {
             namespace,
             selector,
         };
-        if self.stay.is_some() {
-            let staying = scope(self.stay.as_ref());
+        if self.evictions.stay.is_some() {
+            let staying = scope(self.evictions.stay.as_ref());
             staying.ensure_matched(client, snapshot).await?;
         }
         let of = request.namespace.clone();
@@ -330,24 +351,39 @@ impl RebalanceCommand {
 
     /// Prints a plan.
     pub(super) fn print(&self, answer: &RebalanceResponse) -> Result<()> {
-        let title = self.state.title();
-        let format = match self.output {
-            RebalanceFormat::Html => {
-                let origin = self.state.origin();
-                let page = |answer: &_| render::rebalance_html(&origin, answer);
-                return output::print_bytes(output::shown(answer, page).as_bytes());
-            }
-            RebalanceFormat::Table => AnswerFormat::Table,
-            RebalanceFormat::Json => AnswerFormat::Json,
-            RebalanceFormat::Yaml => AnswerFormat::Yaml,
-            RebalanceFormat::Name => AnswerFormat::Name,
-        };
+        let (title, origin) = (self.state.title(), self.state.origin());
         let table = |answer: &_| render::rebalance(&title, answer);
+        let page = |answer: &_| render::rebalance_html(&origin, answer);
         let names = |answer: &RebalanceResponse| {
             let moves = answer.moves.iter();
             moves
                 .map(|it| format!("{}/{}", it.namespace, it.pod))
                 .collect()
+        };
+        self.output.print(answer, table, page, names)
+    }
+}
+
+impl RebalanceFormat {
+    /// Returns whether a person reads the answer, who sees all domains before and after.
+    pub(super) fn shows_domains(self) -> bool {
+        matches!(self, Self::Table | Self::Html)
+    }
+
+    /// Prints an answer. `table`, `page` and `names` return it in these formats.
+    pub(super) fn print<T: Serialize + DeserializeOwned>(
+        self,
+        answer: &T,
+        table: impl FnOnce(&T) -> String,
+        page: impl FnOnce(&T) -> String,
+        names: impl FnOnce(&T) -> Vec<String>,
+    ) -> Result<()> {
+        let format = match self {
+            Self::Html => return output::print_bytes(output::shown(answer, page).as_bytes()),
+            Self::Table => AnswerFormat::Table,
+            Self::Json => AnswerFormat::Json,
+            Self::Yaml => AnswerFormat::Yaml,
+            Self::Name => AnswerFormat::Name,
         };
         output::print(&format.render(answer, table, names)?)
     }

@@ -13,6 +13,7 @@ mod html;
 mod layout;
 mod lint;
 mod log;
+mod nodes;
 mod pending;
 mod place;
 mod rebalance;
@@ -29,10 +30,13 @@ mod text;
 pub(crate) use coverage::suggested_key;
 pub(crate) use explain::explain;
 pub(crate) use filter::filter;
-pub(crate) use html::{explain_html, pending_html, rebalance_html, report_html, spread_html};
+pub(crate) use html::{
+    explain_html, nodes_html, pending_html, rebalance_html, report_html, spread_html,
+};
 pub(crate) use layout::{fit, fit_message, look_up_width};
 pub(crate) use lint::lint;
 pub(crate) use log::{LogRow, logs};
+pub(crate) use nodes::nodes;
 pub(crate) use pending::{PendingPods, PendingWorkload, PodNotJudged, pending};
 pub(crate) use place::{place, place_numbered, place_together};
 pub(crate) use rebalance::rebalance;

@@ -61,12 +61,13 @@ pub(super) fn remarks(answer: &RebalanceResponse) -> Vec<String> {
     lines
 }
 
-fn row(at: usize, it: &PodMove) -> [String; 5] {
+pub(super) fn row(at: usize, it: &PodMove) -> [String; 5] {
     let pod = match it.successor_of {
         0 => format!("{}/{}", it.namespace, it.pod),
         earlier => format!("the pod of move {earlier}"),
     };
-    let why: Vec<String> = it.why.iter().map(effect).collect();
+    let waits = it.waits_for_node.then(|| "waits for the node".to_owned());
+    let why: Vec<String> = it.why.iter().map(effect).chain(waits).collect();
     [
         number(at as i64 + 1),
         pod,
@@ -98,7 +99,7 @@ pub(super) fn name_of(it: &RebalancedWorkload) -> String {
     name_of_workload(&it.namespace, &it.kind, &it.name, &it.labels)
 }
 
-fn workload(it: &RebalancedWorkload) -> String {
+pub(super) fn workload(it: &RebalancedWorkload) -> String {
     let title = format!("{}: {}", name_of(it), plural(it.move_count, "move"));
     let style = if it.blockers.is_empty() { GOOD } else { BAD };
     let mut text = format!("\n{}\n", styled(style, &title));

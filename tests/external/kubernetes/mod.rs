@@ -11,6 +11,7 @@ mod filled;
 mod findings;
 mod made;
 mod marks;
+mod nodes;
 mod nominated;
 mod objects;
 mod plans;

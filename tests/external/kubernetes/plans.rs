@@ -21,19 +21,19 @@ use crate::kubernetes::process;
 use crate::kubernetes::scheduler::{Defaults, Scheduler};
 
 /// The longest time that a rollout or a run of the command may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-const ZONES: [&str; 3] = ["a", "b", "c"];
+pub(super) const ZONES: [&str; 3] = ["a", "b", "c"];
 
-fn is_ready(pod: &Value) -> bool {
+pub(super) fn is_ready(pod: &Value) -> bool {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     pod["metadata"]["deletionTimestamp"].is_null()
         && conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
 }
 
-fn name(object: &Value) -> &str {
+pub(super) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
@@ -71,7 +71,7 @@ impl ReadyPods {
 }
 
 /// Adds `in_each` nodes to each of these zones.
-async fn add_nodes(api: &Api, zones: &[&str], in_each: usize) {
+pub(super) async fn add_nodes(api: &Api, zones: &[&str], in_each: usize) {
     for zone in zones {
         for number in 0..in_each {
             let name = format!("{zone}{number}");
@@ -86,7 +86,7 @@ async fn add_nodes(api: &Api, zones: &[&str], in_each: usize) {
 }
 
 /// A workload of pods that are spread over zones.
-fn workload(kind: &str, name: &str, replicas: usize) -> Value {
+pub(super) fn workload(kind: &str, name: &str, replicas: usize) -> Value {
     let labels = json!({ "app": name });
     json!({
         "apiVersion": "apps/v1", "kind": kind,
@@ -109,7 +109,7 @@ fn workload(kind: &str, name: &str, replicas: usize) -> Value {
 }
 
 /// Starts the controllers, the scheduler and kwok on an empty cluster.
-async fn start(plane: &mut ControlPlane, api: &Api) -> Scheduler {
+pub(super) async fn start(plane: &mut ControlPlane, api: &Api) -> Scheduler {
     api.clear().await;
     let more = "replicaset-controller,deployment-controller,disruption-controller";
     plane.command(&format!(
@@ -119,7 +119,7 @@ async fn start(plane: &mut ControlPlane, api: &Api) -> Scheduler {
     Scheduler::start(plane, Defaults::System)
 }
 
-async fn end(plane: &mut ControlPlane, api: &Api) {
+pub(super) async fn end(plane: &mut ControlPlane, api: &Api) {
     for kind in ["Deployment", "ReplicaSet"] {
         for object in api.list(kind).await {
             api.delete(&path(kind, NAMESPACE, name(&object)), 0).await;

@@ -21,6 +21,7 @@ mod matched;
 mod named;
 mod narrow;
 mod new_workloads;
+mod nodes;
 mod odds;
 mod place;
 #[cfg(unix)]

@@ -17,6 +17,7 @@ mod joint_fleet;
 mod joint_scores;
 mod kube_scheduler;
 mod kubefleet;
+mod nodes;
 mod nominated_terms;
 mod overlays;
 mod placing;

@@ -25,7 +25,7 @@ use support::server::unobserved;
 
 /// All methods of the service, by the byte that stands for them in an input. New methods go to the
 /// end, so that existing inputs keep their meaning.
-pub const METHODS: [&str; 21] = [
+pub const METHODS: [&str; 22] = [
     "UpdateSnapshot",
     "StreamSnapshot",
     "Filter",
@@ -47,10 +47,11 @@ pub const METHODS: [&str; 21] = [
     "ReservePods",
     "ListNodes",
     "Rebalance",
+    "PlanNodes",
 ];
 
 /// The methods that only read. The others go on when their client no longer waits.
-const READING: [&str; 11] = [
+const READING: [&str; 12] = [
     "Filter",
     "Score",
     "GetSnapshot",
@@ -62,6 +63,7 @@ const READING: [&str; 11] = [
     "RankRemovals",
     "ListNodes",
     "Rebalance",
+    "PlanNodes",
 ];
 
 /// The longest time that a call may take.

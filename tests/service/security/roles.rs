@@ -59,6 +59,11 @@ const RPCS: &[(&str, Option<Role>, Call)] = &[
         unary!(rebalance, RebalanceRequest),
     ),
     (
+        "PlanNodes",
+        Some(Role::Reader),
+        unary!(plan_nodes, PlanNodesRequest),
+    ),
+    (
         "Place",
         Some(Role::Feeder),
         unary!(place, PlaceRequest, reserve: Some(v1::Reservation::default())),

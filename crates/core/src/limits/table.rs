@@ -289,8 +289,9 @@ table! {
     ///
     /// The default is two per processor. One caller runs at most half of them, so
     /// that another's need not wait for one of its to end. Place, Explain,
-    /// DescribeSpread, RankRemovals and Rebalance may take long, and Filter and Score with an
-    /// overlay, many candidates, or on a very large snapshot. Other decisions run at once.
+    /// DescribeSpread, RankRemovals, Rebalance and PlanNodes may take long, and Filter and
+    /// Score with an overlay, many candidates, or on a very large snapshot. Other decisions
+    /// run at once.
     RunningDecisions, max_running_decisions, "max-running-decisions", "decisions at work":
         Row { over: Over::Waits, settable: true, ..SHARED };
 

@@ -96,6 +96,13 @@ impl Allocatable {
         wire
     }
 
+    /// The amount of each resource, and the number of pods.
+    pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
+        let amounts = self.amounts.iter();
+        let amounts = amounts.map(|(resource, amount)| (Lack::Resource(resource), amount.into()));
+        std::iter::once((Lack::Pods, self.pods.into())).chain(amounts)
+    }
+
     /// The named resources that the node has, which excludes those that every node has.
     pub fn named(&self) -> impl Iterator<Item = &Arc<str>> {
         let positive = self.amounts.named.iter().filter(|(_, amount)| *amount > 0);
@@ -152,6 +159,13 @@ impl Requested {
     /// Returns the sum of the requests for each resource.
     pub fn amounts(&self) -> impl Iterator<Item = (Resource, i128)> {
         self.amounts.iter()
+    }
+
+    /// The amount of each resource that the pods request, and their number.
+    pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
+        let amounts = self.amounts.iter();
+        let amounts = amounts.map(|(resource, amount)| (Lack::Resource(resource), amount));
+        std::iter::once((Lack::Pods, self.pods.into())).chain(amounts)
     }
 
     /// Returns whether these ports are free for another pod.

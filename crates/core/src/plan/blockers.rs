@@ -89,11 +89,7 @@ pub fn of(
             if let (Some(domain), Some(staying)) = (domain, &pod.staying)
                 && class.workload == workload
             {
-                let (kind, text) = match staying {
-                    Staying::Kind(text) => (BlockerKind::Pod, (*text).to_owned()),
-                    Staying::Wished(text) => (BlockerKind::Pod, text.clone()),
-                    Staying::Budget(text) => (BlockerKind::Budget, text.clone()),
-                };
+                let (kind, text) = told(staying);
                 note(kind, domain, text, 1);
             }
         }
@@ -144,6 +140,15 @@ pub fn of(
     Ok(found.collect())
 }
 
+/// The kind of a reason why a pod stays, and its text.
+pub(super) fn told(staying: &Staying) -> (BlockerKind, String) {
+    match staying {
+        Staying::Kind(text) => (BlockerKind::Pod, (*text).to_owned()),
+        Staying::Wished(text) => (BlockerKind::Pod, text.clone()),
+        Staying::Budget(text) => (BlockerKind::Budget, text.clone()),
+    }
+}
+
 /// The class of the pods of a workload that a node could take: of those that have to leave their
 /// domain, if there are any.
 fn leaving_class(model: &SpreadModel, workload: usize, goal: usize) -> Option<&MoveClass> {
@@ -160,7 +165,7 @@ fn leaving_class(model: &SpreadModel, workload: usize, goal: usize) -> Option<&M
     leaving.or_else(|| all.find(|class| class.workload == workload))
 }
 
-fn kind_of(reason: &Reason) -> BlockerKind {
+pub(super) fn kind_of(reason: &Reason) -> BlockerKind {
     match reason {
         Reason::Skew | Reason::MissingTopologyKey => BlockerKind::Constraint,
         Reason::TooManyPods | Reason::Insufficient(_) | Reason::HostPorts => BlockerKind::Room,

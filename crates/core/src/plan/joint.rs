@@ -22,26 +22,37 @@ pub fn picker<P: PlannedPicker + 'static>(placer: P, options: &PlaceOptions) -> 
     }
 }
 
+/// Picks as many pods as a joint plan does, and bounds their number, whatever the scores.
+pub fn most_picks<P: PlannedPicker>(
+    placer: &mut P,
+    with_steps: bool,
+    deadline: &Deadline<'_>,
+) -> Result<Outcome, Stopped> {
+    let start = placer.clone();
+    let mut best = placer.run(with_steps, deadline)?;
+    let mut bound = best.picks.len();
+    if best.unplaced > 0 {
+        let mut outlook = start.outlook();
+        let (parts, most) = plan(&mut outlook, best.picks.len(), deadline)?;
+        let parts: Vec<_> = parts.iter().map(|part| outlook.picks(part)).collect();
+        let mut other = start.clone();
+        let outcome = match parts.is_empty() {
+            true => Outcome::default(),
+            false => other.run_along(&parts, with_steps, deadline)?,
+        };
+        if outcome.picks.len() > best.picks.len() {
+            (*placer, best) = (other, outcome);
+        }
+        bound = most.max(best.picks.len());
+    }
+    best.bound = Some(bound);
+    Ok(best)
+}
+
 impl<P: PlannedPicker> Picker for JointPlacer<P> {
     fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
         let start = self.placer.clone();
-        let mut best = self.placer.run(with_steps, deadline)?;
-        let mut bound = best.picks.len();
-        if best.unplaced > 0 {
-            let mut outlook = start.outlook();
-            let (parts, most) = plan(&mut outlook, best.picks.len(), deadline)?;
-            let parts: Vec<_> = parts.iter().map(|part| outlook.picks(part)).collect();
-            let mut placer = start.clone();
-            let outcome = match parts.is_empty() {
-                true => Outcome::default(),
-                false => placer.run_along(&parts, with_steps, deadline)?,
-            };
-            if outcome.picks.len() > best.picks.len() {
-                (self.placer, best) = (placer, outcome);
-            }
-            bound = most.max(best.picks.len());
-        }
-        best.bound = Some(bound);
+        let mut best = most_picks(&mut self.placer, with_steps, deadline)?;
         let picks = i64::try_from(best.picks.len()).unwrap_or(i64::MAX);
         best.total_bound = Some(start.highest_total().saturating_mul(picks));
         if best.total_bound != Some(best.total)

@@ -72,6 +72,22 @@ impl<'a> NamespaceBudgets<'a> {
         Ok(over)
     }
 
+    /// Returns how many pods of a group may be on no node at a time, and the number of the budget
+    /// that says so; without a budget all pods of the workload share that number.
+    pub fn leeway(
+        &self,
+        pods: &PodGroups<'_>,
+        group: &PodGroup,
+        workload: &WorkloadPods<'_>,
+        max_unavailable: i32,
+    ) -> Result<(Option<usize>, usize), Stopped> {
+        Ok(match &*self.over(pods, group)? {
+            [] => (None, of_workload(workload, max_unavailable)),
+            [one] => (Some(*one), self.allowed[*one]),
+            [first, ..] => (Some(*first), 0),
+        })
+    }
+
     /// Returns the reason why budgets do not allow to move the pods of a group.
     fn staying(
         &self,
@@ -82,10 +98,7 @@ impl<'a> NamespaceBudgets<'a> {
     ) -> Result<Option<Staying>, Stopped> {
         Ok(match &*self.over(pods, group)? {
             [] => {
-                let all: usize = workload.groups.iter().map(|(group, _)| group.pods).sum();
-                let running = workload.groups.iter().map(|(group, _)| group.nodes.len());
-                let budget = DisruptionBudget::of_unavailable(max_unavailable);
-                let is_allowed = budget.allows(all, running.sum()) > 0;
+                let is_allowed = of_workload(workload, max_unavailable) > 0;
                 let said = || match max_unavailable {
                     1 => "1 pod may be unavailable, and is".to_owned(),
                     pods => format!("{pods} pods may be unavailable, and are"),
@@ -110,6 +123,13 @@ impl<'a> NamespaceBudgets<'a> {
             }
         })
     }
+}
+
+/// The number of pods of a workload without a budget that may become unavailable now.
+fn of_workload(workload: &WorkloadPods<'_>, max_unavailable: i32) -> usize {
+    let all: usize = workload.groups.iter().map(|(group, _)| group.pods).sum();
+    let running = workload.groups.iter().map(|(group, _)| group.nodes.len());
+    DisruptionBudget::of_unavailable(max_unavailable).allows(all, running.sum())
 }
 
 /// Returns the reason why all pods of a group stay; `None` if they may move.

@@ -8,7 +8,9 @@
 //! to move: `spread_model` has the constraints and pods of a namespace, `moves` searches for the
 //! fewest moves by counts (`goal_counts`), `moving` makes each move on a copy of the snapshot,
 //! where Filter judges it, `mobility` has the reasons why pods stay, and `blockers` the causes that
-//! remain.
+//! remain. `nodes_drain` empties nodes in the same way, with `node_pods`, which has the pods of
+//! nodes; `nodes_spare` finds nodes that can be emptied together, and `nodes_need` places pods
+//! jointly on nodes that do not exist yet.
 
 mod best_scored;
 mod blockers;
@@ -23,6 +25,10 @@ mod mobility;
 mod moves;
 mod moving;
 mod network;
+mod node_pods;
+mod nodes_drain;
+mod nodes_need;
+mod nodes_spare;
 mod rebalance;
 mod rebalance_options;
 mod removals;
@@ -35,6 +41,10 @@ pub use blockers::{Blocker, BlockerKind};
 pub use deletion_costs::deletion_costs;
 pub use joint::picker;
 pub use moving::MoveEffect;
+pub use node_pods::{LeavingNode, PodOfNode};
+pub use nodes_drain::{DrainOptions, DrainPlan};
+pub use nodes_need::{MadeNodes, NeedOptions, NeedPlan, NeededPods, NodeTemplate};
+pub use nodes_spare::SpareOptions;
 pub use rebalance::{PlannedMove, RebalancePlan, RebalancedWorkload};
 pub use rebalance_options::{RebalanceOptions, StayingPods};
 pub use removals::{

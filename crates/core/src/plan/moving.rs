@@ -260,14 +260,16 @@ pub fn replay(
         let Some((old, from)) = old.flatten() else {
             return Ok(Err(step.clone()));
         };
-        imagined.change([deletion(namespace, &old)])?;
+        imagined.change([deletion("Pod", namespace, &model.pods[step.pod].name)])?;
         let class = &model.classes[step.class];
         let found = imagined.read(namespace, |read_view| {
             let Some(to) = best_of(class, &step.target, &read_view)? else {
                 return Ok(None);
             };
             let effects = effects(model, step, to, &read_view);
-            let successor = successor(class, &old, to, &read_view);
+            let named = (namespace, &*model.pods[step.pod].name);
+            let made = (&class.pod, &*class.node_labels);
+            let successor = successor(made, named, to, &read_view);
             Ok(Some((
                 to,
                 read_view.nodes.name(to).to_owned(),
@@ -278,8 +280,8 @@ pub fn replay(
         let Some((to_slot, to, effects, successor)) = found.transpose()?.flatten() else {
             imagined.change([Object::Pod(old)])?;
             for (stepped, from, old) in made.into_iter().rev() {
-                imagined.change([deletion(namespace, &old)])?;
-                imagined.change([Object::Pod(old)])?;
+                let name = &model.pods[stepped.pod].name;
+                imagined.change([deletion("Pod", namespace, name), Object::Pod(old)])?;
                 model.note(stepped.pod, from, model.pods[stepped.pod].made_by);
             }
             return Ok(Err(step.clone()));
@@ -355,15 +357,18 @@ fn effects(
 
 /// The pod with which the owner replaces a deleted pod, on its new node. It has the old pod's name,
 /// because its real name is not known.
-fn successor(class: &MoveClass, old: &v1::Pod, to: Slot, read_view: &ReadView<'_>) -> v1::Pod {
-    let mut pod = class.pod.clone();
+pub(super) fn successor(
+    (made, node_labels): (&v1::Pod, &[String]),
+    (namespace, name): (&str, &str),
+    to: Slot,
+    read_view: &ReadView<'_>,
+) -> v1::Pod {
+    let mut pod = made.clone();
     let metadata = pod.metadata.get_or_insert_default();
-    if let Some(old) = &old.metadata {
-        metadata.name.clone_from(&old.name);
-        metadata.namespace.clone_from(&old.namespace);
-    }
+    name.clone_into(&mut metadata.name);
+    namespace.clone_into(&mut metadata.namespace);
     let node = read_view.nodes.get(to);
-    for key in &class.node_labels {
+    for key in node_labels {
         if let Some(value) = node.as_ref().and_then(|node| node.label_text(key)) {
             metadata.labels.insert(key.clone(), value.to_owned());
         }
@@ -375,10 +380,10 @@ fn successor(class: &MoveClass, old: &v1::Pod, to: Slot, read_view: &ReadView<'_
     pod
 }
 
-fn deletion(namespace: &str, pod: &v1::Pod) -> Object {
-    let name = pod.metadata.as_ref().map_or("", |metadata| &metadata.name);
+/// The deletion of an object.
+pub(super) fn deletion(kind: &str, namespace: &str, name: &str) -> Object {
     Object::Delete(v1::ObjectReference {
-        kind: "Pod".to_owned(),
+        kind: kind.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: String::new(),

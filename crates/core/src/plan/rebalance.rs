@@ -52,13 +52,15 @@ pub struct PlannedMove {
     pub to: String,
     /// The effect on each constraint.
     pub effects: Vec<MoveEffect>,
+    /// True if the successor waits until the node that the pod left is gone or back.
+    pub waits_for_node: bool,
 }
 
 /// A workload that violated constraints, or of which some pods could not be judged.
 #[derive(Debug)]
 pub struct RebalancedWorkload {
     /// The measure by which the workload is judged.
-    by: By,
+    pub(super) by: By,
     /// The spread of the workload before the moves.
     pub before: JudgedWorkload,
     /// The spread of the workload after the moves.
@@ -122,14 +124,8 @@ impl RebalancePlan {
 impl Planner<'_, '_> {
     /// Stores the revision and the default constraints, which all namespaces share.
     fn note_revision(&mut self) {
-        let any = self.imagined.namespaces().into_iter().next();
-        let seen = any.and_then(|name| {
-            let look = |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults));
-            self.imagined.read(&name, look)
-        });
-        if let Some((revision, defaults)) = seen {
-            (self.plan.revision, self.plan.defaults) = (revision, defaults);
-        }
+        let look = |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults));
+        (self.plan.revision, self.plan.defaults) = self.imagined.read_any(look);
     }
 
     /// Repairs the workloads of a namespace. Returns whether any of them is part of the plan.
@@ -229,6 +225,7 @@ impl Planner<'_, '_> {
                 from: step.from,
                 to: step.to,
                 effects: step.effects,
+                waits_for_node: false,
             });
             model.note(step.pod, step.to_slot, Some(at));
             if let Some(noted) = self.plan.workloads.get_mut(place) {

@@ -240,17 +240,12 @@ impl SpreadModel {
         staying: Option<Staying>,
         options: &RebalanceOptions,
     ) -> Option<MoveClass> {
-        let mut pod = pod.clone();
-        let metadata = pod.metadata.get_or_insert_default();
-        let labels = metadata.labels.clone();
-        let mut node_labels = Vec::new();
-        metadata.labels.retain(|key, _| {
-            let is_copied = NODE_LABELS.contains(&key.as_str());
-            if is_copied {
-                node_labels.push(key.clone());
-            }
-            !is_copied
-        });
+        let labels = pod
+            .metadata
+            .as_ref()
+            .map(|metadata| metadata.labels.clone());
+        let labels = labels.unwrap_or_default();
+        let (pod, node_labels) = as_made(pod);
         let question = Question::compile(Some(&pod), &options.limits, Path::root("pod")).ok()?;
         let goals = self.goals.iter().enumerate();
         let own = goals.filter(|(_, goal)| goal.workload == Some(at));
@@ -368,6 +363,22 @@ impl SpreadModel {
         }
         Ok(cells)
     }
+}
+
+/// A pod as its owner would create it, and the labels that the API server copied to it from its
+/// node.
+pub fn as_made(pod: &v1::Pod) -> (v1::Pod, Vec<String>) {
+    let mut pod = pod.clone();
+    let mut node_labels = Vec::new();
+    let metadata = pod.metadata.get_or_insert_default();
+    metadata.labels.retain(|key, _| {
+        let is_copied = NODE_LABELS.contains(&key.as_str());
+        if is_copied {
+            node_labels.push(key.clone());
+        }
+        !is_copied
+    });
+    (pod, node_labels)
 }
 
 /// The constraints of a workload that matter to the plan, in order; `None` stands for the topology

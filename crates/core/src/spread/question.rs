@@ -1,5 +1,8 @@
 //! The compiled incoming pod of a decision.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::active::{Constraints, InForce, Subject};
 use super::checks::Checks;
 use super::describe::WorkloadId;
@@ -9,11 +12,11 @@ use super::unchecked;
 use super::volumes::{self, Volumes};
 use crate::limits::Limit;
 use crate::matching::{
-    Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, Requests, Tolerations,
-    Violations, names, times,
+    Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, Requests, Resource,
+    Tolerations, Violations, names, times,
 };
 use crate::proto::v1;
-use crate::snapshot::{Controller, Limits, Reach, ReadView, Stopped};
+use crate::snapshot::{Controller, Hold, Limits, Reach, ReadView, Stopped};
 
 /// The checks that a node has to pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -120,6 +123,31 @@ impl Question {
         Reach {
             namespace: &self.namespace,
             terms: [&self.affinity.near, &self.affinity.apart],
+        }
+    }
+
+    /// Returns a number that is larger for pods that request more. Of memory, 4 GiB are as much as a
+    /// processor.
+    pub fn size(&self) -> i128 {
+        let requests = self.checks.requests.iter();
+        let amounts = requests.flat_map(|requests| requests.amounts.iter());
+        let amounts = amounts.map(|(resource, amount)| match resource {
+            Resource::Memory | Resource::EphemeralStorage => i128::from(amount),
+            Resource::Cpu | Resource::Named(_) => i128::from(amount) << 22,
+        });
+        amounts.sum()
+    }
+
+    /// The form in which picks for the pod count while they are held.
+    pub fn hold(&self, owner: String, ttl: Duration) -> Hold {
+        Hold {
+            owner: owner.into(),
+            ttl,
+            namespace: self.namespace.as_str().into(),
+            labels: Arc::new(self.subject.labels.clone()),
+            requests: self.checks.requests.clone().unwrap_or_default(),
+            keeps_away: self.affinity.apart.iter().cloned().collect(),
+            volumes: Arc::clone(&self.storage.held),
         }
     }
 

@@ -32,11 +32,12 @@ const BULKY: [&str; 17] = [
 
 /// The annotations that are kept: the one that a ReplicaSet's controller reads, those that keep a
 /// pod where it is, and those of claims and volumes.
-const KEPT_ANNOTATIONS: [&str; 7] = [
+const KEPT_ANNOTATIONS: [&str; 8] = [
     DELETION_COST,
     STAYING[0].0,
     STAYING[1].0,
     STAYING[2].0,
+    SCALE_DOWN_DISABLED,
     storage::BIND_COMPLETED,
     storage::SELECTED_NODE,
     storage::BETA_CLASS,
@@ -45,11 +46,20 @@ const KEPT_ANNOTATIONS: [&str; 7] = [
 /// The annotation with the cost of deleting a pod.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
+/// The annotation that keeps a node from going; so does [`DO_NOT_DISRUPT`].
+pub(super) const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+
+/// The annotation that says whether a pod may be evicted.
+pub(super) const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+
+/// The annotation that keeps pods and nodes where they are.
+pub(super) const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+
 /// The annotations that keep a pod where it is, each with its value; empty means any value.
 pub(super) const STAYING: [(&str, &str); 3] = [
-    ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+    (SAFE_TO_EVICT, "false"),
     ("descheduler.alpha.kubernetes.io/prefer-no-eviction", ""),
-    ("karpenter.sh/do-not-disrupt", "true"),
+    (DO_NOT_DISRUPT, "true"),
 ];
 
 /// The way in which a value is read. Fields that are null are left out, because Kubernetes takes

@@ -1,6 +1,6 @@
 //! All objects of input files, as changes of a snapshot.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use indicatif::ProgressBar;
 
@@ -12,7 +12,7 @@ use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
 use super::item::{Item, ObjectOrigin, text};
 use super::object::{DecodedItem, decode, name_of, object_name};
-use super::pod_facts::{StayReason, WaitingPod, pod_facts};
+use super::pod_facts::{StayReason, WaitingPod, keeps_node, pod_facts};
 use super::saved::{CUT_SHORT, SavedOrigin, compare};
 use super::source::InputSource;
 use evenkeel_core::proto::v1::change::Object;
@@ -38,6 +38,8 @@ pub struct LoadedObjects {
     pub pod_facts: HashMap<(String, String), PodFacts>,
     /// The reasons why pods should stay where they are, by namespace and name.
     pub staying: HashMap<(String, String), StayReason>,
+    /// The names of nodes that an annotation keeps.
+    pub staying_nodes: BTreeSet<String>,
     /// A message for each object that occurs more than once. The last occurrence counts.
     pub repeated: Vec<String>,
     /// The objects that admission reads when a pod is created.
@@ -80,6 +82,7 @@ impl LoadedObjects {
         self.is_fleet |= other.is_fleet;
         self.pod_facts.extend(other.pod_facts);
         self.staying.extend(other.staying);
+        self.staying_nodes.extend(other.staying_nodes);
         self.admission.add_missing(other.admission);
         self.repeated.extend(other.repeated);
         self.waiting.extend(other.waiting);
@@ -173,6 +176,10 @@ impl ObjectReader {
         let facts = (kind == "Pod").then(|| (pod_facts(&item.value), StayReason::of(&item.value)));
         if let Some((name, waiting)) = WaitingPod::of(&item.value) {
             self.objects.waiting.insert(name, waiting);
+        }
+        if kind == "Node" && keeps_node(&item.value) {
+            let name = text(&item.value["metadata"], "name").to_owned();
+            self.objects.staying_nodes.insert(name);
         }
         match decode(item, source)? {
             DecodedItem::Object(object) => {

@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::item::text;
-use super::lean::{DELETION_COST, STAYING};
+use super::lean::{DELETION_COST, DO_NOT_DISRUPT, SAFE_TO_EVICT, SCALE_DOWN_DISABLED, STAYING};
 use evenkeel_core::matching::names;
 use evenkeel_core::proto::v1::PodFacts;
 
@@ -35,6 +35,13 @@ pub(super) fn pod_facts(pod: &Value) -> PodFacts {
     }
 }
 
+/// Returns whether a node in its JSON form has an annotation that keeps it.
+pub(super) fn keeps_node(node: &Value) -> bool {
+    let annotations = &node["metadata"]["annotations"];
+    let mut marks = [SCALE_DOWN_DISABLED, DO_NOT_DISRUPT].into_iter();
+    marks.any(|name| annotations[name] == "true")
+}
+
 /// A reason why a pod should stay where it is that a snapshot does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StayReason {
@@ -54,6 +61,9 @@ impl StayReason {
         };
         if let Some((name, _)) = STAYING.into_iter().find(is_set) {
             return Some(Self::Annotation(name));
+        }
+        if annotations[SAFE_TO_EVICT] == "true" {
+            return None;
         }
         let volumes = pod["spec"]["volumes"].as_array();
         let is_local =

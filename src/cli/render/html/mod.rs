@@ -2,6 +2,7 @@
 //! The `html!` macro escapes all texts.
 
 mod explain;
+mod nodes;
 mod page;
 mod pending;
 mod rebalance;
@@ -11,6 +12,7 @@ mod spread;
 mod tests;
 
 pub(crate) use explain::explain_html;
+pub(crate) use nodes::nodes_html;
 pub(crate) use pending::pending_html;
 pub(crate) use rebalance::rebalance_html;
 pub(crate) use report::report_html;

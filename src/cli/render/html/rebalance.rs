@@ -59,7 +59,7 @@ fn row(at: usize, it: &PodMove) -> Markup {
     }
 }
 
-fn workload(it: &RebalancedWorkload) -> Markup {
+pub(super) fn workload(it: &RebalancedWorkload) -> Markup {
     html! {
         section {
             h2 { (name_of(it)) ": " (plural(it.move_count, "move")) }

@@ -16,7 +16,7 @@ use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::symbols::Symbol;
 
 /// The taint of a cordoned node; a pod that tolerates it may go there.
-const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+pub const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 /// The rules that decide which nodes a constraint counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

@@ -117,6 +117,15 @@ impl Imagined<'_> {
         Some(read(self.state.read_view(name, others, self.deadline)))
     }
 
+    /// Reads what all namespaces share.
+    pub fn read_any<T>(&self, read: impl FnOnce(ReadView<'_>) -> T) -> T {
+        let name = self.names.first().map_or("", |name| &**name);
+        read(
+            self.state
+                .read_view(name, Some(&*self.names), self.deadline),
+        )
+    }
+
     /// Changes objects, which must be valid and in existing namespaces.
     ///
     /// # Errors
@@ -126,6 +135,27 @@ impl Imagined<'_> {
         self.deadline.holds(self.state.copied_bytes(&changes))?;
         self.state.apply(&changes, self.state.revision);
         Ok(())
+    }
+
+    /// Tries changes. They are undone unless `run` returns that they are kept.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub fn attempt<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<(T, bool), Stopped>,
+    ) -> Result<T, Stopped> {
+        let before = (self.state.clone(), self.held);
+        let (tried, is_kept) = run(self)?;
+        if !is_kept {
+            (self.state, self.held) = before;
+        }
+        Ok(tried)
+    }
+
+    /// The deadline of the plan.
+    pub fn deadline(&self) -> &Deadline<'_> {
+        self.deadline
     }
 
     /// Makes picks on nodes count as they do while they are held. Their namespace must exist.

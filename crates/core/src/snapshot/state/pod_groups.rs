@@ -1,7 +1,7 @@
 //! The pods of a namespace in groups with the same properties, and counts for many selectors. No
 //! views are kept, because such questions do not come again soon.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::read_view::ReadView;
@@ -173,6 +173,32 @@ impl<'a> PodGroups<'a> {
             deadline.room()?;
             found.push(NamedPod {
                 group: *group,
+                name: name.to_string(),
+                uid: pod.life.uid(),
+                node: pod.node,
+                phase: pod.life.phase,
+            });
+        }
+        Ok(found)
+    }
+
+    /// The counted pods and the reservations on some nodes, in no order. The group of a pod is its
+    /// index among all groups, and that of a reservation is past their end.
+    pub fn on_nodes(&self, nodes: &HashSet<Slot>) -> Result<Vec<NamedPod>, Stopped> {
+        let deadline = self.read_view.deadline;
+        let places = self.groups.iter().enumerate();
+        let places: HashMap<_, _> = places.map(|(at, group)| (group.id(), at)).collect();
+        let mut found = Vec::new();
+        for pod in deadline.each(self.read_view.namespace.pods.iter()) {
+            let (name, pod) = pod?;
+            if !pod.life.counts() || !pod.node.is_some_and(|slot| nodes.contains(&slot)) {
+                continue;
+            }
+            deadline.room()?;
+            let id = PodGroupId(pod.labels, pod.life.template);
+            let group = places.get(&id).filter(|_| !is_reservation(name));
+            found.push(NamedPod {
+                group: group.copied().unwrap_or(self.groups.len()),
                 name: name.to_string(),
                 uid: pod.life.uid(),
                 node: pod.node,

@@ -321,6 +321,21 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
+    /// The pods of every workload, ascending, without their constraints.
+    pub fn all_pods<'s>(&'s self) -> impl Iterator<Item = (&'s WorkloadId, WorkloadPods<'s>)> {
+        self.workloads.iter().map(|(workload, members)| {
+            let groups = members.iter().map(|member| (member.group, &member.pod));
+            let pods = WorkloadPods {
+                groups: groups.collect(),
+                wanted: Vec::new(),
+                by_key: None,
+                fault: None,
+                selected: 0,
+            };
+            (workload, pods)
+        })
+    }
+
     /// The pods and the constraints in force of every workload, ascending. If the topology key `key`
     /// is given, a workload without constraints of its own gets the domains of this key.
     pub fn all_wanted<'s>(

@@ -1,0 +1,699 @@
+//! Finds the fewest or cheapest new nodes on which pods fit. Each choice of nodes is judged by placing
+//! all pods jointly on a copy of the snapshot that has these nodes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::joint::most_picks;
+use super::moving::deletion;
+use crate::matching::Path;
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::snapshot::{Defaults, Imagined, Limits, NamedPod, Phase, ReadView, Stopped};
+use crate::spread::describe::controller;
+use crate::spread::place::Placer;
+use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Question};
+
+/// The bonus by which a node comes after all before it, whatever their scores.
+const AFTER: i64 = 1_000;
+
+/// The most choices of nodes that are listed.
+const MOST_CHOICES: usize = 5_000;
+
+/// The most choices that are tried.
+const MOST_TRIED: usize = 300;
+
+/// The number of pods and nodes that the tried choices have together, beside the first few.
+const MOST_WORK: usize = 150_000;
+
+/// The label of nodes that is the name of each.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// The prefixes of the taints that a node has while it is not ready or is about to go.
+const PASSING_TAINTS: [&str; 6] = [
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "karpenter.sh/unregistered",
+];
+
+/// The pods, and the nodes that can be made.
+#[derive(Debug)]
+pub struct NeedOptions {
+    /// Pods to place.
+    pub pods: Vec<NeededPods>,
+    /// The namespace whose waiting pods are placed too, empty for all; `None` if none are.
+    pub pending: Option<String>,
+    /// The nodes that can be made.
+    pub templates: Vec<NodeTemplate>,
+    /// The limits for pods.
+    pub limits: Limits,
+}
+
+/// Pods that are alike.
+#[derive(Debug, Clone)]
+pub struct NeededPods {
+    /// The pod.
+    pub question: Question,
+    /// The number of pods.
+    pub replicas: usize,
+    /// The name of the first pod, or of the workload.
+    pub name: String,
+    /// The index in the request; `None` for pods of the snapshot that wait.
+    pub index: Option<usize>,
+}
+
+/// Nodes that can be made.
+#[derive(Debug, Clone)]
+pub struct NodeTemplate {
+    /// The name.
+    pub name: String,
+    /// The node of the snapshot that they are like, or the node itself.
+    pub like: Result<String, v1::Node>,
+    /// The values that labels may have, by topology key.
+    pub domains: BTreeMap<String, Vec<String>>,
+    /// The price of each.
+    pub price: usize,
+    /// The most nodes in each combination of domains.
+    pub most: usize,
+}
+
+/// The new nodes, and where the pods go then.
+#[derive(Debug, Default)]
+pub struct NeedPlan {
+    /// The revision of the snapshot.
+    pub revision: i64,
+    /// The default constraints of the snapshot.
+    pub defaults: Arc<Defaults>,
+    /// The new nodes.
+    pub nodes: Vec<MadeNodes>,
+    /// The pods.
+    pub pods: Vec<NeededPods>,
+    /// Where the pods go, in order: the index in `pods`, the node and their number.
+    pub placed: Vec<(usize, Box<str>, usize)>,
+    /// The pods that find no node: the index in `pods`, their number, and the reasons why nodes
+    /// refuse them.
+    pub unplaced: Vec<(usize, usize, Vec<String>)>,
+    /// The price of all new nodes.
+    pub price: usize,
+    /// A price below which no nodes do, and what proves that.
+    pub bound: (usize, String),
+    /// True if the price is proven to be the lowest.
+    pub is_proven: bool,
+}
+
+/// New nodes that are alike.
+#[derive(Debug)]
+pub struct MadeNodes {
+    /// The name of their template.
+    pub template: String,
+    /// The values of the labels that the template lets choose.
+    pub domains: BTreeMap<String, String>,
+    /// Their names.
+    pub names: Vec<String>,
+    /// The price of each.
+    pub price: usize,
+}
+
+/// Nodes of a template in one combination of domains.
+struct Variant {
+    template: String,
+    domains: BTreeMap<String, String>,
+    price: usize,
+    most: usize,
+    node: v1::Node,
+    /// The pods of DaemonSets that run on each of the nodes.
+    daemons: Vec<v1::Pod>,
+    /// The room for pods of each kind alone.
+    room: Vec<usize>,
+}
+
+/// All pods, placed on the nodes of a choice.
+struct PlacedAll {
+    names: Vec<(usize, String)>,
+    outcomes: Vec<Outcome>,
+}
+
+/// A search for the cheapest choice: the number of nodes of each variant.
+struct NodeSearch<'n> {
+    pods: &'n [NeededPods],
+    /// The order in which the pods are placed.
+    order: Vec<usize>,
+    /// The number of pods of each kind that are to be placed.
+    wanted: Vec<usize>,
+    variants: Vec<Variant>,
+    /// The room for pods of each kind alone on the nodes that there are.
+    room: Vec<usize>,
+    /// The number of choices that may still be tried.
+    left: usize,
+}
+
+impl NeedPlan {
+    /// Makes a plan on a copy of a snapshot. The nodes that templates name must exist.
+    pub fn of(imagined: &mut Imagined<'_>, options: NeedOptions) -> Result<Self, Stopped> {
+        let mut pods = options.pods;
+        if let Some(namespace) = &options.pending {
+            pods.extend(waiting(imagined, namespace, &options.limits)?);
+        }
+        let mut plan = Self::default();
+        let head =
+            |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults), view.nodes.len());
+        let (revision, defaults, nodes) = imagined.read_any(head);
+        (plan.revision, plan.defaults) = (revision, defaults);
+        let mut order: Vec<usize> = (0..pods.len()).collect();
+        order.sort_by_cached_key(|at| Reverse(pods[*at].question.size()));
+        let wanted: Vec<usize> = pods.iter().map(|it| it.replicas).collect();
+        let all: usize = wanted.iter().sum();
+        let mut search = NodeSearch {
+            left: (MOST_WORK / (1 + all + nodes * pods.len())).clamp(6, MOST_TRIED),
+            variants: variants(imagined, &options.templates, &options.limits)?,
+            room: vec![0; pods.len()],
+            pods: &pods,
+            order,
+            wanted,
+        };
+        search.look_at_room(imagined)?;
+        let mut choice = vec![0; search.variants.len()];
+        let mut best = search.place(imagined, &choice, false)?;
+        if best.count() < all {
+            (choice, best) = search.many(imagined)?;
+            plan.unplaced = search.settle(&best);
+            plan.bound = search.cheapest(imagined, &mut choice, &mut best)?;
+        }
+        plan.price = search.price(&choice);
+        plan.is_proven = plan.unplaced.is_empty() && plan.bound.0 >= plan.price;
+        for (variant, it) in search
+            .variants
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| choice[*at] > 0)
+        {
+            let names = best.names.iter().filter(|(at, _)| *at == variant);
+            plan.nodes.push(MadeNodes {
+                template: it.template.clone(),
+                domains: it.domains.clone(),
+                names: names.map(|(_, name)| name.clone()).collect(),
+                price: it.price,
+            });
+        }
+        for at in search.order {
+            for pick in std::mem::take(&mut best.outcomes[at].picks) {
+                match plan.placed.last_mut() {
+                    Some(last) if (last.0, &last.1) == (at, &pick.node) => last.2 += 1,
+                    _ => plan.placed.push((at, pick.node, 1)),
+                }
+            }
+        }
+        plan.pods = pods;
+        Ok(plan)
+    }
+}
+
+impl PlacedAll {
+    /// The number of pods that were placed.
+    fn count(&self) -> usize {
+        self.outcomes
+            .iter()
+            .map(|outcome| outcome.picks.len())
+            .sum()
+    }
+}
+
+impl NodeSearch<'_> {
+    /// Finds the room on the nodes that there are, and on one new node of each variant.
+    fn look_at_room(&mut self, imagined: &mut Imagined<'_>) -> Result<(), Stopped> {
+        for variant in &mut self.variants {
+            variant.room = vec![0; self.pods.len()];
+        }
+        let names = self.names(&vec![1; self.variants.len()]);
+        let objects = self.objects(&names);
+        let by_name: HashMap<&str, usize> = names.iter().map(|it| (&*it.1, it.0)).collect();
+        imagined.attempt(|imagined| {
+            imagined.change(objects)?;
+            for (at, of) in self.pods.iter().enumerate() {
+                let look = |view: ReadView<'_>| {
+                    let none = Constraints::default();
+                    let filter = Filter::of(&of.question, &none, NodeChecks::All, &view)?;
+                    for slot in view.deadline.each(view.nodes.order()) {
+                        let slot = *slot?;
+                        if filter.judge_besides_pods(slot)?.is_err() {
+                            continue;
+                        }
+                        let fitting = filter.fitting(slot, of.replicas);
+                        let fitting = fitting.map_or(of.replicas, |(pods, _)| pods as usize);
+                        let room = match by_name.get(view.nodes.name(slot)) {
+                            Some(variant) => &mut self.variants[*variant].room[at],
+                            None => &mut self.room[at],
+                        };
+                        *room = room.saturating_add(fitting);
+                    }
+                    Ok::<_, Stopped>(())
+                };
+                imagined.read(&of.question.namespace, look).transpose()?;
+            }
+            Ok(((), false))
+        })
+    }
+
+    /// The names of the nodes of a choice, each with its variant.
+    fn names(&self, choice: &[usize]) -> Vec<(usize, String)> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        let mut names = Vec::new();
+        for (variant, count) in choice.iter().enumerate() {
+            let template = &*self.variants[variant].template;
+            for _ in 0..*count {
+                let number = counts.entry(template).or_default();
+                *number += 1;
+                names.push((variant, format!("{template}+{number}")));
+            }
+        }
+        names
+    }
+
+    /// The objects of new nodes: themselves and their pods of DaemonSets.
+    fn objects(&self, names: &[(usize, String)]) -> Vec<Object> {
+        let objects = names.iter().flat_map(|(variant, name)| {
+            let variant = &self.variants[*variant];
+            let daemons = variant.daemons.iter().enumerate().map(move |(at, pod)| {
+                let mut pod = tied(pod, name);
+                pod.metadata.get_or_insert_default().name = format!("{at}+{name}");
+                name.clone_into(&mut pod.spec.get_or_insert_default().node_name);
+                Object::Pod(pod)
+            });
+            [Object::Node(named(&variant.node, name))]
+                .into_iter()
+                .chain(daemons)
+        });
+        objects.collect()
+    }
+
+    /// Places all pods on the nodes of a choice. With `packs` new nodes are filled one after the
+    /// other.
+    fn place(
+        &self,
+        imagined: &mut Imagined<'_>,
+        choice: &[usize],
+        packs: bool,
+    ) -> Result<PlacedAll, Stopped> {
+        let names = self.names(choice);
+        let mut options = PlaceOptions::default();
+        if packs {
+            // The first of each variant come first, the cheapest of them before the others.
+            let mut counts = vec![0; choice.len()];
+            let turn = |(variant, name): &(usize, String)| {
+                counts[*variant] += 1;
+                (
+                    counts[*variant],
+                    self.variants[*variant].price,
+                    name.clone(),
+                )
+            };
+            let mut turns: Vec<_> = names.iter().map(turn).collect();
+            turns.sort();
+            let turns = (1_i64..).zip(turns);
+            options.bonuses = turns
+                .map(|(turn, (.., name))| (name, -turn * AFTER))
+                .collect();
+        }
+        let outcomes = imagined.attempt(|imagined| {
+            imagined.deadline().step(names.len())?;
+            imagined.change(self.objects(&names))?;
+            let mut outcomes: Vec<Outcome> = Vec::new();
+            outcomes.resize_with(self.pods.len(), Outcome::default);
+            for (turn, at) in self.order.iter().enumerate() {
+                let question = &self.pods[*at].question;
+                options.replicas = self.wanted[*at];
+                let gather =
+                    |view: ReadView<'_>| Placer::of(question, NodeChecks::All, &options, &view);
+                let placer = imagined.read(&question.namespace, gather).transpose()?;
+                let Some(mut placer) = placer else { continue };
+                let outcome = most_picks(&mut placer, false, imagined.deadline())?;
+                if turn + 1 < self.order.len() {
+                    let hold = question.hold(String::new(), Duration::ZERO);
+                    imagined.hold(&hold, outcome.picks.iter().map(|pick| &*pick.node))?;
+                }
+                outcomes[*at] = outcome;
+            }
+            Ok((outcomes, false))
+        })?;
+        Ok(PlacedAll { names, outcomes })
+    }
+
+    /// Places as many pods as any number of nodes allows, on as few as the pods then use.
+    fn many(&mut self, imagined: &mut Imagined<'_>) -> Result<(Vec<usize>, PlacedAll), Stopped> {
+        let all: usize = self.wanted.iter().sum();
+        let enough = |it: &Variant| {
+            let each = it
+                .room
+                .iter()
+                .zip(&self.wanted)
+                .filter(|(room, _)| **room > 0);
+            let nodes: usize = each.map(|(room, wanted)| wanted.div_ceil(*room)).sum();
+            nodes.min(it.most)
+        };
+        let mut choice: Vec<usize> = self.variants.iter().map(enough).collect();
+        let mut placed = self.place(imagined, &choice, true)?;
+        while placed.count() < all {
+            let wider = choice.iter().zip(&self.variants);
+            let wider: Vec<usize> = wider.map(|(count, it)| (count * 4).min(it.most)).collect();
+            if wider == choice {
+                break;
+            }
+            choice = wider;
+            placed = self.place(imagined, &choice, true)?;
+        }
+        let picks = placed.outcomes.iter().flat_map(|outcome| &outcome.picks);
+        let nodes: BTreeSet<&str> = picks.map(|pick| &*pick.node).collect();
+        let mut used = vec![0; choice.len()];
+        for (variant, name) in &placed.names {
+            used[*variant] += usize::from(nodes.contains(&**name));
+        }
+        let same = self.place(imagined, &used, false)?;
+        Ok(match same.count() >= placed.count() {
+            true => (used, same),
+            false => (choice, placed),
+        })
+    }
+
+    /// From now on only the pods are wanted that were placed. Returns the others.
+    fn settle(&mut self, placed: &PlacedAll) -> Vec<(usize, usize, Vec<String>)> {
+        let mut unplaced = Vec::new();
+        for (at, outcome) in placed.outcomes.iter().enumerate() {
+            let count = self.wanted[at] - outcome.picks.len();
+            self.wanted[at] -= count;
+            if count > 0 {
+                let reasons = outcome.reasons.iter();
+                let reasons = reasons.map(|(reason, nodes)| format!("{nodes} {}", reason.text()));
+                unplaced.push((at, count, reasons.collect()));
+            }
+        }
+        unplaced
+    }
+
+    fn price(&self, choice: &[usize]) -> usize {
+        let nodes = choice.iter().zip(&self.variants);
+        nodes
+            .map(|(count, it)| count.saturating_mul(it.price))
+            .sum()
+    }
+
+    /// A price below which no nodes do by room alone, and what proves that.
+    fn least_by_room(&self) -> (usize, String) {
+        let step = self
+            .variants
+            .iter()
+            .map(|it| it.price)
+            .reduce(gcd)
+            .unwrap_or(1);
+        let all = (0..self.pods.len()).filter_map(|at| {
+            let missing = self.wanted[at].checked_sub(self.room[at]).filter(|it| *it > 0)?;
+            let variants = self.variants.iter().filter(|it| it.room[at] > 0);
+            let each = variants.map(|it| missing.saturating_mul(it.price).div_ceil(it.room[at]));
+            let least = each.min()?.div_ceil(step).saturating_mul(step);
+            let most = self.variants.iter().map(|it| it.room[at]).max()?;
+            let name = &self.pods[at].name;
+            let why = format!(
+                "room: {missing} of {name} have none on the nodes that there are, and a new node has \
+                 it for {most}"
+            );
+            Some((least, why))
+        });
+        // The pods did not fit on the nodes that there are.
+        let one = "the pods do not fit on the nodes that there are".to_owned();
+        let cheapest = self.variants.iter().map(|it| it.price).min().unwrap_or(0);
+        let all = [(cheapest, one)].into_iter().chain(all);
+        all.max_by_key(|(price, _)| *price).unwrap_or_default()
+    }
+
+    /// Returns whether a choice has too little room, whatever constraints say.
+    fn lacks_room(&self, choice: &[usize]) -> bool {
+        (0..self.pods.len()).any(|at| {
+            let new = choice.iter().zip(&self.variants);
+            let new = new.map(|(count, it)| count.saturating_mul(it.room[at]));
+            new.fold(self.room[at], usize::saturating_add) < self.wanted[at]
+        })
+    }
+
+    /// Looks for a cheaper choice. Returns a price below which none does, and what proves that.
+    fn cheapest(
+        &mut self,
+        imagined: &mut Imagined<'_>,
+        choice: &mut Vec<usize>,
+        best: &mut PlacedAll,
+    ) -> Result<(usize, String), Stopped> {
+        let all: usize = self.wanted.iter().sum();
+        let price = self.price(choice);
+        if price == 0 {
+            return Ok((0, String::new()));
+        }
+        let least = self.least_by_room();
+        let Some(cheaper) = self.cheaper(price, least.0) else {
+            // There are too many choices: nodes are left out one by one.
+            for variant in (0..choice.len()).rev() {
+                while choice[variant] > 0 && self.left > 0 && self.price(choice) > least.0 {
+                    let mut fewer = choice.clone();
+                    fewer[variant] -= 1;
+                    self.left -= 1;
+                    let placed = self.place(imagined, &fewer, false)?;
+                    if placed.count() < all {
+                        break;
+                    }
+                    (*choice, *best) = (fewer, placed);
+                }
+            }
+            return Ok(least);
+        };
+        let mut proven = price;
+        for fewer in cheaper {
+            let price = self.price(&fewer);
+            if self.lacks_room(&fewer) {
+                continue;
+            }
+            if self.left == 0 {
+                proven = proven.min(price);
+                break;
+            }
+            self.left -= 1;
+            let placed = self.place(imagined, &fewer, false)?;
+            if placed.count() == all {
+                proven = proven.min(price);
+                (*choice, *best) = (fewer, placed);
+                break;
+            }
+            // Of several kinds, another order could place more.
+            let is_refuted = match &*placed.outcomes {
+                [one] => one.bound.is_some_and(|bound| bound < all),
+                _ => false,
+            };
+            if !is_refuted {
+                proven = proven.min(price);
+            }
+        }
+        let tried = "every cheaper choice of nodes leaves pods over when all are placed jointly";
+        Ok(match proven > least.0 {
+            true => (proven, tried.to_owned()),
+            false => least,
+        })
+    }
+
+    /// The choices that cost less than a price and at least another, the cheapest first; `None` if
+    /// they are too many.
+    fn cheaper(&self, price: usize, least: usize) -> Option<Vec<Vec<usize>>> {
+        let mut all: Vec<Vec<usize>> = vec![Vec::new()];
+        for variant in &self.variants {
+            let mut longer = Vec::new();
+            for choice in &all {
+                let spent = self.price(choice);
+                let counts = (0..=variant.most).take_while(|it| spent + it * variant.price < price);
+                longer.extend(counts.map(|count| [&choice[..], &[count]].concat()));
+                if longer.len() > MOST_CHOICES {
+                    return None;
+                }
+            }
+            all = longer;
+        }
+        all.retain(|choice| self.price(choice) >= least);
+        all.sort_by_cached_key(|choice| (self.price(choice), choice.iter().sum::<usize>()));
+        Some(all)
+    }
+}
+
+fn gcd(one: usize, other: usize) -> usize {
+    match other {
+        0 => one,
+        _ => gcd(other, one % other),
+    }
+}
+
+/// The pods of the snapshot that wait for a node, which are taken out of the copy.
+fn waiting(
+    imagined: &mut Imagined<'_>,
+    namespace: &str,
+    limits: &Limits,
+) -> Result<Vec<NeededPods>, Stopped> {
+    let mut all = Vec::new();
+    let mut taken_out = Vec::new();
+    let mut names = imagined.namespaces();
+    names.retain(|name| namespace.is_empty() || **name == *namespace);
+    for name in names {
+        let gather = |view: ReadView<'_>| {
+            let pods = view.pod_groups()?;
+            let groups = pods.groups().iter().filter(|it| it.nodes.len() < it.pods);
+            let mut found: Vec<Vec<NamedPod>> = Vec::new();
+            found.resize_with(groups.clone().count(), Vec::new);
+            for pod in pods.named(groups.clone())? {
+                if pod.node.is_none() && matches!(pod.phase, Phase::Unset | Phase::Pending) {
+                    found[pod.group].push(pod);
+                }
+            }
+            for (group, mut found) in groups.zip(found) {
+                found.sort_by(|one, other| one.name.cmp(&other.name));
+                // Pods with storage have claims of their own.
+                let alike = if pods.use_storage(group) {
+                    1
+                } else {
+                    found.len().max(1)
+                };
+                for alike in found.chunks(alike) {
+                    let whole = view.whole_pod(&name, &alike[0].name);
+                    let question = Question::compile(whole.as_ref(), limits, Path::root("pod"));
+                    let Ok(question) = question else { continue };
+                    all.push(NeededPods {
+                        question,
+                        replicas: alike.len(),
+                        name: alike[0].name.clone(),
+                        index: None,
+                    });
+                    taken_out.extend(alike.iter().map(|pod| deletion("Pod", &name, &pod.name)));
+                }
+            }
+            Ok::<_, Stopped>(())
+        };
+        imagined.read(&name, gather).transpose()?;
+    }
+    all.sort_by(|one, other| {
+        let place = |it: &NeededPods| (it.question.namespace.clone(), it.name.clone());
+        place(one).cmp(&place(other))
+    });
+    imagined.change(taken_out)?;
+    Ok(all)
+}
+
+/// The variants of templates, each with the pods of DaemonSets that run on every node of it.
+fn variants(
+    imagined: &mut Imagined<'_>,
+    templates: &[NodeTemplate],
+    limits: &Limits,
+) -> Result<Vec<Variant>, Stopped> {
+    let mut daemons: BTreeMap<(Box<str>, String), v1::Pod> = BTreeMap::new();
+    for namespace in imagined.namespaces() {
+        let gather = |view: ReadView<'_>| {
+            let pods = view.pod_groups()?;
+            for group in view.deadline.each(pods.groups()) {
+                let mut pod = pods.pod(group?);
+                let metadata = pod.metadata.get_or_insert_default();
+                (*namespace).clone_into(&mut metadata.namespace);
+                let owner = controller(metadata).filter(|owner| owner.kind == "DaemonSet");
+                if let Some(owner) = owner.map(|owner| owner.name.clone()) {
+                    daemons.entry((namespace.clone(), owner)).or_insert(pod);
+                }
+            }
+            Ok::<_, Stopped>(())
+        };
+        imagined.read(&namespace, gather).transpose()?;
+    }
+    let mut all = Vec::new();
+    for template in templates {
+        let find = |name: &str| {
+            let view = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
+            imagined.read_any(view)
+        };
+        let mut node = match &template.like {
+            Ok(name) => find(name).unwrap_or_default(),
+            Err(node) => node.clone(),
+        };
+        let spec = node.spec.get_or_insert_default();
+        spec.unschedulable = false;
+        spec.taints
+            .retain(|taint| !PASSING_TAINTS.iter().any(|it| taint.key.starts_with(it)));
+        let mut combinations: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
+        for (key, values) in &template.domains {
+            let longer = combinations.iter().flat_map(|known| {
+                let with = |value: &String| (key.clone(), value.clone());
+                let longer = values.iter().map(with);
+                longer.map(move |pair| known.clone().into_iter().chain([pair]).collect())
+            });
+            combinations = longer.collect();
+        }
+        for domains in combinations {
+            let mut node = node.clone();
+            let labels = &mut node.metadata.get_or_insert_default().labels;
+            labels.extend(domains.clone());
+            let name = format!("{}+0", template.name);
+            let judge = |imagined: &mut Imagined<'_>| {
+                imagined.change([Object::Node(named(&node, &name))])?;
+                let mut run = Vec::new();
+                for ((namespace, _), pod) in &daemons {
+                    let pod = tied(pod, &name);
+                    let question = Question::compile(Some(&pod), limits, Path::root("pod"));
+                    let Ok(question) = question else { continue };
+                    let judge = |view: ReadView<'_>| {
+                        let none = Constraints::default();
+                        let filter = Filter::of(&question, &none, NodeChecks::All, &view)?;
+                        let slot = view.nodes.find(&name);
+                        slot.map_or(Ok(false), |slot| {
+                            Ok::<_, Stopped>(filter.judge(slot)?.is_ok())
+                        })
+                    };
+                    if imagined.read(namespace, judge).transpose()? == Some(true) {
+                        run.push(pod);
+                    }
+                }
+                Ok((run, false))
+            };
+            all.push(Variant {
+                daemons: imagined.attempt(judge)?,
+                template: template.name.clone(),
+                price: template.price,
+                most: template.most,
+                room: Vec::new(),
+                domains,
+                node,
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// A pod of a DaemonSet, tied to another node than its own.
+fn tied(pod: &v1::Pod, node: &str) -> v1::Pod {
+    let mut pod = pod.clone();
+    let affinity = pod.spec.as_mut().and_then(|spec| spec.affinity.as_mut());
+    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_mut());
+    let required = affinity.and_then(|it| {
+        it.required_during_scheduling_ignored_during_execution
+            .as_mut()
+    });
+    let terms = required
+        .into_iter()
+        .flat_map(|it| &mut it.node_selector_terms);
+    let fields = terms.flat_map(|term| &mut term.match_fields);
+    for field in fields.filter(|field| field.key == "metadata.name") {
+        field.values = vec![node.to_owned()];
+    }
+    pod
+}
+
+/// A new node of this name.
+fn named(node: &v1::Node, name: &str) -> v1::Node {
+    let mut node = node.clone();
+    let metadata = node.metadata.get_or_insert_default();
+    name.clone_into(&mut metadata.name);
+    metadata.uid.clear();
+    metadata.labels.insert(HOSTNAME.to_owned(), name.to_owned());
+    node
+}
