@@ -38,6 +38,6 @@ pub(crate) use deletion_cost::{CostWrite, DeletionCost};
 pub(crate) use error::Error;
 pub(crate) use eviction::Eviction;
 pub(crate) use feed::{FeedPlan, run_in_thread};
-pub(crate) use listing::{ListProgress, ListedCluster, ListedFor, NeededObjects, ObjectSelection};
+pub(crate) use listing::{ATTEMPTS, ListProgress, ListedFor, NeededObjects, ObjectSelection};
 pub(crate) use resource::{ApiResource, READ_BY_ADMISSION};
 pub(crate) use target::Target;
