@@ -229,9 +229,9 @@ impl RebalanceCommand {
             .as_deref()
             .unwrap_or(names::DEFAULT_NAMESPACE);
         let named = self.object.clone().map(|named| named.or_in(namespace));
-        let (opened, selector) = self.state.open_about(named).await?;
+        let (opened, finder) = self.state.open_about(named).await?;
         let rules = self.evictions.rules(opened.objects.clone())?;
-        let request = self.request(rules, selector);
+        let request = self.request(rules, finder.selector());
         let answer = self.ask(&opened.client, request).await?;
         self.print(&answer)?;
         let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());
