@@ -11,7 +11,7 @@ use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, Stopped};
 use crate::spread::{
     Active, Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, Tallies,
-    place,
+    place::Placer,
 };
 
 impl Dialect for Question {
@@ -141,14 +141,17 @@ impl Dialect for Question {
         })
     }
 
-    fn plan(
+    fn place(
         &self,
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Result<Box<dyn Picker>, Stopped> {
-        let placer = place::Placer::of(self, checks, options, read_view)?;
-        Ok(plan::picker(placer, options))
+        place: &mut dyn FnMut(&mut dyn Picker),
+    ) -> Result<(), Stopped> {
+        let constraints = self.constraints_on(read_view)?;
+        let placer = Placer::of(self, &constraints, checks, options, read_view)?;
+        place(&mut *plan::picker(placer, options));
+        Ok(())
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {

@@ -76,7 +76,6 @@ pub use objects::slots::Slot;
 pub use objects::storage_objects::{ListOf, StorageObjects};
 pub use objects::storage_use::PodUse;
 pub use objects::symbols::Symbol;
-pub use state::beyond::HeldStorage;
 pub use state::held::HeldState;
 pub use state::memory::MemoryUse;
 pub use state::namespace::Namespace;
