@@ -21,7 +21,8 @@ use evenkeel::matching::Path;
 use evenkeel::plan;
 use evenkeel::proto::v1;
 use evenkeel::snapshot::{Batch, Deadline, Limits, ReadView};
-use evenkeel::spread::{Filter, NodeChecks, Outcome, Picker, PlaceOptions, Question, fleet, place};
+use evenkeel::spread::place::Placer;
+use evenkeel::spread::{Filter, NodeChecks, Outcome, Picker, PlaceOptions, Question, fleet};
 
 use clock::Clock;
 use clusters::SIZES;
@@ -124,9 +125,7 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
                 ..PlaceOptions::default()
             };
             let snapshot = world.snapshot();
-            let plan = |read_view: ReadView<'_>| {
-                place::Placer::of(&question, NodeChecks::All, &options, &read_view)
-            };
+            let plan = |read_view: ReadView<'_>| place::XX;
             let placer = || {
                 let placer = snapshot.read(&namespace, Batch::default(), plan);
                 placer.expect("nobody gives it up")
@@ -146,17 +145,40 @@ fn picked(picker: &mut dyn Picker) -> Outcome {
     outcome.expect("nobody gives it up")
 }
 
-/// Measures joint placement with the state that `placer` gathers.
-fn jointly(nodes: usize, name: &str, placer: impl Fn() -> place::Placer, clock: &mut Clock) {
+/// Measures placement of pods one by one, and jointly.
+fn both(
+    nodes: usize,
+    name: &str,
+    (world, namespace): (&World, &str),
+    (question, options): (&Question, PlaceOptions),
+    clock: &mut Clock,
+) {
+    let snapshot = world.snapshot();
+    let place = |options: &PlaceOptions| {
+        let place = |read_view: ReadView<'_>| {
+            let constraints = question.constraints_on(&read_view)?;
+            let checks = NodeChecks::All;
+            let placer = Placer::of(question, &constraints, checks, options, &read_view)?;
+            Ok(picked(&mut *plan::picker(placer, options)))
+        };
+        let outcome = snapshot.read(namespace, Batch::default(), place);
+        outcome.expect("nobody gives it up")
+    };
+    let placed = place(&options).picks.len();
+    row(
+        nodes,
+        placed,
+        name,
+        clock.median_ns(name, || place(&options)),
+    );
     let options = PlaceOptions {
         jointly: true,
-        ..PlaceOptions::default()
+        ..options
     };
-    let run = || picked(&mut *plan::picker(placer(), &options));
-    let outcome = run();
+    let outcome = place(&options);
     let bound = outcome.bound.expect("it is asked for");
     let name = format!("{name}, jointly, of {bound}");
-    let ns = clock.median_ns(&name, run);
+    let ns = clock.median_ns(&name, || place(&options));
     row(nodes, outcome.picks.len(), &name, ns);
 }
 
@@ -212,9 +234,7 @@ fn rooms(clock: &mut Clock) {
         let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
         let question = question.expect("it is valid");
         let snapshot = world.snapshot();
-        let plan = |read_view: ReadView<'_>| {
-            place::Placer::of(&question, NodeChecks::All, &options, &read_view)
-        };
+        let plan = |read_view: ReadView<'_>| place::XX;
         let placer = || {
             let placer = snapshot.read("default", Batch::default(), plan);
             placer.expect("nobody gives it up")

@@ -59,13 +59,14 @@ pub trait Dialect: Debug + Send + Sync {
         read_view: &ReadView<'_>,
     ) -> Result<v1::ExplainResponse, Stopped>;
 
-    /// Gathers the data for placing.
-    fn plan(
+    /// Makes a picker, and has pods placed by it.
+    fn place(
         &self,
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Result<Box<dyn Picker>, Stopped>;
+        place: &mut dyn FnMut(&mut dyn Picker),
+    ) -> Result<(), Stopped>;
 
     /// The numbers behind a constraint, for the wire.
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport;

@@ -217,14 +217,16 @@ impl Dialect for PlacementSpec {
         })
     }
 
-    fn plan(
+    fn place(
         &self,
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Result<Box<dyn Picker>, Stopped> {
+        place: &mut dyn FnMut(&mut dyn Picker),
+    ) -> Result<(), Stopped> {
         let picker = fleet::PickN::of(self, checks, options, read_view)?;
-        Ok(plan::picker(picker, options))
+        place(&mut *plan::picker(picker, options));
+        Ok(())
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {

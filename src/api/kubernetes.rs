@@ -10,7 +10,8 @@ use crate::plan;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, Stopped};
 use crate::spread::{
-    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, Tallies, place,
+    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, Tallies,
+    place::Placer,
 };
 
 impl Dialect for Question {
@@ -153,14 +154,17 @@ impl Dialect for Question {
         })
     }
 
-    fn plan(
+    fn place(
         &self,
         checks: NodeChecks,
         options: &PlaceOptions,
         read_view: &ReadView<'_>,
-    ) -> Result<Box<dyn Picker>, Stopped> {
-        let placer = place::Placer::of(self, checks, options, read_view)?;
-        Ok(plan::picker(placer, options))
+        place: &mut dyn FnMut(&mut dyn Picker),
+    ) -> Result<(), Stopped> {
+        let constraints = self.constraints_on(read_view)?;
+        let placer = Placer::of(self, &constraints, checks, options, read_view)?;
+        place(&mut *plan::picker(placer, options));
+        Ok(())
     }
 
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {

@@ -8,7 +8,7 @@ use super::error::Error;
 use super::place_workloads::{self, Elsewhere, ValidWorkload, WorkloadOrders};
 use crate::limits::Limit;
 use crate::proto::v1;
-use crate::snapshot::{Batch, Deadline, Hold, Imagined, Limits, ReadView, Snapshot, Stopped};
+use crate::snapshot::{Batch, Deadline, Hold, Imagined, Limits, ReadView, Snapshot};
 use crate::spread::{NodeChecks, Pick, PickStep, Picker, PlaceOptions};
 
 /// The workloads to place, and the options for that.
@@ -58,7 +58,7 @@ impl Placing {
         Ok(answer)
     }
 
-    /// Gathers the data for picking from a read view, and picks after the read view is closed.
+    /// Places one workload.
     fn place_one(
         &self,
         workload: &ValidWorkload,
@@ -67,11 +67,9 @@ impl Placing {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let reach = workload.question.pod().reach();
-        let gathered = snapshot.read_until(reach, overlay, cancelled, |read_view| {
-            self.plan(workload, &self.options, &read_view)
-        });
-        let (picker, response) = gathered?;
-        self.pick(workload, picker, response, &Deadline::lasting(cancelled))
+        snapshot.read_until(reach, overlay, cancelled, |read_view| {
+            Ok(self.place_on(workload, &self.options, &read_view, false))
+        })?
     }
 
     /// Places several workloads in their order. If this leaves replicas over and all workloads are
@@ -165,7 +163,11 @@ impl Placing {
                 let own = nodes.get(*at).filter(|nodes| !nodes.is_empty()).cloned();
                 options.candidates = own.or_else(|| self.options.candidates.clone());
                 let away: Vec<_> = away.iter().filter(|it| it.workload == *at).collect();
-                let gather = |read_view: ReadView<'_>| {
+                let is_before = |answer: &&(usize, _)| at.checked_sub(1) == Some(answer.0);
+                let before = answers.iter().find(is_before);
+                let waits = workload.is_after_previous
+                    && before.is_some_and(|(_, before)| before.unplaced > 0);
+                let place = |read_view: ReadView<'_>| {
                     if !away.is_empty() {
                         let nodes = read_view.nodes;
                         let all = || nodes.names().map(str::to_owned).collect();
@@ -174,26 +176,10 @@ impl Placing {
                         left.retain(|name| away.iter().all(|it| it.admits(name, nodes)));
                         options.candidates = Some(left);
                     }
-                    self.plan(workload, &options, &read_view)
+                    self.place_on(workload, &options, &read_view, waits)
                 };
-                let gathered = imagined.read(namespaces[*at], gather);
-                let (picker, response) = gathered.ok_or(Error::Internal)??;
-                let is_before = |answer: &&(usize, _)| at.checked_sub(1) == Some(answer.0);
-                let before = answers.iter().find(is_before);
-                let waits = workload.is_after_previous
-                    && before.is_some_and(|(_, before)| before.unplaced > 0);
-                let answer = match waits {
-                    true => v1::PlaceResponse {
-                        unplaced: i32::try_from(workload.replicas).unwrap_or(i32::MAX),
-                        bound: self.options.jointly.then_some(0),
-                        constraints: response.constraints_before.clone(),
-                        ..response
-                    },
-                    false => {
-                        let deadline = Deadline::lasting(cancelled);
-                        self.pick(workload, picker, response, &deadline)?
-                    }
-                };
+                let answer = imagined.read(namespaces[*at], place);
+                let answer = answer.ok_or(Error::Internal)??;
                 let nodes = answer.placements.iter().map(|pick| pick.node.as_str());
                 imagined.hold(&self.holds[*at], nodes.clone())?;
                 for node in nodes {
@@ -208,11 +194,51 @@ impl Placing {
         snapshot.imagine(&namespaces, overlay, cancelled, place)
     }
 
-    /// Picks with the gathered data, and completes the response.
+    /// Places the replicas of a workload on a read view, unless it waits for another, and answers.
+    fn place_on(
+        &self,
+        workload: &ValidWorkload,
+        options: &PlaceOptions,
+        read_view: &ReadView<'_>,
+        waits: bool,
+    ) -> Result<v1::PlaceResponse, Error> {
+        let unknown = |names: &[String]| {
+            answer::unknown_nodes(names.iter().map(String::as_str), read_view.nodes)
+        };
+        let response = v1::PlaceResponse {
+            revision: read_view.revision,
+            unknown_candidates: unknown(options.candidates.as_deref().unwrap_or_default()),
+            unknown_nodes: unknown(&self.named),
+            unchecked: workload.question.pod().unchecked(self.checks, read_view)?,
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            unplaced: i32::try_from(workload.replicas).unwrap_or(i32::MAX),
+            bound: options.jointly.then_some(0),
+            ..Default::default()
+        };
+        let mut answer = None;
+        let mut place = |picker: &mut dyn Picker| {
+            let constraints = self.reports(workload, picker);
+            let response = v1::PlaceResponse {
+                constraints: constraints.clone(),
+                constraints_before: constraints,
+                ..response.clone()
+            };
+            answer = Some(match waits {
+                true => Ok(response),
+                false => self.pick(workload, picker, response, read_view.deadline),
+            });
+        };
+        let question = &workload.question;
+        question.place(self.checks, options, read_view, &mut place)?;
+        answer.unwrap_or(Ok(response))
+    }
+
+    /// Picks, and completes the response.
     fn pick(
         &self,
         workload: &ValidWorkload,
-        mut picker: Box<dyn Picker>,
+        picker: &mut dyn Picker,
         response: v1::PlaceResponse,
         deadline: &Deadline<'_>,
     ) -> Result<v1::PlaceResponse, Error> {
@@ -237,34 +263,9 @@ impl Placing {
             reasons: answer::reason_counts(&outcome.reasons),
             steps: outcome.steps.into_iter().map(step).collect(),
             removed: outcome.removed,
-            constraints: self.reports(workload, &*picker),
+            constraints: self.reports(workload, picker),
             ..response
         })
-    }
-
-    /// Returns a picker with the data from a read view, and the fields of the response known
-    /// already.
-    fn plan(
-        &self,
-        workload: &ValidWorkload,
-        options: &PlaceOptions,
-        read_view: &ReadView<'_>,
-    ) -> Result<(Box<dyn Picker>, v1::PlaceResponse), Stopped> {
-        let picker = workload.question.plan(self.checks, options, read_view)?;
-        let unknown = |names: &[String]| {
-            answer::unknown_nodes(names.iter().map(String::as_str), read_view.nodes)
-        };
-        let response = v1::PlaceResponse {
-            revision: read_view.revision,
-            constraints_before: self.reports(workload, &*picker),
-            unknown_candidates: unknown(options.candidates.as_deref().unwrap_or_default()),
-            unknown_nodes: unknown(&self.named),
-            unchecked: workload.question.pod().unchecked(self.checks, read_view)?,
-            unknown_deletes: read_view.unknown_deletes.to_vec(),
-            defaults: answer::defaults_kind(read_view.defaults),
-            ..Default::default()
-        };
-        Ok((picker, response))
     }
 
     fn reports(&self, workload: &ValidWorkload, picker: &dyn Picker) -> Vec<v1::ConstraintReport> {

@@ -259,7 +259,8 @@ async fn check(server: &Server, case: &Case) -> RebalanceResponse {
     answer
 }
 
-const KEYS: [&[&str]; 6] = [
+/// Keys that contain one another, and two that cross.
+pub(crate) const KEYS: [&[&str]; 6] = [
     &[ZONE],
     &[HOSTNAME],
     &[ZONE, HOSTNAME],

@@ -281,7 +281,7 @@ impl<'a> Case<'a> {
         };
         let (question, checks) = (self.question, self.checks);
         let read_view = &self.read_view;
-        let mut placer = Placer::under(question, constraints, checks, &options, read_view)?;
+        let mut placer = Placer::of(question, constraints, checks, &options, read_view)?;
         Ok(placer.run(false, read_view.deadline)?.picks.len())
     }
 

@@ -2,8 +2,7 @@
 //! to remove of each cell is a flow of least cost through the domains. If some constraints do not
 //! fit into two trees, single pods are exchanged after that.
 
-use super::network::PlanCost;
-use super::sides::{Cells, SINK, SOURCE, Sides, TreeNetwork};
+use super::network::{Cells, PlanCost, SINK, SOURCE, Sides, TreeNetwork};
 use crate::snapshot::{Deadline, Stopped};
 
 /// The gain of removing a pod on a node in no domain. It exceeds any gain in evenness.

@@ -8,12 +8,13 @@ const STEP: i64 = 1_000;
 /// keep the value that they have in `now`. If no pod has a value, the last gets -[`STEP`], so that
 /// pods without a value, which counts as 0, go after all these.
 pub fn deletion_costs(now: &[Option<i32>]) -> Vec<i32> {
-    let kept = longest_kept(now);
+    let kept = longest_unchanged(now);
     let values = beside(now.len(), &kept);
     let values: Option<Vec<i32>> = values.map(|value| i32::try_from(value).ok()).collect();
     values.unwrap_or_else(|| {
-        let anew = beside(now.len(), &[]);
-        anew.map(|value| i32::try_from(value).unwrap_or(i32::MIN))
+        let rebuilt = beside(now.len(), &[]);
+        rebuilt
+            .map(|value| i32::try_from(value).unwrap_or(i32::MIN))
             .collect()
     })
 }
@@ -21,7 +22,7 @@ pub fn deletion_costs(now: &[Option<i32>]) -> Vec<i32> {
 /// The places and values of the most pods that can keep their values. There have to be at least as
 /// many whole numbers between the values of two such pods as pods between them. This is true if the
 /// values minus the places do not descend.
-fn longest_kept(now: &[Option<i32>]) -> Vec<(usize, i64)> {
+fn longest_unchanged(now: &[Option<i32>]) -> Vec<(usize, i64)> {
     let all = now.iter().zip(0_i64..).enumerate();
     let all = all.filter_map(|(place, (value, index))| {
         let value = i64::from((*value)?);

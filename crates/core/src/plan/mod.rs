@@ -1,24 +1,19 @@
 //! Plans of changes that improve the spread of pods (`docs/planning.md`). They are pure functions
 //! on a read view of a snapshot and use the counts and rules of `spread`.
 //!
-//! `joint` places many pods: in parts (`levels`) that are flows through `classes` of nodes, or by a
-//! `search` of all orders. `best_scored` searches for the order with the best scores. `removals`
-//! chooses pods to remove, as a flow of least cost (`network`, `choice`), and `deletion_costs`
-//! computes annotations by which a ReplicaSet deletes pods in that order. `rebalance` chooses pods
-//! to move: `spread_model` has the constraints and pods of a namespace, `moves` searches for the
-//! fewest moves by counts (`goal_counts`), `moving` makes each move on a copy of the snapshot,
-//! where Filter judges it, `mobility` has the reasons why pods stay, and `blockers` the causes that
-//! remain. `nodes_drain` empties nodes in the same way, with `node_pods`, which has the pods of
-//! nodes; `nodes_spare` finds nodes that can be emptied together, and `nodes_need` places pods
-//! jointly on nodes that do not exist yet.
+//! `joint` places many pods: in parts (`levels`) that are flows (`network`) through classes of nodes,
+//! or by trying all orders. `removals` chooses pods to remove, as a flow of least cost (`choice`), and
+//! `deletion_costs` computes annotations by which a ReplicaSet deletes pods in that order. `rebalance`
+//! chooses pods to move: `spread_model` has the constraints and pods of a namespace, `moves` searches
+//! for the fewest moves by counts, `moving` makes each move on a copy of the snapshot, where Filter
+//! judges it, `mobility` has the reasons why pods stay, and `blockers` the causes that remain.
+//! `nodes_drain` empties nodes in the same way, with `node_pods`, which has the pods of nodes;
+//! `nodes_spare` finds nodes that can be emptied together, and `nodes_need` places pods jointly on
+//! nodes that do not exist yet.
 
-mod best_scored;
 mod blockers;
 mod choice;
-mod classes;
 mod deletion_costs;
-mod deletion_order;
-mod goal_counts;
 mod joint;
 mod levels;
 mod mobility;
@@ -30,23 +25,19 @@ mod nodes_drain;
 mod nodes_need;
 mod nodes_spare;
 mod rebalance;
-mod rebalance_options;
 mod removals;
-mod search;
-mod sides;
 mod spread_model;
-mod standing;
 
 pub use blockers::{Blocker, BlockerKind};
 pub use deletion_costs::deletion_costs;
 pub use joint::picker;
+pub use mobility::{RebalanceOptions, StayingPods};
 pub use moving::MoveEffect;
 pub use node_pods::{LeavingNode, PodOfNode};
 pub use nodes_drain::{DrainOptions, DrainPlan};
 pub use nodes_need::{MadeNodes, NeedOptions, NeedPlan, NeededPods, NodeTemplate};
 pub use nodes_spare::SpareOptions;
 pub use rebalance::{PlannedMove, RebalancePlan, RebalancedWorkload};
-pub use rebalance_options::{RebalanceOptions, StayingPods};
 pub use removals::{
     LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision,
 };

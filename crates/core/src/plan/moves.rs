@@ -3,8 +3,9 @@
 
 use std::cmp::Reverse;
 
-use super::goal_counts::GoalCounts;
-use crate::snapshot::{Deadline, Stopped};
+use crate::matching::Constraint;
+use crate::snapshot::{Deadline, DomainCounts, Stopped};
+use crate::spread::{ChangingCounts, GlobalMinimum, SkewRule};
 
 /// The number of moves that are tried before the search ends with its best result.
 const MOST_LOOKS: usize = 20_000;
@@ -279,5 +280,128 @@ impl MoveBoard {
                 goal.counts.shift(to.domains[at], from.domains[at]);
             }
         }
+    }
+}
+
+/// The number of pods in each domain, and the skew that is allowed.
+#[derive(Debug, Clone)]
+pub struct GoalCounts {
+    counts: ChangingCounts,
+    max_skew: u32,
+    /// True if skews are measured from 0 instead of the smallest count.
+    from_zero: bool,
+}
+
+impl GoalCounts {
+    /// Returns the goal of a constraint. Without a constraint, domains may differ by one pod.
+    pub fn of(counted: &DomainCounts<'_>, constraint: Option<&Constraint>) -> Self {
+        let domains = counted.domain_count();
+        let minimum = GlobalMinimum::of(constraint, domains, counted.smallest());
+        let max_skew = constraint.map_or(1, |constraint| constraint.max_skew);
+        Self {
+            counts: ChangingCounts::from(counted),
+            max_skew: u32::try_from(max_skew).unwrap_or(1),
+            from_zero: minimum.min_domains_unmet,
+        }
+    }
+
+    /// The number of matching pods in a domain.
+    pub fn count(&self, domain: usize) -> u32 {
+        self.counts.count(domain)
+    }
+
+    /// The number of matching pods in each domain.
+    pub fn all(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.counts.all()
+    }
+
+    /// Returns whether the constraint admits a pod in a domain. `self_match` is 1 if the constraint
+    /// counts the pod, else 0.
+    pub fn admits(&self, domain: usize, self_match: i64) -> bool {
+        let rule = SkewRule {
+            max_skew: self.max_skew.into(),
+            self_match,
+            minimum: self.minimum().into(),
+        };
+        rule.admits(self.count(domain).into())
+    }
+
+    /// Returns the amount by which the skew exceeds max skew.
+    pub fn excess(&self) -> u32 {
+        let largest = self.counts.largest();
+        largest.saturating_sub(self.minimum().saturating_add(self.max_skew))
+    }
+
+    /// Returns whether moves alone can satisfy the constraint.
+    pub fn is_reachable(&self) -> bool {
+        let (mut pods, mut domains) = (0, 0);
+        for (count, of) in self.counts.levels() {
+            pods += u64::from(count) * of as u64;
+            domains += of;
+        }
+        !self.from_zero || pods <= u64::from(self.max_skew) * domains as u64
+    }
+
+    /// Returns the least number of pods that have to move to satisfy the constraint, and the
+    /// smallest count that the domains then have.
+    pub fn needed(&self) -> (usize, u32) {
+        if self.excess() == 0 {
+            return (0, self.minimum());
+        }
+        let largest = self.counts.largest();
+        let (mut low, mut high) = (self.minimum(), largest);
+        if self.from_zero {
+            return (self.counts.above(self.max_skew), 0);
+        }
+        // The higher the smallest count, the fewer pods are above the limit and the more are
+        // missing below.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.counts.below(middle)
+                >= self.counts.above(middle.saturating_add(self.max_skew))
+            {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        let at = |floor: u32| {
+            let above = self.counts.above(floor.saturating_add(self.max_skew));
+            (above.max(self.counts.below(floor)), floor)
+        };
+        at(low).min(at(low.saturating_sub(1)))
+    }
+
+    /// Returns the use of a pod leaving a domain: 1 if pods have to leave it, 0 if one may, -1 if
+    /// none should. `floor` is the smallest count to reach.
+    pub fn leaving(&self, domain: usize, floor: u32) -> i32 {
+        match self.count(domain) {
+            count if count > floor.saturating_add(self.max_skew) => 1,
+            count if count > floor => 0,
+            _ => -1,
+        }
+    }
+
+    /// Returns the use of a pod coming to a domain, in the same way.
+    pub fn coming(&self, domain: usize, floor: u32) -> i32 {
+        match self.count(domain) {
+            count if count < floor => 1,
+            count if count < floor.saturating_add(self.max_skew) => 0,
+            _ => -1,
+        }
+    }
+
+    /// Counts a move of a pod out of a domain, into a domain, or both.
+    pub fn shift(&mut self, from: Option<usize>, to: Option<usize>) {
+        if let Some(from) = from {
+            self.counts.change(from, |count| count.saturating_sub(1));
+        }
+        if let Some(to) = to {
+            self.counts.change(to, |count| count.saturating_add(1));
+        }
+    }
+
+    fn minimum(&self) -> u32 {
+        let smallest = self.counts.smallest().filter(|_| !self.from_zero);
+        smallest.unwrap_or(0)
     }
 }

@@ -217,8 +217,8 @@ impl Moving<'_, '_> {
                 continue;
             }
             let wanted = self.model.pods.len();
-            let room = filter.fitting(*slot, wanted);
-            let room = room.map_or(wanted, |(room, _)| room as usize);
+            let room = filter.fitting(*slot);
+            let room = room.map_or(wanted, |room| room as usize);
             let domains = goals
                 .iter()
                 .map(|goal| self.model.domain(*goal, *slot))

@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::blockers::{self, BlockerKind};
 use super::mobility::{NamespaceBudgets, staying_group};
-use super::rebalance_options::RebalanceOptions;
+use super::mobility::RebalanceOptions;
 use super::spread_model::as_made;
 use crate::matching::Path;
 use crate::proto::v1;

@@ -8,7 +8,7 @@ use super::blockers::{self, BlockerKind};
 use super::moving::{MoveEffect, deletion, successor};
 use super::node_pods::{Fate, LeavingClass, LeavingNode, LeavingPod, PodOfNode, PodsOfNodes};
 use super::rebalance::{PlannedMove, RebalancedWorkload};
-use super::rebalance_options::RebalanceOptions;
+use super::mobility::RebalanceOptions;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;

@@ -240,16 +240,15 @@ impl NodeSearch<'_> {
                     let filter = Filter::of(&of.question, &none, NodeChecks::All, &view)?;
                     for slot in view.deadline.each(view.nodes.order()) {
                         let slot = *slot?;
-                        if filter.judge_besides_pods(slot)?.is_err() {
+                        if filter.judge_before_spread(slot)?.is_err() {
                             continue;
                         }
-                        let fitting = filter.fitting(slot, of.replicas);
-                        let fitting = fitting.map_or(of.replicas, |(pods, _)| pods as usize);
+                        let fitting = filter.fitting(slot).map_or(of.replicas, |it| it as usize);
                         let room = match by_name.get(view.nodes.name(slot)) {
                             Some(variant) => &mut self.variants[*variant].room[at],
                             None => &mut self.room[at],
                         };
-                        *room = room.saturating_add(fitting);
+                        *room = room.saturating_add(fitting.min(of.replicas));
                     }
                     Ok::<_, Stopped>(())
                 };
@@ -327,11 +326,14 @@ impl NodeSearch<'_> {
             for (turn, at) in self.order.iter().enumerate() {
                 let question = &self.pods[*at].question;
                 options.replicas = self.wanted[*at];
-                let gather =
-                    |view: ReadView<'_>| Placer::of(question, NodeChecks::All, &options, &view);
-                let placer = imagined.read(&question.namespace, gather).transpose()?;
-                let Some(mut placer) = placer else { continue };
-                let outcome = most_picks(&mut placer, false, imagined.deadline())?;
+                let place = |view: ReadView<'_>| {
+                    let constraints = question.constraints_on(&view)?;
+                    let all = NodeChecks::All;
+                    let mut placer = Placer::of(question, &constraints, all, &options, &view)?;
+                    most_picks(&mut placer, false, view.deadline)
+                };
+                let outcome = imagined.read(&question.namespace, place).transpose()?;
+                let Some(outcome) = outcome else { continue };
                 if turn + 1 < self.order.len() {
                     let hold = question.hold(String::new(), Duration::ZERO);
                     imagined.hold(&hold, outcome.picks.iter().map(|pick| &*pick.node))?;

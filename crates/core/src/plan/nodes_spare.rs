@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::node_pods::{Fate, LeavingPod, PodsOfNodes};
 use super::nodes_drain::{DrainOptions, DrainPlan, Leaving, empty_node, is_for_good};
-use super::rebalance_options::RebalanceOptions;
+use super::mobility::RebalanceOptions;
 use crate::matching::{Lack, Requested, Selector};
 use crate::snapshot::{Imagined, NodeRef, ReadView, Slot, Stopped};
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::blockers::{self, Blocker};
+use super::mobility::RebalanceOptions;
 use super::moving::{self, MoveEffect, Stepped};
-use super::rebalance_options::RebalanceOptions;
 use super::spread_model::SpreadModel;
 use crate::snapshot::{Defaults, Imagined, ReadView, Stopped};
 use crate::spread::describe::{By, JudgedWorkload, WorkloadId};

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::goal_counts::GoalCounts;
-use super::mobility::{NamespaceBudgets, Staying, staying_group};
-use super::rebalance_options::RebalanceOptions;
+use super::mobility::{NamespaceBudgets, RebalanceOptions, Staying, staying_group};
+use super::moves::GoalCounts;
 use crate::matching::{Path, Selector};
 use crate::proto::v1;
 use crate::snapshot::{Deadline, DomainId, PartitionInUse, PodGroup, PodGroups, Slot, Stopped};

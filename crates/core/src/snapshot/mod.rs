@@ -75,7 +75,6 @@ pub use objects::slots::Slot;
 pub use objects::storage_objects::{ListOf, StorageObjects};
 pub use objects::storage_use::PodUse;
 pub use objects::symbols::Symbol;
-pub use state::beyond::HeldStorage;
 pub use state::namespace::Namespace;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
 pub use state::reach::Reach;

@@ -284,6 +284,11 @@ impl Active {
         }
     }
 
+    /// Returns whether the constraint counts the pod of the question itself, once it is on a node.
+    pub fn counts_itself(&self) -> bool {
+        self.self_match > 0 && *self.counted() != Selector::Nothing
+    }
+
     /// The constraint as evaluated, for the wire.
     pub fn to_wire(&self) -> v1::TopologySpreadConstraint {
         self.constraint.to_wire(self.selector.to_wire())

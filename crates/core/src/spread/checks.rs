@@ -3,19 +3,104 @@
 //! features are checked last, after spread and affinity between pods (`docs/semantics.md`, "Node
 //! checks").
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::active::Subject;
-use super::judgement::Judgement;
-use super::node_room::NodeRoom;
 use super::nominated::NominatedOn;
-use super::own_place::OwnPlace;
-use super::verdict::{NodeRefusal, Reason};
-use crate::matching::{Features, Requests, Shortage};
+use super::verdict::{Judgement, LeftOutBy, NodeRefusal, Reason};
+use crate::limits::NodeNames;
+use crate::matching::{
+    Allocatable, Features, Path, Requested, Requests, Shortage, VersionRules, Violations, names,
+};
+use crate::proto::v1;
 use crate::snapshot::{
     DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, Stopped, bits, partition,
 };
+
+/// The field by which node affinity names nodes.
+const NODE_NAME_FIELD: &str = "metadata.name";
+
+/// The fields of a pod that say on which node it may run, and when.
+#[derive(Debug, Clone, Default)]
+pub struct OwnPlace {
+    /// The scheduling gates that the pod waits for.
+    pub(super) gates: Option<Arc<str>>,
+    /// The one node that the pod names.
+    pub(super) node: Option<Arc<str>>,
+    /// The nodes that the pod's required affinity names, if each term names nodes.
+    named_by_affinity: Option<Arc<BTreeSet<String>>>,
+}
+
+impl OwnPlace {
+    /// Checks and reads the spec of a pod, which is at `path`.
+    pub fn of(
+        spec: &v1::PodSpec,
+        node_names: NodeNames,
+        path: Path<'_>,
+        faults: &mut Violations,
+    ) -> Self {
+        let gates = &spec.scheduling_gates;
+        if !spec.node_name.is_empty() {
+            let path = path.field("nodeName");
+            names::check_node_name(&spec.node_name, node_names, path, faults);
+        }
+        let names: Vec<&str> = gates.iter().map(|gate| &*gate.name).collect();
+        Self {
+            gates: (!names.is_empty()).then(|| names.join(" ").into()),
+            node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
+            named_by_affinity: named_by_affinity(spec).map(Arc::new),
+        }
+    }
+
+    /// Returns the rule that leaves nodes out before they are checked, and the names of the nodes
+    /// that remain.
+    pub(super) fn left_out(&self, rules: &VersionRules) -> Option<(LeftOutBy, BTreeSet<&str>)> {
+        let name = self.node.as_deref().filter(|_| rules.node_name_first);
+        let affinity = self.named_by_affinity.as_deref();
+        let affinity = affinity.map(|names| names.iter().map(String::as_str).collect());
+        Some(match (name, affinity) {
+            (None, None) => return None,
+            (Some(name), None) => (LeftOutBy::Name, [name].into()),
+            (_, Some(names)) if BTreeSet::is_empty(&names) => (LeftOutBy::Conflict, names),
+            (None, Some(names)) => (LeftOutBy::Affinity, names),
+            (Some(name), Some(names)) => match names.contains(name) {
+                true => (LeftOutBy::NameAndAffinity, [name].into()),
+                false => (LeftOutBy::NameAgainstAffinity, BTreeSet::new()),
+            },
+        })
+    }
+}
+
+/// Returns whether a pod stands for those of a DaemonSet, of which each is tied to a node of its own:
+/// its controller is a DaemonSet, and it names no node.
+pub fn is_of_each_node(metadata: &v1::ObjectMeta, spec: &v1::PodSpec) -> bool {
+    let mut owners = metadata.owner_references.iter();
+    let controller = owners.find(|owner| owner.controller == Some(true));
+    controller.is_some_and(|it| (&*it.api_version, &*it.kind) == ("apps/v1", "DaemonSet"))
+        && spec.node_name.is_empty()
+        && named_by_affinity(spec).is_none()
+}
+
+/// The nodes that required affinity names, if each of its terms names nodes. If the requirements of
+/// a term name different nodes, the term names none, because a node has only one name.
+fn named_by_affinity(spec: &v1::PodSpec) -> Option<BTreeSet<String>> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = &affinity.required_during_scheduling_ignored_during_execution;
+    let terms = &required.as_ref()?.node_selector_terms;
+    if terms.is_empty() {
+        return None;
+    }
+    let mut all = BTreeSet::new();
+    for term in terms {
+        let fields = term.match_fields.iter();
+        let named = fields.filter(|field| field.key == NODE_NAME_FIELD && field.operator == "In");
+        let named = named.map(|field| BTreeSet::from_iter(field.values.iter().cloned()));
+        all.extend(named.reduce(|all, more| &all & &more)?);
+    }
+    Some(all)
+}
 
 /// The checks that nodes have to pass.
 #[derive(Debug, Clone)]
@@ -30,6 +115,7 @@ pub struct Checks {
 }
 
 /// The checks of a pod, on one state.
+#[derive(Clone)]
 pub struct Checked<'a> {
     checks: &'a Checks,
     read_view: ReadView<'a>,
@@ -43,6 +129,42 @@ pub struct Checked<'a> {
     pub features: Features,
     /// The reason why nodes are left out before the checks, and the nodes that remain.
     left_out: Option<(Reason, BTreeSet<Slot>)>,
+    /// The number of pods like that of the question that count on nodes in addition.
+    added: HashMap<Slot, u32>,
+    /// A node that is taken to have room for all pods.
+    emptied: Option<Slot>,
+}
+
+/// The requests of the pods on a node, and the node's resources.
+struct NodeRoom<'a> {
+    requested: Cow<'a, Requested>,
+    has: Option<&'a Allocatable>,
+    /// The number of pods like that of the question that count in addition.
+    added: u32,
+}
+
+impl NodeRoom<'_> {
+    /// Checks that a node has free ports and room for a pod.
+    ///
+    /// # Errors
+    /// The refusal: for ports if these are not free, else for all resources that the node lacks.
+    fn judge(&self, requests: &Requests) -> Result<(), NodeRefusal> {
+        // A second pod like that of the question needs the same host ports.
+        let is_taken = self.added > 0 && !requests.ports.is_empty();
+        if is_taken || !self.requested.has_free(&requests.ports) {
+            return Err(NodeRefusal::by_node(Reason::HostPorts));
+        }
+        if self.added == 0 && self.requested.leaves_room(self.has, requests) {
+            return Ok(());
+        }
+        NodeRefusal::by_shortages(self.shortages(requests)).map_or(Ok(()), Err)
+    }
+
+    /// Returns the resources that the node has too little of for a pod.
+    fn shortages(&self, requests: &Requests) -> Vec<Shortage> {
+        let (requested, has) = (&self.requested, self.has);
+        requested.shortages_after(self.added, has, requests)
+    }
 }
 
 impl Checks {
@@ -149,8 +271,20 @@ impl<'a> Checked<'a> {
                 .as_deref()
                 .filter(|_| read_view.knows_room()),
             checks,
+            added: HashMap::new(),
+            emptied: None,
             read_view: *read_view,
         })
+    }
+
+    /// Counts one more pod like that of the question on a node.
+    pub fn add(&mut self, slot: Slot) {
+        *self.added.entry(slot).or_default() += 1;
+    }
+
+    /// Takes a node to have room for all pods.
+    pub fn empty(&mut self, slot: Slot) {
+        self.emptied = Some(slot);
     }
 
     /// Returns how many nodes pass the checks of labels and taints.
@@ -225,8 +359,20 @@ impl<'a> Checked<'a> {
         if let Some(reason) = by_name.or(by_labels) {
             return Err(NodeRefusal::by_node(reason));
         }
-        self.requests
-            .map_or(Ok(()), |requests| self.room(slot, with).judge(requests))
+        self.judge_room(slot, with)
+    }
+
+    fn judge_room(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
+        let judged = match self.requests {
+            Some(requests) => self.room(slot, with).judge(requests),
+            None => Ok(()),
+        };
+        judged.or_else(
+            |refusal| match refusal.is_of_room() && self.emptied == Some(slot) {
+                true => Ok(()),
+                false => Err(refusal),
+            },
+        )
     }
 
     /// Returns whether an existing node that is cordoned would pass all checks if it were not
@@ -287,11 +433,11 @@ impl<'a> Checked<'a> {
         } else if let Some(named) = &named {
             judged.narrow(Reason::NodeName, named);
         }
-        if let Some(requests) = self.requests {
+        if self.requests.is_some() {
             let (deadline, steps) = (self.read_view.deadline, self.steps_per_node());
             judged.narrow_each(deadline, |at| {
                 deadline.step(steps)?;
-                Ok(self.room(slots[at], None).judge(requests))
+                Ok(self.judge_room(slots[at], None))
             })?;
         }
         Ok(())
@@ -316,18 +462,25 @@ impl<'a> Checked<'a> {
     }
 
     /// Returns how many more pods like this one an existing node has room for beside nominated
-    /// pods, and the reasons if this is less than `wanted`. `None` if room is not checked.
-    pub fn fitting(
-        &self,
-        slot: Slot,
-        with: Option<&NominatedOn<'_>>,
-        wanted: usize,
-    ) -> Option<(u32, Vec<Reason>)> {
-        let requests = self.requests?;
-        Some(self.room(slot, with).fitting(requests, wanted))
+    /// pods; `None` if it has room for any number, or room is not checked.
+    pub fn fitting(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Option<u32> {
+        let requests = self.requests.filter(|_| self.emptied != Some(slot))?;
+        let room = self.room(slot, with);
+        let fitting = room.requested.fitting(room.has, requests);
+        Some(fitting.saturating_sub(room.added))
     }
 
+    /// The room of a node, as if nominated pods were on it.
     fn room(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> NodeRoom<'a> {
-        NodeRoom::of(&self.read_view, slot, with)
+        let mut requested = Cow::Borrowed(self.read_view.requested(slot));
+        for pod in with.into_iter().flat_map(NominatedOn::pods) {
+            requested.to_mut().add(pod.requests.as_deref());
+        }
+        let node = self.read_view.nodes.get(slot);
+        NodeRoom {
+            requested,
+            has: node.and_then(NodeRef::allocatable),
+            added: self.added.get(&slot).copied().unwrap_or(0),
+        }
     }
 }

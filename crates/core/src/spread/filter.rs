@@ -6,12 +6,11 @@ use std::sync::Arc;
 use super::active::{Active, Constraints};
 use super::checks::Checked;
 use super::hard::HardCount;
-use super::judgement::{Judgement, NODES_PER_STEP, Tallies};
 use super::nominated::{Nominated, NominatedOn};
 use super::pod_affinity::PodTerms;
 use super::question::{NodeChecks, Question};
 use super::report::Report;
-use super::verdict::{NodeRefusal, Reason};
+use super::verdict::{Affected, Judgement, NODES_PER_STEP, NodeRefusal, Reason, Tallies};
 use super::volumes::Volumes;
 use crate::snapshot::{ReadView, Slot, Stopped, bits};
 
@@ -19,7 +18,23 @@ use crate::snapshot::{ReadView, Slot, Stopped, bits};
 /// labels.
 const CHECKS: usize = 4;
 
+/// The parts of a verdict, in the order in which they decide.
+#[derive(Clone, Copy)]
+enum VerdictPart {
+    /// The checks before the hard constraints, with storage.
+    Checks,
+    /// The hard constraints.
+    Spread,
+    /// Affinity between pods, and declared features.
+    Last,
+}
+
+impl VerdictPart {
+    const ALL: &[Self] = &[Self::Checks, Self::Spread, Self::Last];
+}
+
 /// The hard constraints of a question, counted and ready to judge nodes.
+#[derive(Clone)]
 pub struct Filter<'a> {
     hard: Vec<HardCount<'a>>,
     /// The checks other than spread.
@@ -94,9 +109,30 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Returns the number of steps in which a node is judged, besides those for storage.
-    pub fn steps_per_node(&self) -> usize {
-        self.steps_per_node
+    /// Counts one more pod like that of the question on a node, as if it had arrived there
+    /// (kube-scheduler: `AddPod`). Returns the nodes whose verdicts other than those of the hard
+    /// constraints that may change, from passing to refused.
+    pub fn add(&mut self, slot: Slot) -> Result<Affected, Stopped> {
+        self.hard.iter_mut().for_each(|hard| hard.add(slot));
+        if let Some(checks) = &mut self.checks {
+            checks.add(slot);
+        }
+        let mut affected = Affected::default();
+        affected.nodes.insert(slot);
+        if let Some(terms) = &mut self.pod_terms {
+            Rc::make_mut(terms).add(slot, &mut affected);
+        }
+        if let Some(volumes) = &mut self.volumes {
+            volumes.add(slot, &mut affected)?;
+        }
+        Ok(affected)
+    }
+
+    /// Takes a node to have room for all pods.
+    pub fn empty(&mut self, slot: Slot) {
+        if let Some(checks) = &mut self.checks {
+            checks.empty(slot);
+        }
     }
 
     /// Judges an existing node, as if the pods nominated to it were on it. The first check,
@@ -106,28 +142,36 @@ impl<'a> Filter<'a> {
     /// # Errors
     /// The deadline has passed; inside, the refusal.
     pub fn judge(&self, slot: Slot) -> Result<Result<(), NodeRefusal>, Stopped> {
-        self.judge_by(|with| self.judge_with(slot, with), slot)
+        self.judge_by(VerdictPart::ALL, slot)
     }
 
-    /// As [`Self::judge`], without affinity between pods and declared features.
+    /// As [`Self::judge`], by the checks before the hard constraints.
     ///
     /// # Errors
-    /// The deadline has passed; inside, the refusal.
-    pub fn judge_besides_pods(&self, slot: Slot) -> Result<Result<(), NodeRefusal>, Stopped> {
-        self.judge_by(|with| self.judge_spread(slot, with), slot)
+    /// As for [`Self::judge`].
+    pub fn judge_before_spread(&self, slot: Slot) -> Result<Result<(), NodeRefusal>, Stopped> {
+        self.judge_by(&[VerdictPart::Checks], slot)
+    }
+
+    /// As [`Self::judge`], without the hard constraints.
+    ///
+    /// # Errors
+    /// As for [`Self::judge`].
+    pub fn judge_besides_spread(&self, slot: Slot) -> Result<Result<(), NodeRefusal>, Stopped> {
+        self.judge_by(&[VerdictPart::Checks, VerdictPart::Last], slot)
     }
 
     fn judge_by(
         &self,
-        judge: impl Fn(Option<&NominatedOn<'_>>) -> Result<Result<(), NodeRefusal>, Stopped>,
+        parts: &[VerdictPart],
         slot: Slot,
     ) -> Result<Result<(), NodeRefusal>, Stopped> {
         let Some(pods) = self.nominated.on(slot) else {
-            return judge(None);
+            return self.judge_with(parts, slot, None);
         };
-        Ok(match judge(Some(pods))? {
+        Ok(match self.judge_with(parts, slot, Some(pods))? {
             Err(refusal) => Err(NodeRefusal {
-                nominated_pods: match judge(None)? {
+                nominated_pods: match self.judge_with(parts, slot, None)? {
                     Ok(()) => pods.count(),
                     Err(_) => 0,
                 },
@@ -135,23 +179,55 @@ impl<'a> Filter<'a> {
             }),
             // Only affinity can pass because of a nominated pod, so the node must pass without
             // these pods too.
-            Ok(()) if self.pod_terms.is_some() => judge(None)?,
+            Ok(()) if self.pod_terms.is_some() => self.judge_with(parts, slot, None)?,
             Ok(()) => Ok(()),
         })
     }
 
     fn judge_with(
         &self,
+        parts: &[VerdictPart],
         slot: Slot,
         with: Option<&NominatedOn<'_>>,
     ) -> Result<Result<(), NodeRefusal>, Stopped> {
-        if let Err(refusal) = self.judge_spread(slot, with)? {
+        let times = 1 + with.map_or(0, NominatedOn::count);
+        let steps = self.steps_per_node.saturating_mul(times);
+        self.read_view.deadline.step(steps)?;
+        for part in parts {
+            let judged = match part {
+                VerdictPart::Checks => self.judge_checks(slot, with)?,
+                VerdictPart::Spread => {
+                    let mut hard = self.hard.iter();
+                    hard.try_for_each(|hard| hard.judge(slot, with))
+                }
+                VerdictPart::Last => {
+                    let refusal = self.last_refusal(slot, with);
+                    refusal.map_or(Ok(()), |reason| Err(NodeRefusal::by_node(reason)))
+                }
+            };
+            if judged.is_err() {
+                return Ok(judged);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn judge_checks(
+        &self,
+        slot: Slot,
+        with: Option<&NominatedOn<'_>>,
+    ) -> Result<Result<(), NodeRefusal>, Stopped> {
+        if let Some(reason) = self.not_ready() {
+            return Ok(Err(NodeRefusal::by_node(reason.clone())));
+        }
+        let checks = self.checks.as_ref();
+        if let Err(refusal) = checks.map_or(Ok(()), |checks| checks.judge(slot, with)) {
             return Ok(Err(refusal));
         }
-        let terms = self.pod_terms.as_ref();
-        let refusal = terms.and_then(|terms| terms.refusal(slot, with));
-        let refusal = refusal.or_else(|| self.features_refusal(slot));
-        Ok(refusal.map_or(Ok(()), |reason| Err(NodeRefusal::by_node(reason))))
+        match &self.volumes {
+            Some(volumes) => volumes.judge(slot, with),
+            None => Ok(Ok(())),
+        }
     }
 
     /// The reason to refuse an existing node that does not declare a needed feature.
@@ -164,31 +240,14 @@ impl<'a> Filter<'a> {
     /// Returns whether affinity between pods and declared features alone admit the pod on an
     /// existing node.
     pub fn last_checks_admit(&self, slot: Slot) -> bool {
-        self.pod_terms_admit(slot) && self.features_refusal(slot).is_none()
+        let mut judged = [None, self.nominated.on(slot)].into_iter();
+        judged.all(|with| self.last_refusal(slot, with).is_none())
     }
 
-    fn judge_spread(
-        &self,
-        slot: Slot,
-        with: Option<&NominatedOn<'_>>,
-    ) -> Result<Result<(), NodeRefusal>, Stopped> {
-        let times = 1 + with.map_or(0, NominatedOn::count);
-        let steps = self.steps_per_node.saturating_mul(times);
-        self.read_view.deadline.step(steps)?;
-        if let Some(reason) = self.not_ready() {
-            return Ok(Err(NodeRefusal::by_node(reason.clone())));
-        }
-        let checks = self.checks.as_ref();
-        if let Err(refusal) = checks.map_or(Ok(()), |checks| checks.judge(slot, with)) {
-            return Ok(Err(refusal));
-        }
-        if let Some(volumes) = &self.volumes
-            && let Err(refusal) = volumes.judge(slot, with)?
-        {
-            return Ok(Err(refusal));
-        }
-        let mut hard = self.hard.iter();
-        Ok(hard.try_for_each(|hard| hard.judge(slot, with)))
+    fn last_refusal(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Option<Reason> {
+        let terms = self.pod_terms.as_ref();
+        let refusal = terms.and_then(|terms| terms.refusal(slot, with));
+        refusal.or_else(|| self.features_refusal(slot))
     }
 
     /// The reason in the pod's storage why no node can take the pod, unless an earlier check
@@ -199,26 +258,27 @@ impl<'a> Filter<'a> {
         Some(reason).filter(|_| !checks.is_some_and(Checked::refuse_all))
     }
 
+    /// The hard constraints, in order.
+    pub fn hard(&self) -> &[HardCount<'a>] {
+        &self.hard
+    }
+
+    /// Returns whether all hard constraints admit the pod on an existing node.
+    pub fn constraints_admit(&self, slot: Slot) -> bool {
+        (0..self.hard.len()).all(|at| self.constraint_admits(at, slot))
+    }
+
     /// Returns whether the hard constraint at index `at` alone admits the pod on an existing node.
     pub fn constraint_admits(&self, at: usize, slot: Slot) -> bool {
         let with = self.nominated.on(slot);
         self.hard[at].judge(slot, with).is_ok()
     }
 
-    /// Returns whether affinity between pods alone admits the pod on an existing node.
-    fn pod_terms_admit(&self, slot: Slot) -> bool {
+    /// Returns how many more pods like this one an existing node has room for. `None` if it has room
+    /// for any number, or room is not checked.
+    pub fn fitting(&self, slot: Slot) -> Option<u32> {
         let with = self.nominated.on(slot);
-        self.pod_terms.as_ref().is_none_or(|terms| {
-            let mut judged = [None, with].into_iter();
-            judged.all(|with| terms.refusal(slot, with).is_none())
-        })
-    }
-
-    /// Returns how many more pods like this one an existing node has room for, and the reasons if
-    /// this is less than `wanted`. `None` if room is not checked.
-    pub fn fitting(&self, slot: Slot, wanted: usize) -> Option<(u32, Vec<Reason>)> {
-        let with = self.nominated.on(slot);
-        self.checks.as_ref()?.fitting(slot, with, wanted)
+        self.checks.as_ref()?.fitting(slot, with)
     }
 
     /// Judges existing nodes at once, as [`Self::judge`], but without the numbers of refusals.
@@ -234,7 +294,8 @@ impl<'a> Filter<'a> {
     /// Replaces the verdict on a node in `tallies` by the verdict that counts nominated pods.
     /// Returns whether the node passes.
     fn revise(&self, slot: Slot, tallies: &mut Tallies) -> Result<bool, Stopped> {
-        let (before, after) = (self.judge_with(slot, None)?, self.judge(slot)?);
+        let before = self.judge_with(VerdictPart::ALL, slot, None)?;
+        let after = self.judge(slot)?;
         tallies.revise(&before, &after);
         Ok(after.is_ok())
     }
@@ -345,7 +406,7 @@ impl<'a> Filter<'a> {
         let mut reports = Vec::with_capacity(self.hard.len());
         for hard in &self.hard {
             self.read_view.deadline.step(hard.counted.domain_count())?;
-            reports.push(hard.report(max_domains));
+            reports.push(Report::counted(hard.active, &hard.counted, max_domains));
         }
         Ok(reports)
     }

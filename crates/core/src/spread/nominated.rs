@@ -23,13 +23,13 @@ pub struct Incoming {
 }
 
 /// The nominated pods that count for a question.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Nominated<'a> {
     on: BTreeMap<Slot, NominatedOn<'a>>,
 }
 
 /// The nominated pods of one node. There is at least one.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct NominatedOn<'a> {
     /// The pods in the namespace of the question. Constraints count only these.
     own: Vec<&'a NominatedPod>,

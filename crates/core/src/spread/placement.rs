@@ -1,7 +1,11 @@
-//! The options and the result of placing many pods at once, in either dialect.
+//! Placing many pods at once, in either dialect: the options, the result, and the limits on further
+//! picks. Plans of many picks are made from these limits, and pickers can follow such plans.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use fixedbitset::FixedBitSet;
+
+use super::hard::{ChangingCounts, SkewRule};
 use super::report::Report;
 use super::verdict::{NodeRefusal, Reason};
 use crate::snapshot::{Deadline, Stopped};
@@ -93,4 +97,189 @@ pub struct PickStep {
     pub ranking: Vec<Box<str>>,
     /// The picks.
     pub picked: Vec<Box<str>>,
+}
+
+/// The limits on further picks by hard constraints and room.
+#[derive(Debug)]
+pub struct Outlook {
+    /// The number of pods that are wanted.
+    pub wanted: usize,
+    /// The hard constraints whose counts follow the picks. The verdicts of other hard constraints
+    /// do not change; the nodes that they refuse are in no cell.
+    pub constraints: Vec<HardOutlook>,
+    /// The nodes that can take a pod, in cells. No hard constraint distinguishes the nodes of a
+    /// cell. Nodes with nominated pods are left out.
+    pub cells: Vec<NodeCell>,
+    /// The most pods that fit on the nodes that are left out.
+    pub beside: usize,
+}
+
+/// A hard constraint.
+#[derive(Debug)]
+pub struct HardOutlook {
+    /// The rule that decides if a domain takes one more pod, at a smallest count of 0.
+    pub rule: SkewRule,
+    /// True if skews are measured from 0, whatever the smallest count is.
+    pub from_zero: bool,
+    /// The smallest count at which domains may exceed it by one pod only.
+    pub narrow_at: Option<u32>,
+    /// The count of each value of the topology key.
+    pub counts: ChangingCounts,
+}
+
+impl HardOutlook {
+    /// Returns the rule that decides if a domain takes one more pod, at this smallest count.
+    pub fn rule_at(&self, smallest: Option<u32>) -> SkewRule {
+        let minimum = smallest.filter(|_| !self.from_zero);
+        let is_narrow = smallest.is_some() && smallest == self.narrow_at;
+        SkewRule {
+            max_skew: if is_narrow { 1 } else { self.rule.max_skew },
+            minimum: minimum.unwrap_or(0).into(),
+            ..self.rule
+        }
+    }
+}
+
+/// A node that can take a pod.
+#[derive(Debug)]
+pub struct NodeOutlook {
+    /// The node.
+    pub node: u32,
+    /// The number of pods that fit on it.
+    pub room: usize,
+    /// For each constraint, the value by which the node is judged, and true if a pick counts.
+    pub judged_by: Vec<(usize, bool)>,
+}
+
+/// A node that can be picked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScoredChoice {
+    /// The node.
+    pub node: u32,
+    /// The node's score, without its bonus.
+    pub score: i64,
+    /// The node's score with its bonus.
+    pub total: i64,
+}
+
+/// Nodes that no hard constraint distinguishes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeCell {
+    /// For each constraint, the index of the value by which the nodes are judged.
+    pub judged_by: Vec<usize>,
+    /// For each constraint, true if a pick in the cell counts.
+    pub counts: Vec<bool>,
+    /// The nodes.
+    pub nodes: Vec<u32>,
+    /// The number of pods that fit on the nodes, at most the wanted number.
+    pub room: usize,
+}
+
+/// Picks of a plan whose order does not matter: sets of nodes, each with a number of picks.
+#[derive(Debug, Clone, Default)]
+pub struct PlannedPicks(Vec<(Vec<u32>, usize)>);
+
+/// A picker that can pick along a plan.
+pub trait PlannedPicker: Picker + Clone {
+    /// Returns the limits on further picks by hard constraints and room.
+    fn outlook(&self) -> Outlook;
+
+    /// Picks by a plan as long as the constraints admit its picks, then always picks the best node.
+    fn run_along(
+        &mut self,
+        plan: &[PlannedPicks],
+        with_steps: bool,
+        deadline: &Deadline<'_>,
+    ) -> Result<Outcome, Stopped>;
+
+    /// Returns an upper bound of the number that a pick adds to the total.
+    fn highest_total(&self) -> i64;
+
+    /// Returns the number of nodes.
+    fn node_count(&self) -> usize;
+
+    /// Returns the nodes that can be picked next.
+    fn choices(&mut self, deadline: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped>;
+
+    /// Counts a pick.
+    fn pick(&mut self, node: u32, deadline: &Deadline<'_>) -> Result<(), Stopped>;
+}
+
+impl Outlook {
+    /// The outlook for nodes.
+    pub fn of(
+        wanted: usize,
+        constraints: Vec<HardOutlook>,
+        nodes: impl Iterator<Item = NodeOutlook>,
+    ) -> Self {
+        let mut cells: Vec<NodeCell> = Vec::new();
+        let mut places: HashMap<Vec<(usize, bool)>, usize> = HashMap::new();
+        for of in nodes {
+            let next = cells.len();
+            let cell = *places.entry(of.judged_by.clone()).or_insert(next);
+            if cell == next {
+                let (judged_by, counts) = of.judged_by.into_iter().unzip();
+                cells.push(NodeCell {
+                    judged_by,
+                    counts,
+                    nodes: Vec::new(),
+                    room: 0,
+                });
+            }
+            let cell = &mut cells[cell];
+            cell.nodes.push(of.node);
+            cell.room = cell.room.saturating_add(of.room).min(wanted);
+        }
+        Self {
+            wanted,
+            constraints,
+            cells,
+            beside: 0,
+        }
+    }
+
+    /// Limits the room of cells to the picks that constraints admit by these rules.
+    pub fn limit_rooms(&mut self, rules: &[SkewRule]) {
+        for cell in &mut self.cells {
+            let constraints = self.constraints.iter().zip(rules).enumerate();
+            for (index, (constraint, rule)) in constraints {
+                let count = constraint.counts.count(cell.judged_by[index]);
+                let takes = rule.takes(count);
+                if cell.counts[index] || takes == 0 {
+                    cell.room = cell.room.min(takes);
+                }
+            }
+        }
+    }
+
+    /// Picks of cells, in any order.
+    pub fn picks(&self, picks: &[(usize, usize)]) -> PlannedPicks {
+        let picks = picks.iter();
+        let picks = picks.map(|(cell, times)| (self.cells[*cell].nodes.clone(), *times));
+        PlannedPicks(picks.collect())
+    }
+}
+
+impl PlannedPicks {
+    /// The plan of one pick of this node.
+    pub fn of_node(node: u32) -> Self {
+        Self(vec![(vec![node], 1)])
+    }
+
+    /// The nodes that may be picked.
+    pub fn nodes(&self) -> FixedBitSet {
+        let nodes = self.0.iter().flat_map(|(nodes, _)| nodes);
+        nodes.map(|node| *node as usize).collect()
+    }
+
+    /// Counts a pick of a node that the plan has. Returns whether fewer nodes may be picked now.
+    pub fn take(&mut self, node: u32) -> bool {
+        let mut cells = self.0.iter_mut();
+        if let Some((_, times)) = cells.find(|(nodes, _)| nodes.contains(&node)) {
+            *times -= 1;
+        }
+        let before = self.0.len();
+        self.0.retain(|(_, times)| *times > 0);
+        self.0.len() < before
+    }
 }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::judgement::{Judgement, NODES_PER_STEP};
 use super::nominated::NominatedOn;
 use super::question::Question;
-use super::verdict::Reason;
+use super::verdict::{Affected, Judgement, NODES_PER_STEP, Reason};
 use crate::matching::{PodAffinity, PodTerm, Selector};
 use crate::snapshot::{
     DomainId, DomainKey, NominatedPod, PartitionInUse, Query, ReadView, Slot, Stopped, Topology,
@@ -21,31 +20,32 @@ use crate::snapshot::{
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
 /// The counts of terms in each domain of their topology key.
-#[derive(Debug)]
-pub struct TermCounts {
-    pub(super) topology: Arc<Topology>,
+#[derive(Debug, Clone)]
+struct TermCounts {
+    topology: Arc<Topology>,
     /// The counts, by domain. Domains beyond the end have 0.
-    pub(super) counts: Vec<u32>,
+    counts: Vec<u32>,
 }
 
 /// The terms that apply to a question, counted and ready to judge nodes.
+#[derive(Clone)]
 pub struct PodTerms<'a> {
     question: &'a Question,
     read_view: ReadView<'a>,
     /// For each term of the pod's affinity, by its domains: the pods that match all of the terms.
-    pub(super) near: Vec<TermCounts>,
+    near: Vec<TermCounts>,
     /// For each term of the pod's anti-affinity, by its domains: the pods that match the term.
-    pub(super) apart: Vec<TermCounts>,
+    apart: Vec<TermCounts>,
     /// By topology key, the pods whose anti-affinity keeps the pod away.
-    pub(super) kept_away: Vec<TermCounts>,
+    kept_away: Vec<TermCounts>,
     /// True if the pod may be the first of its group: the pod matches all terms of its affinity,
     /// and no pod on a node with one of the topology keys matches them.
-    pub(super) is_first: bool,
+    is_first: bool,
 }
 
 impl TermCounts {
     /// The counts if no domain has a pod.
-    pub(super) fn none(in_use: &PartitionInUse) -> Self {
+    fn none(in_use: &PartitionInUse) -> Self {
         Self {
             topology: Arc::clone(&in_use.topology),
             counts: Vec::new(),
@@ -164,23 +164,65 @@ impl<'a> PodTerms<'a> {
         }))
     }
 
+    /// Counts one more pod like that of the question on a node, and notes the nodes that its terms
+    /// may refuse from now on. None that is refused passes later: affinity requires a pod in the
+    /// node's domains already, or else that the pod is the first of its group.
+    pub(super) fn add(&mut self, slot: Slot, affected: &mut Affected) {
+        let rules = self.rules();
+        if rules.near.iter().all(|term| self.matches_own(term)) {
+            self.near.iter_mut().for_each(|counts| counts.add(slot, 1));
+        }
+        if self.is_first && self.near.iter().any(|counts| counts.has_pods(slot)) {
+            self.is_first = false;
+            affected.all = true;
+        }
+        for (at, term) in rules.apart.iter().enumerate() {
+            let counts = match (self.matches_own(term), self.keeps_own_away(term)) {
+                (true, _) => &mut self.apart[at],
+                // The term does not cover the pod's own namespace, if this has no object. But as a
+                // term of a running pod it covers the namespace.
+                (false, true) => {
+                    let topology = Arc::clone(&self.apart[at].topology);
+                    let mut known = self.kept_away.iter();
+                    let known = known.position(|it| Arc::ptr_eq(&it.topology, &topology));
+                    if known.is_none() {
+                        self.kept_away.push(TermCounts {
+                            topology,
+                            counts: Vec::new(),
+                        });
+                    }
+                    let last = self.kept_away.len() - 1;
+                    &mut self.kept_away[known.unwrap_or(last)]
+                }
+                (false, false) => continue,
+            };
+            if counts.has_key(slot) && !counts.has_pods(slot) {
+                let domain = counts.topology.domain_of(slot);
+                affected
+                    .domains
+                    .push((Arc::clone(&counts.topology), domain));
+            }
+            counts.add(slot, 1);
+        }
+    }
+
     /// Returns the number of terms.
     pub(super) fn len(&self) -> usize {
         self.near.len() + self.apart.len() + self.kept_away.len()
     }
 
     /// The pod's own terms.
-    pub(super) fn rules(&self) -> &'a PodAffinity {
+    fn rules(&self) -> &'a PodAffinity {
         &self.question.affinity
     }
 
     /// Returns whether the pod matches its own term.
-    pub(super) fn matches_own(&self, term: &PodTerm) -> bool {
+    fn matches_own(&self, term: &PodTerm) -> bool {
         matches_itself(std::slice::from_ref(term), self.question, &self.read_view)
     }
 
     /// Returns whether a term of this pod keeps pods like this one away once the pod runs.
-    pub(super) fn keeps_own_away(&self, term: &PodTerm) -> bool {
+    fn keeps_own_away(&self, term: &PodTerm) -> bool {
         let own = &*self.question.namespace;
         self.keeps_away(term, own)
     }
@@ -234,11 +276,7 @@ impl<'a> PodTerms<'a> {
 
     /// The reason why an existing node is refused because of anti-affinity. The node has to meet
     /// the pod's affinity.
-    pub(super) fn refusal_by_pods(
-        &self,
-        slot: Slot,
-        with: Option<&NominatedOn<'_>>,
-    ) -> Option<Reason> {
+    fn refusal_by_pods(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Option<Reason> {
         let nominated = || with.into_iter().flat_map(NominatedOn::pods);
         let meets = |(term, counted): (&PodTerm, &TermCounts)| {
             let term = std::slice::from_ref(term);
@@ -339,7 +377,7 @@ impl<'a> OwnTerms<'a> {
 
     /// Counts pods by domain: for each term of the affinity those that match all of its terms, for
     /// each term of the anti-affinity those that match the term. The namespaces are walked once,
-    /// and nothing of one is kept after it.
+    /// and nothing of one outlasts it.
     fn counted(
         &self,
         read_view: &ReadView<'_>,

@@ -1,15 +1,15 @@
-//! The compiled incoming pod of a decision.
+//! The compiled incoming pod of a decision, and the fields of it that are neither checked nor scored
+//! (`docs/semantics.md`, "Node checks" and "Score").
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::active::{Constraints, InForce, Subject};
-use super::checks::Checks;
+use super::checks::{Checks, OwnPlace};
 use super::describe::WorkloadId;
 use super::nominated::Incoming;
-use super::own_place::{self, OwnPlace};
-use super::unchecked;
-use super::volumes::{self, Volumes};
+use super::volumes::Volumes;
+use super::{checks, volumes};
 use crate::limits::Limit;
 use crate::matching::{
     Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, Requests, Resource,
@@ -17,6 +17,54 @@ use crate::matching::{
 };
 use crate::proto::v1;
 use crate::snapshot::{Controller, Hold, Limits, Reach, ReadView, Stopped};
+
+/// The used fields of a pod that no snapshot has data to check, ascending.
+fn unchecked_fields(pod: &v1::Pod) -> Box<[&'static str]> {
+    let (no_spec, no_status) = (v1::PodSpec::default(), v1::PodStatus::default());
+    let spec = pod.spec.as_ref().unwrap_or(&no_spec);
+    let status = pod.status.as_ref().unwrap_or(&no_status);
+    let has_inline = |volume: &v1::Volume| volume.source().csi.is_some();
+    let is_deferred = |condition: &v1::PodCondition| {
+        condition.r#type == "PodResizePending" && condition.reason == "Deferred"
+    };
+    those_used([
+        ("spec.resourceClaims", !spec.resource_claims.is_empty()),
+        ("spec.volumes", spec.volumes.iter().any(has_inline)),
+        (
+            "status.conditions.PodResizePending",
+            status.conditions.iter().any(is_deferred),
+        ),
+    ])
+}
+
+/// The fields of a pod with preferred terms about other pods, ascending.
+fn preferred_fields(spec: &v1::PodSpec) -> Box<[&'static str]> {
+    let affinity = spec.affinity.as_ref();
+    let prefers = |rules: Option<&v1::PodAffinity>| {
+        rules.is_some_and(|it| {
+            !it.preferred_during_scheduling_ignored_during_execution
+                .is_empty()
+        })
+    };
+    let near = affinity.and_then(|it| it.pod_affinity.as_ref());
+    let apart = affinity.and_then(|it| it.pod_anti_affinity.as_ref());
+    those_used([
+        (
+            "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+            prefers(near),
+        ),
+        (
+            "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+            prefers(apart),
+        ),
+    ])
+}
+
+/// The used fields, of fields that each come with a flag that is true if it is used.
+fn those_used<const N: usize>(fields: [(&'static str, bool); N]) -> Box<[&'static str]> {
+    let used = fields.into_iter().filter(|(_, is_used)| *is_used);
+    used.map(|(field, _)| field).collect()
+}
 
 /// The checks that a node has to pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -93,7 +141,7 @@ impl Question {
             labels: metadata.labels.clone(),
             affinity,
             tolerations,
-            is_of_each_node: own_place::is_of_each_node(metadata, spec),
+            is_of_each_node: checks::is_of_each_node(metadata, spec),
         };
         let constraints = Constraints::own(constraints, &subject);
         let workload = WorkloadId::of(wire, None);
@@ -113,8 +161,8 @@ impl Question {
             checks,
             affinity: pods,
             storage,
-            unchecked: unchecked::fields(wire),
-            unscored: unchecked::preferred(spec),
+            unchecked: unchecked_fields(wire),
+            unscored: preferred_fields(spec),
         })
     }
 
@@ -204,7 +252,7 @@ impl Question {
     pub fn of_labels_and_taints(self) -> Self {
         let own = self.checks.of_own_place().chain(self.checks.of_room());
         let PodAffinity { near, apart } = &self.affinity;
-        let others = unchecked::those_used([
+        let others = those_used([
             ("spec.affinity.podAffinity", !near.is_empty()),
             ("spec.affinity.podAntiAffinity", !apart.is_empty()),
             ("spec.volumes", !self.storage.is_empty()),

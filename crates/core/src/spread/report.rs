@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::active::Active;
-use super::skew::{GlobalMinimum, SkewRule};
-use crate::snapshot::{DomainCount, NodeRef, ReadView, Slot, Stopped};
+use super::hard::{GlobalMinimum, SkewRule};
+use crate::snapshot::{DomainCount, DomainCounts, NodeRef, ReadView, Slot, Stopped};
 
 /// The numbers behind one constraint.
 #[derive(Debug)]
@@ -60,6 +60,14 @@ impl<'a> Report<'a> {
             domains: listed.into_iter().map(domain).collect(),
             weight: 0.0,
         }
+    }
+
+    /// The report on counts, with the domains with the fewest pods.
+    pub fn counted(active: &'a Active, counted: &'a DomainCounts<'_>, max_domains: usize) -> Self {
+        let minimum = GlobalMinimum::counted(active, counted, counted.smallest());
+        let listed = counted.fewest(max_domains).into_iter();
+        let listed = listed.map(|id| counted.domain(id));
+        Self::of(active, counted.domain_count(), listed, minimum)
     }
 
     /// Returns how many of these nodes are in each domain, by the domain's value.

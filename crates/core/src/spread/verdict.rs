@@ -1,10 +1,15 @@
-//! The reasons why a node is refused, in kube-scheduler's words and as codes.
+//! Verdicts on nodes: those that pass, and the reasons why the others are refused, in kube-scheduler's
+//! words and as codes.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
 
 use crate::matching::{Lack, Resource, Shortage};
 use crate::proto::v1::ReasonCode;
+use crate::snapshot::{Deadline, DomainId, Slot, Stopped, Topology};
 
 /// A reason that keeps a pod off a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -310,5 +315,141 @@ impl NodeRefusal {
                 .join(", ")
                 .into(),
         }
+    }
+}
+
+/// The number of nodes that a step judges where each has a bit.
+pub(super) const NODES_PER_STEP: usize = 16;
+
+/// The nodes whose verdicts other than those of constraints one more pod may change.
+#[derive(Default)]
+pub struct Affected {
+    /// True for all nodes.
+    pub all: bool,
+    /// The nodes in these domains.
+    pub domains: Vec<(Arc<Topology>, DomainId)>,
+    /// Single nodes.
+    pub nodes: HashSet<Slot>,
+}
+
+impl Affected {
+    /// Returns whether no other node than this one is affected.
+    pub fn is_only(&self, slot: Slot) -> bool {
+        let others = self.nodes.len() - usize::from(self.nodes.contains(&slot));
+        !self.all && self.domains.is_empty() && others == 0
+    }
+
+    /// Returns whether a node is affected.
+    pub fn has(&self, slot: Slot) -> bool {
+        let mut domains = self.domains.iter();
+        self.all
+            || domains
+                .any(|(topology, domain)| domain.is_some() && topology.domain_of(slot) == *domain)
+            || self.nodes.contains(&slot)
+    }
+}
+
+/// The number of nodes that pass, and of those that fail, by reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tallies {
+    /// The number of nodes that were judged.
+    pub judged: usize,
+    /// The number of nodes that pass.
+    pub feasible: usize,
+    /// The number of nodes that fail, by reason. A node that has too little of several resources
+    /// counts for each of them.
+    pub refused: BTreeMap<Reason, usize>,
+}
+
+impl Tallies {
+    /// Counts nodes that fail for a reason.
+    pub fn refuse(&mut self, reason: Reason, nodes: usize) {
+        if nodes > 0 {
+            *self.refused.entry(reason).or_default() += nodes;
+        }
+    }
+
+    /// Replaces the verdict on one node by another.
+    pub(super) fn revise(
+        &mut self,
+        before: &Result<(), NodeRefusal>,
+        after: &Result<(), NodeRefusal>,
+    ) {
+        match before {
+            Ok(()) => self.feasible -= 1,
+            Err(refusal) => refusal.reasons().for_each(|reason| self.take_back(reason)),
+        }
+        match after {
+            Ok(()) => self.feasible += 1,
+            Err(refusal) => {
+                let reasons = refusal.reasons().cloned();
+                reasons.for_each(|reason| self.refuse(reason, 1));
+            }
+        }
+    }
+
+    fn take_back(&mut self, reason: &Reason) {
+        if let Some(nodes) = self.refused.get_mut(reason) {
+            *nodes -= 1;
+            if *nodes == 0 {
+                self.refused.remove(reason);
+            }
+        }
+    }
+}
+
+/// Verdicts on nodes: those that pass, and reasons why the others fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// A bit per node: set if it passes.
+    pub pass: FixedBitSet,
+    /// The number of nodes that pass, and of those that fail, by reason.
+    pub tallies: Tallies,
+}
+
+impl Judgement {
+    /// A judgement of this number of nodes, which all pass at first.
+    pub(super) fn new(nodes: usize) -> Self {
+        let mut pass = FixedBitSet::with_capacity(nodes);
+        pass.insert_range(..);
+        Self {
+            pass,
+            tallies: Tallies {
+                judged: nodes,
+                feasible: nodes,
+                ..Tallies::default()
+            },
+        }
+    }
+
+    /// Refuses the nodes that are not among `passing`. A node that was refused before keeps its
+    /// first reason.
+    pub(super) fn narrow(&mut self, reason: Reason, passing: &FixedBitSet) {
+        self.pass.intersect_with(passing);
+        let left = self.pass.count_ones(..);
+        let refused = std::mem::replace(&mut self.tallies.feasible, left) - left;
+        self.tallies.refuse(reason, refused);
+    }
+
+    /// Judges each node that was not refused before, by its position.
+    pub(super) fn narrow_each(
+        &mut self,
+        deadline: &Deadline<'_>,
+        judge: impl Fn(usize) -> Result<Result<(), NodeRefusal>, Stopped>,
+    ) -> Result<(), Stopped> {
+        let left = self.pass.clone();
+        for at in deadline.each(left.ones()) {
+            let at = at?;
+            // A refusal may have a reason for each resource of the pod, so only one is held at a
+            // time.
+            if let Err(refusal) = judge(at)? {
+                self.pass.remove(at);
+                self.tallies.feasible -= 1;
+                for reason in refusal.reasons() {
+                    self.tallies.refuse(reason.clone(), 1);
+                }
+            }
+        }
+        Ok(())
     }
 }

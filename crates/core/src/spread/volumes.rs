@@ -1,14 +1,13 @@
 //! Storage: judges nodes by the rules about the claims and disks of the incoming pod
 //! (`docs/semantics.md`, "Volumes").
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::claim_binding::BindingIn;
-use super::judgement::Judgement;
+use super::claims::{BoundClaim, FoundClaims, HeldVolumes, NotFound, PodClaims, WaitingClaims};
 use super::nominated::NominatedOn;
-use super::pod_claims::{BoundClaim, FoundClaims, NotFound, PodClaims};
-use super::verdict::{NodeRefusal, Reason};
-use super::waiting_claims::{HeldVolumes, WaitingClaims};
+use super::verdict::{Affected, Judgement, NodeRefusal, Reason};
 use crate::matching::{DiskUses, PodDisk, PodStorage, absolute};
 use crate::snapshot::{NodeRef, ReadView, Slot, Stopped, StorageObjects, reaches};
 
@@ -19,6 +18,7 @@ const LIMITS: &str = "spec.volumes (limits per node)";
 const CAPACITY: &str = "spec.volumes (storage capacity)";
 
 /// The storage of a pod, on one state.
+#[derive(Clone)]
 pub struct Volumes<'a> {
     /// The reason, if any, why no node takes the pod.
     pub not_ready: Option<Reason>,
@@ -38,6 +38,9 @@ pub struct Volumes<'a> {
     pub(super) waiting: WaitingClaims,
     /// The number of volumes that reservations hold; 0 if no claim of the pod waits.
     pub held: usize,
+    /// The nodes that may reach the volumes of a list, by the list's id. It is made for the first pod
+    /// that is added.
+    listed: Option<Rc<HashMap<usize, Vec<Slot>>>>,
     read_view: ReadView<'a>,
 }
 
@@ -67,6 +70,7 @@ impl<'a> Volumes<'a> {
             bound: Vec::new(),
             waiting: WaitingClaims::default(),
             held: 0,
+            listed: None,
             read_view: *read_view,
         };
         if let Some(storage) = storage {
@@ -107,14 +111,65 @@ impl<'a> Volumes<'a> {
         Ok(())
     }
 
-    /// The most pods like this one that a node takes, and the most that all nodes together take,
-    /// each with the reason for the limit.
-    pub fn most(&self) -> [Option<(u32, Reason)>; 2] {
-        let mut disks = self.disks.iter();
-        let is_exclusive = disks.any(PodDisk::is_exclusive);
-        let per_node = is_exclusive.then_some((1, Reason::DiskConflict));
-        let in_all = (!self.once.is_empty()).then_some((1, Reason::ClaimInUse));
-        [per_node, in_all]
+    /// Returns whether a node takes only one pod like this one, because of its disks.
+    pub fn is_exclusive(&self) -> bool {
+        self.disks.iter().any(PodDisk::is_exclusive)
+    }
+
+    /// Counts one more pod like this one on a node, with the volumes to which its claims are bound,
+    /// and notes the nodes that storage may refuse from now on. None that is refused passes later.
+    pub fn add(&mut self, slot: Slot, affected: &mut Affected) -> Result<(), Stopped> {
+        if self.is_exclusive() {
+            self.conflicting.insert(slot);
+        }
+        if !self.once.is_empty() {
+            affected.all |= !self.in_use;
+            self.in_use = true;
+        }
+        let (Some(within), Some(node)) = (self.binding_in(), self.read_view.nodes.get(slot)) else {
+            return Ok(());
+        };
+        let listed = match &self.listed {
+            Some(listed) => Rc::clone(listed),
+            None => Rc::new(self.nodes_of_lists(within)?),
+        };
+        self.listed = Some(Rc::clone(&listed));
+        let taken = self.waiting.bind(node, within)?.unwrap_or_default();
+        affected.all |= self.waiting.hold(&taken, node.name());
+        for taken in taken.iter().flatten() {
+            let free = within.storage.free(taken.volume.class());
+            match free.filter(|_| taken.volume.spec().claim_ref.is_none()) {
+                Some(free) => {
+                    let lists = free.lists_with(&taken.volume);
+                    let slots = lists.filter_map(|list| listed.get(&list.id()));
+                    affected.nodes.extend(slots.flatten());
+                }
+                None => affected.all = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes_of_lists(&self, within: BindingIn<'_>) -> Result<HashMap<usize, Vec<Slot>>, Stopped> {
+        let mut listed: HashMap<usize, Vec<Slot>> = HashMap::new();
+        for slot in self.read_view.nodes.order() {
+            if let Some(node) = self.read_view.nodes.get(*slot) {
+                for list in self.waiting.lists(node, within)? {
+                    listed.entry(list.id()).or_default().push(*slot);
+                }
+            }
+        }
+        Ok(listed)
+    }
+
+    /// The storage in which waiting claims are bound; `None` if no claim waits.
+    fn binding_in(&self) -> Option<BindingIn<'a>> {
+        let storage = self.read_view.storage();
+        let storage = storage.filter(|_| !self.waiting.is_empty())?;
+        Some(BindingIn {
+            storage,
+            deadline: self.read_view.deadline,
+        })
     }
 
     /// Judges an existing node, as if nominated pods were on it.
@@ -207,18 +262,10 @@ impl<'a> Volumes<'a> {
 
     /// Returns whether the claims that wait can be bound on a node.
     fn binds(&self, node: NodeRef<'a>) -> Result<bool, Stopped> {
-        let Some(storage) = self
-            .read_view
-            .storage()
-            .filter(|_| !self.waiting.is_empty())
-        else {
-            return Ok(true);
-        };
-        let within = BindingIn {
-            storage,
-            deadline: self.read_view.deadline,
-        };
-        self.waiting.admit(node, within)
+        match self.binding_in() {
+            Some(within) => self.waiting.admit(node, within),
+            None => Ok(true),
+        }
     }
 
     /// The names of the claims that wait for a pod.

@@ -13,7 +13,7 @@ use crate::spread::fleet::{HolderSpread, Judge, PlacementSpec, holders, score};
 /// A decision and the facts that it was made from.
 pub struct PlacementCase<'a> {
     /// The constraints, hard ones first.
-    pub spreads: &'a [HolderSpread],
+    pub spreads: &'a [HolderSpread<'a>],
     /// The state that the placement was decided on.
     pub read_view: ReadView<'a>,
     /// The clusters that were judged.
@@ -66,7 +66,7 @@ impl<'a> PlacementCase<'a> {
     }
 
     /// The hard constraints, in order.
-    pub fn hard(&self) -> impl Iterator<Item = &'a HolderSpread> {
+    pub fn hard(&self) -> impl Iterator<Item = &'a HolderSpread<'a>> {
         let spreads = self.spreads.iter();
         spreads.filter(|spread| spread.active.constraint.is_hard())
     }
@@ -86,7 +86,7 @@ impl<'a> PlacementCase<'a> {
 
     /// Decides again with another max skew of a constraint. Returns how many clusters may then be
     /// picked.
-    pub fn open_with(&self, changed: &HolderSpread, max_skew: i32) -> usize {
+    pub fn open_with(&self, changed: &HolderSpread<'_>, max_skew: i32) -> usize {
         let mut spreads = self.spreads.to_vec();
         for spread in &mut spreads {
             if spread.active.index == changed.active.index {
@@ -106,7 +106,7 @@ impl<'a> PlacementCase<'a> {
         insights
     }
 
-    fn insight(&self, spread: &HolderSpread, max_domains: usize) -> v1::ConstraintInsight {
+    fn insight(&self, spread: &HolderSpread<'_>, max_domains: usize) -> v1::ConstraintInsight {
         let report = spread.report(usize::MAX);
         let constraint = &spread.active.constraint;
         let key = &*constraint.topology_key;

@@ -15,7 +15,7 @@ use crate::spread::fleet::{HolderSpread, to_wire};
 
 /// All hints of a case, the most useful first.
 pub fn all(case: &PlacementCase<'_>) -> Result<Vec<Diagnosis>, Stopped> {
-    type Find = fn(&PlacementCase<'_>, &HolderSpread) -> Option<Diagnosis>;
+    type Find = fn(&PlacementCase<'_>, &HolderSpread<'_>) -> Option<Diagnosis>;
     let found = |find: Find, is_of_hard: bool| -> Result<Vec<Diagnosis>, Stopped> {
         let spreads = case.spreads.iter();
         let spreads = spreads.filter(|it| !is_of_hard || it.active.constraint.is_hard());
@@ -47,7 +47,7 @@ pub fn all(case: &PlacementCase<'_>) -> Result<Vec<Diagnosis>, Stopped> {
 /// Finds a constraint whose skew stays above `maxSkew` after any pick. KubeFleet refuses even
 /// clusters that reduce the skew, because it checks the resulting skew, not the change. A new,
 /// empty domain beside full ones causes this.
-fn skew_too_large(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+fn skew_too_large(case: &PlacementCase<'_>, spread: &HolderSpread<'_>) -> Option<Diagnosis> {
     if !admits_nothing(spread) {
         return None;
     }
@@ -80,14 +80,14 @@ fn skew_too_large(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Dia
 }
 
 /// Returns whether a constraint refuses all domains.
-fn admits_nothing(spread: &HolderSpread) -> bool {
+fn admits_nothing(spread: &HolderSpread<'_>) -> bool {
     let domains = spread.report(usize::MAX).domains;
     !domains.is_empty() && domains.iter().all(|domain| !domain.feasible)
 }
 
 /// A hint that suggests another max skew, which would admit `open` clusters.
 fn suggesting(
-    spread: &HolderSpread,
+    spread: &HolderSpread<'_>,
     kind: Kind,
     message: String,
     (max_skew, open): (i32, usize),
@@ -106,7 +106,7 @@ fn suggesting(
 
 /// Finds a constraint whose domains with the fewest holders have no cluster that can be picked.
 /// Their counts stay, which limits all other domains.
-fn unusable_domain(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+fn unusable_domain(case: &PlacementCase<'_>, spread: &HolderSpread<'_>) -> Option<Diagnosis> {
     let report = spread.report(usize::MAX);
     let key = &*spread.active.constraint.topology_key;
     let lowest = report.lowest();
@@ -174,15 +174,15 @@ fn unusable_clusters(case: &PlacementCase<'_>, key: &str, values: &[&str]) -> St
 /// Finds the dead end in which no cluster can be picked, although each of several hard constraints
 /// admits some. Another order of picks might have reached more.
 fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
-    let hard: Vec<&HolderSpread> = case.hard().collect();
+    let hard: Vec<&HolderSpread<'_>> = case.hard().collect();
     if hard.len() < 2 || case.open_count() > 0 || case.pickable().next().is_none() {
         return None;
     }
-    let admitted = |spread: &HolderSpread| {
+    let admitted = |spread: &HolderSpread<'_>| {
         let admits = |cluster: &&JudgedCluster<'_>| spread.admits(cluster.slot);
         case.pickable().filter(admits).count()
     };
-    let counts: Vec<(&HolderSpread, usize)> = hard.iter().map(|s| (*s, admitted(s))).collect();
+    let counts: Vec<(&HolderSpread<'_>, usize)> = hard.iter().map(|s| (*s, admitted(s))).collect();
     if counts.iter().any(|(_, clusters)| *clusters == 0) {
         return None;
     }
@@ -206,7 +206,7 @@ fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
 }
 
 /// If no cluster can be picked, suggests the smallest `maxSkew` that admits one.
-fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread<'_>) -> Option<Diagnosis> {
     if case.open_count() > 0 {
         return None;
     }
@@ -216,8 +216,7 @@ fn max_skew(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis
             .filter(|o| o.active.index != spread.active.index);
         others.all(|other| other.admits(cluster.slot))
     };
-    let after =
-        |cluster: &JudgedCluster<'_>| spread.after(spread.class(spread.domain_of(cluster.slot)));
+    let after = |cluster: &JudgedCluster<'_>| spread.skew_with(cluster.slot);
     let least = case.pickable().filter(others).map(after).min()?;
     let max_skew = i32::try_from(least).ok()?;
     if admits_nothing(spread) {
@@ -258,7 +257,7 @@ pub fn mismatch(active: &Active) -> Option<v1::Hint> {
 }
 
 /// Finds clusters without the key. They are in no domain and are never refused.
-fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread<'_>) -> Option<Diagnosis> {
     let key = &*spread.active.constraint.topology_key;
     let lacks = |cluster: &&JudgedCluster<'_>| cluster.node.label_text(key).is_none();
     let names = case.clusters.iter().filter(lacks);
@@ -280,7 +279,7 @@ fn missing_key(case: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagno
 /// Finds matching placements that are being deleted, which are not counted.
 fn terminating(
     case: &PlacementCase<'_>,
-    spread: &HolderSpread,
+    spread: &HolderSpread<'_>,
 ) -> Result<Option<Diagnosis>, Stopped> {
     let mut ending = 0;
     for terminating in case.read_view.terminating(spread.active.counted()) {
@@ -302,7 +301,7 @@ fn terminating(
 }
 
 /// Says of a soft constraint that it reduces scores and never refuses.
-fn soft(_: &PlacementCase<'_>, spread: &HolderSpread) -> Option<Diagnosis> {
+fn soft(_: &PlacementCase<'_>, spread: &HolderSpread<'_>) -> Option<Diagnosis> {
     let active = &spread.active;
     let message = format!(
         "{} is ScheduleAnyway: a cluster that exceeds its maxSkew {} loses 1000 points and can \

@@ -13,6 +13,7 @@ use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
 
 /// The answer to a [`Query`](super::super::Query).
+#[derive(Clone)]
 pub struct DomainCounts<'a> {
     in_use: PartitionInUse,
     view: Arc<View>,
@@ -41,6 +42,14 @@ impl<'a> DomainCounts<'a> {
             in_use,
             view,
             nodes,
+        }
+    }
+
+    /// Counts one more matching pod on a node. Nobody else sees it.
+    pub fn add(&mut self, slot: Slot) {
+        let domain = self.in_use.partition.member(slot);
+        if domain.is_some() {
+            Arc::make_mut(&mut self.view).add(domain);
         }
     }
 

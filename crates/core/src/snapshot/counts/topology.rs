@@ -151,11 +151,6 @@ impl Topology {
         *self.domain_of.get(slot.index()).unwrap_or(&DomainId::NONE)
     }
 
-    /// The domains of all slots; those past its end have none.
-    pub fn domains_by_slot(&self) -> &[DomainId] {
-        &self.domain_of
-    }
-
     /// Returns whether most numbers have values without nodes. Otherwise names of nodes that come
     /// and go would pile up.
     pub fn is_overgrown(&self) -> bool {

@@ -2,38 +2,16 @@
 //! their labels, and the terms of running pods.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use super::read_view::ReadView;
 use crate::matching::DiskUses;
-use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::deadline::Stopped;
-use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::pod_terms::{HeldTerm, TermTable};
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::slots::Slot;
 use crate::snapshot::objects::storage_objects::StorageObjects;
 use crate::snapshot::objects::storage_use::PodUse;
-
-/// The nodes and the storage of one revision. They stay as they are while this is held.
-#[derive(Debug, Clone)]
-pub struct HeldStorage {
-    nodes: Arc<PartitionedNodes>,
-    cluster: Arc<ClusterObjects>,
-}
-
-impl HeldStorage {
-    /// The existing node of a slot.
-    pub fn node(&self, slot: Slot) -> Option<NodeRef<'_>> {
-        self.nodes.nodes().get(slot)
-    }
-
-    /// Claims, persistent volumes and storage classes.
-    pub fn objects(&self) -> &StorageObjects {
-        &self.cluster.storage
-    }
-}
 
 impl<'a> ReadView<'a> {
     /// The other namespaces that the decision reads, with their names, ascending.
@@ -113,14 +91,6 @@ impl<'a> ReadView<'a> {
             }
         }
         Ok(conflicting)
-    }
-
-    /// The nodes and the storage, which stay as they are while this is held.
-    pub fn hold_storage(&self) -> HeldStorage {
-        HeldStorage {
-            nodes: Arc::clone(&self.state.shared.nodes),
-            cluster: Arc::clone(&self.state.shared.cluster),
-        }
     }
 
     /// The terms by which pods on nodes keep away a pod with these labels in a namespace.

@@ -1,46 +1,48 @@
-//! A constraint of the Fleet dialect with its counts, and the effect of a pick on it.
+//! The constraints of a Fleet decision with their counts, the verdicts on clusters, and the effect of
+//! a pick on both.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::super::active::Active;
-use super::super::place::RuleByMinimum;
+use super::super::active::{Active, NO_CONSTRAINTS};
+use super::super::filter::Filter;
+use super::super::hard::{ChangingCounts, SkewRule};
+use super::super::placement::HardOutlook;
+use super::super::question::NodeChecks;
 use super::super::report::{DomainReport, Report, first};
-use super::super::skew::SkewRule;
-use super::super::verdict::Reason;
+use super::super::verdict::{NodeRefusal, Reason};
+use super::placement::PlacementSpec;
 use crate::matching::Selector;
 use crate::snapshot::{
-    DomainCount, DomainId, DomainKey, Query, ReadView, Slot, Stopped, partition,
+    DomainCount, DomainId, DomainKey, Nodes, PartitionInUse, Query, ReadView, Slot, Stopped,
+    partition,
 };
 
 /// The number that a soft constraint subtracts from the score of a cluster that violates it.
 const SOFT_PENALTY: i64 = 1000;
 
-/// A constraint with the number of holders in each domain. It keeps no reference to the snapshot,
-/// so picking delays no batch of writes.
-#[derive(Debug, Clone)]
-pub struct HolderSpread {
+/// A constraint with the number of holders in each domain.
+#[derive(Clone)]
+pub struct HolderSpread<'a> {
     /// The constraint.
     pub active: Active,
-    /// The domain of each cluster, by slot.
-    domain_of: Vec<DomainId>,
-    /// The domains, by id.
-    domains: Vec<HolderDomain>,
-    /// The domains by number of holders.
-    levels: BTreeMap<u32, BTreeSet<DomainId>>,
+    in_use: PartitionInUse,
+    nodes: &'a Nodes,
+    holders: ChangingCounts,
+    /// The range of the counts of domains.
+    range: HolderRange,
 }
 
-#[derive(Debug, Clone, Default)]
-struct HolderDomain {
-    value: Box<str>,
-    /// The number of clusters. A value without clusters is no domain.
-    clusters: u32,
-    holders: u32,
+/// The range of the counts of domains.
+#[derive(Debug, Clone, Copy)]
+struct HolderRange {
+    fewest: u32,
+    most: u32,
+    /// True if a single domain has the fewest.
+    is_single: bool,
 }
 
 /// The position of a cluster's domain among all domains. A constraint judges a cluster by nothing
 /// else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
     /// The cluster lacks the key.
     Keyless,
     /// The domain alone has the fewest holders: one more holder reduces the skew.
@@ -51,54 +53,57 @@ pub enum Class {
     Top,
 }
 
-impl HolderSpread {
+impl From<&ChangingCounts> for HolderRange {
+    fn from(holders: &ChangingCounts) -> Self {
+        let (fewest, domains) = holders.levels().next().unwrap_or_default();
+        Self {
+            fewest,
+            most: holders.largest(),
+            is_single: domains == 1,
+        }
+    }
+}
+
+impl<'a> HolderSpread<'a> {
     /// Counts the holders of each domain, over all clusters.
-    pub fn of(active: &Active, read_view: &ReadView<'_>) -> Result<Self, Stopped> {
+    pub fn of(active: &Active, read_view: &ReadView<'a>) -> Result<Self, Stopped> {
         let in_use = read_view.in_use(&active.partition)?;
         let held = holders(active.counted(), read_view)?;
         read_view.deadline.step(read_view.nodes.len())?;
-        let mut domains = vec![HolderDomain::default(); in_use.topology.id_bound()];
+        // The last stands for clusters without the key.
+        let mut counts = vec![None; in_use.topology.id_bound() + 1];
         for id in in_use.partition.domains() {
-            let domain = &mut domains[id.index()];
-            domain.value = in_use.topology.value(id, read_view.nodes).into();
-            domain.clusters = in_use.partition.eligible_nodes(id);
+            counts[id.index()] = Some(0);
         }
-        let domain_of = in_use.topology.domains_by_slot().to_vec();
         for slot in read_view.nodes.order().iter().filter(|slot| held(**slot)) {
             let domain = in_use.topology.domain_of(*slot);
-            if let Some(domain) = domains.get_mut(domain.index()) {
-                domain.holders += 1;
+            if let Some(Some(holders)) = counts.get_mut(domain.index()) {
+                *holders += 1;
             }
         }
-        let mut levels: BTreeMap<u32, BTreeSet<DomainId>> = BTreeMap::new();
-        for id in in_use.partition.domains() {
-            let holders = domains[id.index()].holders;
-            levels.entry(holders).or_default().insert(id);
-        }
+        let holders = ChangingCounts::new(counts);
         Ok(Self {
             active: active.clone(),
-            domain_of,
-            domains,
-            levels,
+            nodes: read_view.nodes,
+            range: HolderRange::from(&holders),
+            holders,
+            in_use,
         })
     }
 
     /// The domain of a cluster; [`DomainId::NONE`] when it lacks the key.
-    pub fn domain_of(&self, slot: Slot) -> DomainId {
-        let domain = self.domain_of.get(slot.index());
-        domain.copied().unwrap_or(DomainId::NONE)
+    fn domain_of(&self, slot: Slot) -> DomainId {
+        self.in_use.topology.domain_of(slot)
     }
 
-    /// The class of a domain.
-    pub fn class(&self, domain: DomainId) -> Class {
+    fn class(&self, domain: DomainId) -> Class {
         if !domain.is_some() {
             return Class::Keyless;
         }
-        let holders = self.domains[domain.index()].holders;
-        if holders == self.largest() {
-            return Class::Top;
-        }
-        if self.loner() == Some(domain) {
+        let holders = self.holders.count(domain.index());
+        if holders == self.range.most {
+            Class::Top
+        } else if self.range.is_single && holders == self.range.fewest {
             Class::Bottom
         } else {
             Class::Middle
@@ -107,7 +112,7 @@ impl HolderSpread {
 
     /// Returns the effect of one more holder in a domain of a class on the score; `None` when the
     /// cluster must not be picked.
-    pub fn effect(&self, class: Class) -> Option<i64> {
+    fn effect(&self, class: Class) -> Option<i64> {
         let change = match class {
             Class::Keyless => return Some(0),
             Class::Bottom => -1,
@@ -128,9 +133,14 @@ impl HolderSpread {
         self.effect(self.class(self.domain_of(slot))).is_some()
     }
 
+    /// The skew with one more holder on a cluster.
+    pub fn skew_with(&self, slot: Slot) -> i64 {
+        self.after(self.class(self.domain_of(slot)))
+    }
+
     /// The skew with one more holder in a domain of a class.
-    pub fn after(&self, class: Class) -> i64 {
-        let skew = i64::from(self.largest() - self.smallest());
+    fn after(&self, class: Class) -> i64 {
+        let skew = i64::from(self.range.most - self.range.fewest);
         match class {
             Class::Keyless | Class::Middle => skew,
             Class::Bottom => skew - 1,
@@ -138,80 +148,45 @@ impl HolderSpread {
         }
     }
 
-    /// The number of holders in a domain.
-    pub fn holders(&self, domain: DomainId) -> u32 {
-        self.domains.get(domain.index()).map_or(0, |d| d.holders)
-    }
-
-    /// Returns whether the constraint counts the placement itself.
-    pub fn counts_picks(&self) -> bool {
-        self.active.self_match > 0
-    }
-
     /// Returns whether picks can change which domains the constraint admits. They cannot if the
     /// constraint admits no domain at all, or does not count picks.
     pub fn follows_picks(&self) -> bool {
-        let mut fewest = self.levels.values().flatten();
-        let admits = |domain: &DomainId| self.effect(self.class(*domain)).is_some();
-        self.counts_picks() && fewest.next().is_some_and(admits)
+        let fewest = |(_, holders): &(usize, u32)| *holders == self.range.fewest;
+        let lowest = self.holders.all().find(fewest);
+        let admits = |(at, _)| self.effect(self.class(DomainId::at(at))).is_some();
+        self.active.counts_itself() && lowest.is_some_and(admits)
     }
 
-    /// The number of holders for each value of the topology key, `None` for a value that is no
-    /// domain. The last entry, `None`, stands for clusters without the key.
-    pub fn holders_by_value(&self) -> Vec<Option<u32>> {
-        let values = self.domains.iter();
-        let values = values.map(|domain| (domain.clusters > 0).then_some(domain.holders));
-        values.chain([None]).collect()
+    /// The limits that the constraint sets to further picks. The skew after a pick must not exceed max
+    /// skew. If it exceeds max skew before, only a pick in the domain with the fewest holders can be
+    /// admitted.
+    pub fn outlook(&self) -> HardOutlook {
+        let is_over = self.after(Class::Middle) > i64::from(self.active.constraint.max_skew);
+        HardOutlook {
+            rule: SkewRule::of(&self.active, 0),
+            from_zero: false,
+            narrow_at: is_over.then_some(self.range.fewest),
+            counts: self.holders.clone(),
+        }
     }
 
-    /// The index in [`Self::holders_by_value`] by which a cluster is judged. The flag is true if a
-    /// pick of the cluster counts.
+    /// The value by which [`Self::outlook`] judges a cluster. The flag is true if a pick of the
+    /// cluster counts.
     pub fn judged_by(&self, slot: Slot) -> (usize, bool) {
         let domain = self.domain_of(slot);
         match domain.is_some() {
             true => (domain.index(), true),
-            false => (self.domains.len(), false),
+            false => (self.in_use.topology.id_bound(), false),
         }
     }
 
-    /// Counts a pick in a domain, if the cluster has a domain and the constraint counts picks.
-    /// Returns the domains whose class may have changed, which are few on average.
-    pub fn add(&mut self, domain: DomainId) -> Vec<DomainId> {
-        if !domain.is_some() || !self.counts_picks() {
-            return Vec::new();
+    /// Counts a pick of a cluster, if it has a domain and the constraint counts picks.
+    pub fn add(&mut self, slot: Slot) {
+        let domain = self.domain_of(slot);
+        if domain.is_some() && self.active.counts_itself() {
+            self.holders.change(domain.index(), |holders| holders + 1);
+            self.range = HolderRange::from(&self.holders);
         }
-        let (largest, loner) = (self.largest(), self.loner());
-        let holders = self.domains[domain.index()].holders;
-        let level = self.levels.get_mut(&holders).expect("a domain has a level");
-        level.remove(&domain);
-        if level.is_empty() {
-            self.levels.remove(&holders);
-        }
-        self.levels.entry(holders + 1).or_default().insert(domain);
-        self.domains[domain.index()].holders += 1;
-
-        let mut moved = vec![domain];
-        if self.largest() != largest {
-            moved.extend(self.levels.get(&largest).into_iter().flatten());
-        }
-        if self.loner() != loner {
-            moved.extend(loner.into_iter().chain(self.loner()));
-        }
-        moved
-    }
-
-    fn smallest(&self) -> u32 {
-        self.levels.first_key_value().map_or(0, |(least, _)| *least)
-    }
-
-    fn largest(&self) -> u32 {
-        self.levels.last_key_value().map_or(0, |(most, _)| *most)
-    }
-
-    /// The domain with the fewest holders, if there is only one such domain.
-    fn loner(&self) -> Option<DomainId> {
-        let (_, lowest) = self.levels.first_key_value()?;
-        lowest.first().filter(|_| lowest.len() == 1).copied()
     }
 
     /// The reason for refusing a cluster by the constraint.
@@ -226,9 +201,16 @@ impl HolderSpread {
 
     /// The numbers behind the constraint.
     pub fn report(&self, max_domains: usize) -> Report<'_> {
-        let ids = (0..self.domains.len()).map(DomainId::at);
-        let ids = ids.filter(|id| self.domains[id.index()].clusters > 0);
-        let all: Vec<(DomainCount<'_>, DomainId)> = ids.map(|id| (self.tally(id), id)).collect();
+        let tally = |(at, holders): (usize, u32)| {
+            let id = DomainId::at(at);
+            let tally = DomainCount {
+                matching_pods: holders.into(),
+                value: self.in_use.topology.value(id, self.nodes),
+                eligible_nodes: self.in_use.partition.eligible_nodes(id).into(),
+            };
+            (tally, id)
+        };
+        let all: Vec<(DomainCount<'_>, DomainId)> = self.holders.all().map(tally).collect();
         let domain_count = all.len();
         let max_skew = i64::from(self.active.constraint.max_skew);
         let domain = |(tally, id)| {
@@ -243,33 +225,93 @@ impl HolderSpread {
         Report {
             active: &self.active,
             domain_count,
-            global_minimum: i64::from(self.smallest()),
+            global_minimum: i64::from(self.range.fewest),
             min_domains_unmet: false,
             domains: first(all, max_domains).into_iter().map(domain).collect(),
             weight: 0.0,
         }
     }
+}
 
-    fn tally(&self, id: DomainId) -> DomainCount<'_> {
-        let domain = &self.domains[id.index()];
-        DomainCount {
-            matching_pods: i64::from(domain.holders),
-            value: &domain.value,
-            eligible_nodes: i64::from(domain.clusters),
-        }
+/// A placement's constraints, counted and ready to judge clusters.
+pub struct Judge<'a> {
+    /// The constraints, hard ones first.
+    pub spreads: Vec<HolderSpread<'a>>,
+    /// The checks of a cluster other than the constraints.
+    pub checks: Filter<'a>,
+}
+
+/// A cluster that a hard constraint does not admit.
+#[derive(Clone, Copy)]
+pub struct OverSkew<'a> {
+    /// The constraint.
+    pub spread: &'a HolderSpread<'a>,
+    /// Holders in the cluster's domain.
+    pub holders: u32,
+    /// The skew that would result.
+    pub skew: i64,
+}
+
+impl<'a> Judge<'a> {
+    /// Makes the counts for a question.
+    pub fn of(
+        question: &'a PlacementSpec,
+        checks: NodeChecks,
+        read_view: &ReadView<'a>,
+    ) -> Result<Self, Stopped> {
+        let spreads = question.constraints.iter();
+        let spreads = spreads.map(|active| HolderSpread::of(active, read_view));
+        Ok(Self {
+            spreads: spreads.collect::<Result<_, _>>()?,
+            checks: Filter::of(&question.pod, &NO_CONSTRAINTS, checks, read_view)?,
+        })
+    }
+
+    /// The topology spread score of a cluster that passes the checks and the hard constraints. The
+    /// first check or constraint that fails decides.
+    ///
+    /// # Errors
+    /// The deadline has passed; inside, the refusal.
+    pub fn judge(&self, slot: Slot) -> Result<Result<i64, NodeRefusal>, Stopped> {
+        let judged = self.checks.judge(slot)?;
+        let score = || score(&self.spreads, slot).map_err(|over| over.refusal());
+        Ok(judged.and_then(|()| score()))
+    }
+
+    /// The numbers behind the constraints, hard ones first.
+    pub fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
+        let spreads = self.spreads.iter();
+        spreads.map(|spread| spread.report(max_domains)).collect()
     }
 }
 
-impl RuleByMinimum for HolderSpread {
-    // The skew after a pick must not exceed max skew. If the skew exceeds max skew before, only a
-    // pick in the domain with the fewest holders can be admitted.
-    fn rule_at(&self, smallest: Option<u32>) -> SkewRule {
-        let max_skew = i64::from(self.active.constraint.max_skew);
-        let is_over = self.after(Class::Middle) > max_skew && smallest == Some(self.smallest());
-        SkewRule {
-            max_skew: if is_over { 1 } else { max_skew },
-            ..SkewRule::of(&self.active, smallest.unwrap_or(0).into())
-        }
+/// The topology spread score of a cluster.
+///
+/// # Errors
+/// The first refusal.
+pub fn score<'s>(spreads: &'s [HolderSpread<'_>], slot: Slot) -> Result<i64, OverSkew<'s>> {
+    let mut sum = 0;
+    for spread in spreads {
+        let domain = spread.domain_of(slot);
+        let class = spread.class(domain);
+        sum += spread.effect(class).ok_or_else(|| OverSkew {
+            spread,
+            holders: spread.holders.count(domain.index()),
+            skew: spread.after(class),
+        })?;
+    }
+    Ok(sum)
+}
+
+impl OverSkew<'_> {
+    /// Returns the refusal, without the constraint's index.
+    pub fn refusal(&self) -> NodeRefusal {
+        NodeRefusal::by_constraint(
+            self.spread.violation(),
+            self.spread.active.index,
+            self.holders.into(),
+            self.skew,
+        )
     }
 }
 

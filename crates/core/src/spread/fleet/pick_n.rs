@@ -4,24 +4,27 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use super::super::place::{HardOutlook, Outlook, PlannedPicker, PlannedPicks, ScoredChoice};
-use super::super::placement::{Holding, Outcome, Pick, PickStep, Picker, PlaceOptions};
+use super::super::placement::{
+    Holding, NodeOutlook, Outcome, Outlook, Pick, PickStep, Picker, PlaceOptions, PlannedPicker,
+    PlannedPicks, ScoredChoice,
+};
 use super::super::question::NodeChecks;
 use super::super::report::Report;
 use super::super::verdict::Reason;
-use super::cells::{CandidateCells, Rank};
-use super::holders::{self, HolderSpread};
-use super::judge::{self, Judge};
+use super::holders::{self, HolderSpread, Judge};
 use super::placement::PlacementSpec;
 use crate::snapshot::{Deadline, ReadView, Slot, Stopped};
 
-/// The data that picking needs. It keeps no reference to the snapshot.
-#[derive(Debug, Clone)]
-pub struct PickN {
+/// The rank of a candidate. Among candidates of equal score the smallest rank wins.
+type Rank = u32;
+
+/// Picks clusters.
+#[derive(Clone)]
+pub struct PickN<'a> {
     /// The constraints, hard ones first.
-    spreads: Vec<HolderSpread>,
+    spreads: Vec<HolderSpread<'a>>,
     /// All clusters, in node order.
-    clusters: Vec<KnownCluster>,
+    clusters: Vec<KnownCluster<'a>>,
     /// The clusters that can be picked, best first among equal scores.
     candidates: Vec<usize>,
     /// For each candidate, true once it was picked.
@@ -33,26 +36,26 @@ pub struct PickN {
     refused: BTreeMap<Reason, usize>,
 }
 
-#[derive(Debug, Clone)]
-struct KnownCluster {
+#[derive(Clone)]
+struct KnownCluster<'a> {
     slot: Slot,
-    name: Box<str>,
+    name: &'a str,
     bonus: i64,
     sticky: bool,
 }
 
-impl PickN {
+impl<'a> PickN<'a> {
     /// Gathers the data from a read view.
     pub fn of(
-        question: &PlacementSpec,
+        question: &'a PlacementSpec,
         checks: NodeChecks,
         options: &PlaceOptions,
-        read_view: &ReadView<'_>,
+        read_view: &ReadView<'a>,
     ) -> Result<Self, Stopped> {
         let judge = Judge::of(question, checks, read_view)?;
         let holds = holders::holders(&question.holders, read_view)?;
         let slots = read_view.nodes.order();
-        let clusters: Vec<KnownCluster> = slots
+        let clusters: Vec<KnownCluster<'_>> = slots
             .iter()
             .map(|s| KnownCluster::of(*s, options, read_view))
             .collect();
@@ -66,7 +69,7 @@ impl PickN {
             if holds(cluster.slot) {
                 *refused.entry(Reason::HoldsPlacement).or_default() += 1;
                 holders.push(cluster);
-            } else if asked.as_ref().is_some_and(|a| !a.contains(&*cluster.name)) {
+            } else if asked.as_ref().is_some_and(|a| !a.contains(cluster.name)) {
                 // The caller excluded the cluster, so it has no reason here.
             } else if let Err(refusal) = judge.checks.judge(cluster.slot)? {
                 *refused.entry(refusal.reason).or_default() += 1;
@@ -89,12 +92,12 @@ impl PickN {
         })
     }
 
-    fn candidates(&self) -> impl Iterator<Item = &KnownCluster> + Clone {
+    fn candidates(&self) -> impl Iterator<Item = &KnownCluster<'a>> + Clone {
         self.candidates.iter().map(|i| &self.clusters[*i])
     }
 
     fn pick_all_at_once(&self, with_steps: bool, outcome: &mut Outcome) {
-        let names = self.candidates().map(|cluster| cluster.name.clone());
+        let names = self.candidates().map(|cluster| Box::from(cluster.name));
         let picked: Vec<Box<str>> = names.clone().take(self.wanted).collect();
         let pick = |node| Pick { node, score: 0 };
         outcome.picks = picked.iter().cloned().map(pick).collect();
@@ -114,30 +117,29 @@ impl PickN {
         outcome: &mut Outcome,
         deadline: &Deadline<'_>,
     ) -> Result<(), Stopped> {
-        let slots = self.candidates().map(|cluster| cluster.slot);
-        let mut cells = CandidateCells::of(slots, &self.spreads);
         let mut plan: VecDeque<PlannedPicks> = plan.iter().cloned().collect();
         while outcome.picks.len() < self.wanted {
-            deadline.step(self.candidates.len())?;
+            let steps = (1 + self.spreads.len()).saturating_mul(self.candidates.len());
+            deadline.step(steps)?;
             let is_first = outcome.picks.is_empty();
             let best = match self.best_planned(&mut plan, is_first) {
-                // The first pick prefers sticky clusters; the ranks in `cells` ignore them.
-                None if is_first => self.best_of(0..self.candidates.len() as Rank, true),
-                None => cells.best(&self.spreads),
+                None => self.best_of(0..self.candidates.len() as Rank, is_first),
                 planned => planned,
             };
             if with_steps {
                 outcome.steps.push(self.step(is_first));
             }
             let Some((rank, score)) = best else { break };
-            let node = self.clusters[self.candidates[rank as usize]].name.clone();
+            let node = self.clusters[self.candidates[rank as usize]].name;
             if let Some(step) = outcome.steps.last_mut() {
-                step.picked.push(node.clone());
+                step.picked.push(node.into());
             }
-            outcome.picks.push(Pick { node, score });
+            outcome.picks.push(Pick {
+                node: node.into(),
+                score,
+            });
             outcome.total = outcome.total.saturating_add(score);
-            self.taken[rank as usize] = true;
-            cells.pick(rank, &mut self.spreads);
+            self.pick(rank, deadline)?;
         }
         Ok(())
     }
@@ -150,7 +152,9 @@ impl PickN {
         is_first: bool,
     ) -> Option<(Rank, i64)> {
         while let Some(part) = plan.front_mut() {
-            if let Some((rank, score)) = self.best_of(part.nodes(), is_first) {
+            let ranks = part.nodes();
+            let ranks = ranks.ones().map(|rank| rank as Rank);
+            if let Some((rank, score)) = self.best_of(ranks, is_first) {
                 part.take(rank);
                 return Some((rank, score));
             }
@@ -169,22 +173,22 @@ impl PickN {
     /// The score of a candidate, if it can be picked.
     fn score(&self, rank: Rank) -> Option<i64> {
         let slot = self.clusters[self.candidates[rank as usize]].slot;
-        let score = || judge::score(&self.spreads, slot).ok();
+        let score = || holders::score(&self.spreads, slot).ok();
         (!self.taken[rank as usize]).then(score).flatten()
     }
 
     fn step(&self, is_first: bool) -> PickStep {
-        let verdict = |cluster: &KnownCluster| {
-            let score = judge::score(&self.spreads, cluster.slot);
-            (cluster.name.clone(), score.map_err(|over| over.refusal()))
+        let verdict = |cluster: &KnownCluster<'_>| {
+            let score = holders::score(&self.spreads, cluster.slot);
+            (cluster.name.into(), score.map_err(|over| over.refusal()))
         };
         let ranked = (0..).zip(self.candidates());
         let ranked = ranked.filter_map(|(rank, cluster)| Some((self.score(rank)?, cluster)));
-        let mut ranked: Vec<(i64, &KnownCluster)> = ranked.collect();
+        let mut ranked: Vec<(i64, &KnownCluster<'_>)> = ranked.collect();
         ranked.sort_by_key(|(score, cluster)| Reverse((*score, cluster.worth(is_first))));
         PickStep {
             verdicts: self.clusters.iter().map(verdict).collect(),
-            ranking: ranked.iter().map(|(_, c)| c.name.clone()).collect(),
+            ranking: ranked.iter().map(|(_, c)| c.name.into()).collect(),
             picked: Vec::new(),
         }
     }
@@ -194,9 +198,9 @@ impl PickN {
         let mut reasons = self.refused.clone();
         let picked: HashSet<&str> = picks.iter().map(|pick| &*pick.node).collect();
         for cluster in self.candidates() {
-            let reason = if picked.contains(&*cluster.name) {
+            let reason = if picked.contains(cluster.name) {
                 Reason::HoldsPlacement
-            } else if let Err(over) = judge::score(&self.spreads, cluster.slot) {
+            } else if let Err(over) = holders::score(&self.spreads, cluster.slot) {
                 over.spread.violation()
             } else {
                 continue;
@@ -207,7 +211,7 @@ impl PickN {
     }
 }
 
-impl Picker for PickN {
+impl Picker for PickN<'_> {
     fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
         self.run_along(&[], with_steps, deadline)
     }
@@ -228,22 +232,19 @@ impl Picker for PickN {
     }
 }
 
-impl PlannedPicker for PickN {
-    fn outlook(&self) -> Outlook<'_> {
+impl PlannedPicker for PickN<'_> {
+    fn outlook(&self) -> Outlook {
         let hard = self.spreads.iter();
         let hard = hard.filter(|spread| spread.active.constraint.is_hard());
         let (moving, fixed): (Vec<_>, Vec<_>) = hard.partition(|spread| spread.follows_picks());
         let candidates = (0..).zip(self.candidates().map(|cluster| cluster.slot));
         let admitted = candidates.filter(|(_, slot)| fixed.iter().all(|it| it.admits(*slot)));
-        let nodes = admitted.map(|(rank, slot)| {
-            let key = moving.iter().map(|spread| spread.judged_by(slot));
-            (rank, 1, key.collect())
+        let nodes = admitted.map(|(node, slot)| NodeOutlook {
+            node,
+            room: 1,
+            judged_by: moving.iter().map(|it| it.judged_by(slot)).collect(),
         });
-        let constraints = moving.iter();
-        let constraints = constraints.map(|it| HardOutlook {
-            constraint: *it,
-            counts: it.holders_by_value(),
-        });
+        let constraints = moving.iter().map(|spread| spread.outlook());
         Outlook::of(self.wanted, constraints.collect(), nodes)
     }
 
@@ -278,32 +279,32 @@ impl PlannedPicker for PickN {
         self.candidates.len()
     }
 
-    fn choices(&mut self) -> Vec<ScoredChoice> {
+    fn choices(&mut self, _: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped> {
         let ranks = 0..self.candidates.len() as Rank;
         let scored = ranks.filter_map(|node| {
             let score = self.score(node)?;
             let total = score;
             Some(ScoredChoice { node, score, total })
         });
-        scored.collect()
+        Ok(scored.collect())
     }
 
     fn pick(&mut self, node: u32, _: &Deadline<'_>) -> Result<(), Stopped> {
         self.taken[node as usize] = true;
         let slot = self.clusters[self.candidates[node as usize]].slot;
         for spread in &mut self.spreads {
-            spread.add(spread.domain_of(slot));
+            spread.add(slot);
         }
         Ok(())
     }
 }
 
-impl KnownCluster {
-    fn of(slot: Slot, options: &PlaceOptions, read_view: &ReadView<'_>) -> Self {
+impl<'a> KnownCluster<'a> {
+    fn of(slot: Slot, options: &PlaceOptions, read_view: &ReadView<'a>) -> Self {
         let name = read_view.nodes.name(slot);
         Self {
             slot,
-            name: name.into(),
+            name,
             bonus: options.bonuses.get(name).copied().unwrap_or(0),
             sticky: options.sticky.contains(name),
         }
@@ -311,12 +312,12 @@ impl KnownCluster {
 
     /// Returns the values that decide between clusters of equal score; more is better.
     fn worth(&self, counts_sticky: bool) -> (i64, bool, &str) {
-        (self.bonus, self.sticky && counts_sticky, &self.name)
+        (self.bonus, self.sticky && counts_sticky, self.name)
     }
 }
 
 /// The holders that give up the placement when there are too many.
-fn cut_down(holders: &[&KnownCluster], surplus: usize, options: &PlaceOptions) -> Vec<String> {
+fn cut_down(holders: &[&KnownCluster<'_>], surplus: usize, options: &PlaceOptions) -> Vec<String> {
     let mut leaving: Vec<(Holding, &str)> = holders
         .iter()
         .map(|cluster| {
@@ -324,8 +325,8 @@ fn cut_down(holders: &[&KnownCluster], surplus: usize, options: &PlaceOptions) -
                 bound: true,
                 ..Holding::default()
             };
-            let holding = options.holders.get(&*cluster.name).copied();
-            (holding.unwrap_or(unknown), &*cluster.name)
+            let holding = options.holders.get(cluster.name).copied();
+            (holding.unwrap_or(unknown), cluster.name)
         })
         .collect();
     leaving.sort_unstable();

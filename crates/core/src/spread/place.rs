@@ -1,0 +1,413 @@
+//! Places many pods at once by the rules of the Kubernetes dialect, as if each were filtered,
+//! scored and put on its best node before the next pod. See `docs/placing.md`.
+//!
+//! The [`Placer`] makes the counts of Filter and Score once, and each pick counts in both of them. So
+//! a pick is judged as by a Filter of a state that holds the picks before it.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+use fixedbitset::FixedBitSet;
+
+use super::active::{Active, Constraints};
+use super::filter::Filter;
+use super::hard::{ChangingCounts, GlobalMinimum, HardCount};
+pub use super::placement::{
+    HardOutlook, NodeOutlook, Outlook, PlannedPicker, PlannedPicks, ScoredChoice,
+};
+use super::placement::{Outcome, Pick, Picker, PlaceOptions};
+use super::question::{NodeChecks, Question};
+use super::report::Report;
+use super::score::{MAX_SCORE, Scores};
+use super::verdict::{NODES_PER_STEP, Reason};
+use super::volumes::Volumes;
+use crate::snapshot::{Deadline, DomainKey, Query, ReadView, Slot, Stopped, partition};
+
+/// Puts pods on nodes pick by pick.
+#[derive(Clone)]
+pub struct Placer<'a> {
+    /// Judges nodes, as if the picks were on them.
+    filter: Filter<'a>,
+    /// Scores nodes, as if the picks were on them.
+    scores: Scores<'a>,
+    /// The nodes that pass the checks before spread, in node order.
+    slots: Cow<'a, [Slot]>,
+    /// The same nodes.
+    candidates: Vec<Candidate>,
+    /// The candidates with nominated pods.
+    with_nominated: Vec<usize>,
+    /// The candidates that take a pod if the hard constraints admit it. Picks only close some.
+    open: FixedBitSet,
+    refused: BTreeMap<Reason, usize>,
+    wanted: usize,
+    read_view: ReadView<'a>,
+}
+
+#[derive(Clone)]
+struct Candidate {
+    /// The number of further pods that the caller allows; `None` if unlimited.
+    capacity: Option<u32>,
+    /// The bonus that is added to the node's score.
+    bonus: i64,
+    turn: NodeTurn,
+}
+
+/// A node's turn among nodes of equal score. The node with the smallest turn is picked, and among
+/// equal turns the first in node order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct NodeTurn {
+    /// The number of picks of the node.
+    picks: u32,
+    /// The number of the node's pods that the constraints counted before the first pick.
+    counted: u32,
+}
+
+impl<'a> Placer<'a> {
+    /// Makes the counts for placing pods by these constraints.
+    pub fn of(
+        question: &'a Question,
+        constraints: &'a Constraints,
+        checks: NodeChecks,
+        options: &PlaceOptions,
+        read_view: &ReadView<'a>,
+    ) -> Result<Self, Stopped> {
+        let mut filter = Filter::of(question, constraints, checks, read_view)?;
+        let emptied = options.emptied.as_deref();
+        if let Some(emptied) = emptied.and_then(|name| read_view.nodes.find(name)) {
+            filter.empty(emptied);
+        }
+        let mut refused = BTreeMap::new();
+        let slots = passing(&filter, options, read_view, &mut refused)?;
+        let counted = counted_on(&slots, constraints, read_view)?;
+        let candidates = slots.iter().zip(counted).map(|(slot, counted)| {
+            let name = read_view.nodes.name(*slot);
+            Candidate {
+                capacity: options.capacities.get(name).copied(),
+                bonus: options.bonuses.get(name).copied().unwrap_or(0),
+                turn: NodeTurn { picks: 0, counted },
+            }
+        });
+        let mut placer = Self {
+            candidates: candidates.collect(),
+            with_nominated: filter.nominated.places(&slots, read_view.nodes),
+            open: FixedBitSet::with_capacity(slots.len()),
+            scores: Scores::counted(constraints, read_view)?,
+            filter,
+            slots,
+            refused,
+            wanted: options.replicas,
+            read_view: *read_view,
+        };
+        for node in 0..placer.slots.len() {
+            let takes_pods = placer.takes_pods(node)?;
+            placer.open.set(node, takes_pods);
+        }
+        Ok(placer)
+    }
+
+    /// Returns whether a candidate takes a pod if the hard constraints admit it.
+    fn takes_pods(&self, node: usize) -> Result<bool, Stopped> {
+        let is_full = self.candidates[node].capacity == Some(0);
+        Ok(!is_full && self.filter.judge_besides_spread(self.slots[node])?.is_ok())
+    }
+
+    /// Filters and scores once. Returns the candidates that take a pod, in node order, which is the
+    /// order of the scores.
+    fn feasible(&mut self, deadline: &Deadline<'_>) -> Result<Vec<usize>, Stopped> {
+        let hard = self.filter.hard();
+        deadline.step((1 + hard.len()) * (1 + self.slots.len() / NODES_PER_STEP))?;
+        let mut passing = self.open.clone();
+        for hard in hard {
+            passing.intersect_with(&hard.admitted(&self.slots));
+        }
+        for node in &self.with_nominated {
+            let admits = || self.filter.constraints_admit(self.slots[*node]);
+            passing.set(*node, self.open.contains(*node) && admits());
+        }
+        let passing: Vec<usize> = passing.ones().collect();
+        if self.scores.skipped {
+            return Ok(passing);
+        }
+        deadline.step(passing.len())?;
+        if passing.len() == self.slots.len() {
+            self.scores.score(&self.slots);
+        } else {
+            let slots = passing.iter().map(|node| self.slots[*node]);
+            self.scores.score(&slots.collect::<Vec<_>>());
+        }
+        Ok(passing)
+    }
+
+    /// The candidate that came at this position of those that take a pod.
+    fn choice(&self, at: usize, node: usize) -> ScoredChoice {
+        let score = match self.scores.skipped {
+            true => 0,
+            false => self.scores.at(at),
+        };
+        ScoredChoice {
+            // There are fewer nodes than 2^32.
+            node: node as u32,
+            score,
+            total: score.saturating_add(self.candidates[node].bonus),
+        }
+    }
+
+    /// The best node that takes a pod, of those that are planned.
+    fn best(
+        &mut self,
+        planned: Option<&FixedBitSet>,
+        deadline: &Deadline<'_>,
+    ) -> Result<Option<ScoredChoice>, Stopped> {
+        let feasible = self.feasible(deadline)?.into_iter().enumerate();
+        let planned = feasible.filter(|(_, node)| planned.is_none_or(|it| it.contains(*node)));
+        let choices = planned.map(|(at, node)| self.choice(at, node));
+        // Of equal ones the last would be taken, so the order is reversed.
+        Ok(choices.rev().max_by_key(|choice| {
+            let turn = self.candidates[choice.node as usize].turn;
+            (choice.total, Reverse(turn))
+        }))
+    }
+
+    /// Returns whether more picks are wanted.
+    fn wants_more(&self, outcome: &Outcome) -> bool {
+        outcome.picks.len() < self.wanted
+    }
+
+    /// Picks a node and records the pick in the outcome.
+    fn note(
+        &mut self,
+        best: ScoredChoice,
+        outcome: &mut Outcome,
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
+        outcome.picks.push(Pick {
+            node: self
+                .read_view
+                .nodes
+                .name(self.slots[best.node as usize])
+                .into(),
+            score: best.score,
+        });
+        outcome.total = outcome.total.saturating_add(best.total);
+        self.pick(best.node, deadline)
+    }
+
+    /// The reasons why nodes take no more pods, with the number of nodes.
+    fn reasons(&self) -> Result<BTreeMap<Reason, usize>, Stopped> {
+        let mut reasons = self.refused.clone();
+        for (slot, candidate) in self.slots.iter().zip(&self.candidates) {
+            if candidate.capacity == Some(0) {
+                *reasons.entry(Reason::Capacity).or_default() += 1;
+            } else if let Err(refusal) = self.filter.judge(*slot)? {
+                for reason in refusal.reasons() {
+                    *reasons.entry(reason.clone()).or_default() += 1;
+                }
+            }
+        }
+        Ok(reasons)
+    }
+
+    /// The number of further pods for which a candidate has room, at most the wanted number.
+    fn room(&self, node: usize) -> usize {
+        let volumes = self.filter.volumes.as_ref();
+        let by_disks = volumes.is_some_and(Volumes::is_exclusive).then_some(1);
+        let by_room = self.filter.fitting(self.slots[node]);
+        let limits = [self.candidates[node].capacity, by_disks, by_room];
+        let room = limits.into_iter().flatten().min();
+        room.map_or(self.wanted, |room| self.wanted.min(room as usize))
+    }
+}
+
+impl PlannedPicker for Placer<'_> {
+    fn outlook(&self) -> Outlook {
+        let hard = self.filter.hard().iter();
+        let (moving, fixed): (Vec<&HardCount<'_>>, Vec<_>) =
+            hard.partition(|hard| hard.active.counts_itself());
+        let mut beside: usize = 0;
+        let nodes = self.slots.iter().enumerate().filter_map(|(node, slot)| {
+            let room = self.room(node);
+            let with = self.filter.nominated.on(*slot);
+            let refuses = |hard: &&HardCount<'_>| hard.judge(*slot, with).is_err();
+            let lacks_key = |hard: &&HardCount<'_>| !hard.counted.domain_of(*slot).is_some();
+            if room == 0 || moving.iter().any(lacks_key) || fixed.iter().any(refuses) {
+                return None;
+            }
+            let counts_nominated = |hard: &&HardCount<'_>| hard.nominated_on(*slot, with) > 0;
+            if moving.iter().any(counts_nominated) {
+                beside = beside.saturating_add(room).min(self.wanted);
+                return None;
+            }
+            let judged_by = moving.iter().map(|hard| {
+                let domain = hard.counted.domain_of(*slot);
+                let counts = hard.counted.in_use().partition.member(*slot) == domain;
+                (domain.index(), counts)
+            });
+            Some(NodeOutlook {
+                node: node as u32,
+                room,
+                judged_by: judged_by.collect(),
+            })
+        });
+        let constraints = moving.iter().map(|hard| outlook_of(hard));
+        let outlook = Outlook::of(self.wanted, constraints.collect(), nodes);
+        Outlook { beside, ..outlook }
+    }
+
+    fn run_along(
+        &mut self,
+        plan: &[PlannedPicks],
+        _with_steps: bool,
+        deadline: &Deadline<'_>,
+    ) -> Result<Outcome, Stopped> {
+        let mut outcome = Outcome::default();
+        for part in plan {
+            let mut part = part.clone();
+            let mut planned = part.nodes();
+            while self.wants_more(&outcome)
+                && let Some(best) = self.best(Some(&planned), deadline)?
+            {
+                if part.take(best.node) {
+                    planned = part.nodes();
+                }
+                self.note(best, &mut outcome, deadline)?;
+            }
+        }
+        while self.wants_more(&outcome)
+            && let Some(best) = self.best(None, deadline)?
+        {
+            self.note(best, &mut outcome, deadline)?;
+        }
+        outcome.unplaced = self.wanted - outcome.picks.len();
+        if outcome.unplaced > 0 {
+            outcome.reasons = self.reasons()?;
+        }
+        Ok(outcome)
+    }
+
+    fn highest_total(&self) -> i64 {
+        let score = if self.scores.skipped { 0 } else { MAX_SCORE };
+        let bonuses = self.candidates.iter().map(|node| node.bonus);
+        score.saturating_add(bonuses.max().unwrap_or(0))
+    }
+
+    fn node_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn choices(&mut self, deadline: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped> {
+        let feasible = self.feasible(deadline)?.into_iter().enumerate();
+        Ok(feasible.map(|(at, node)| self.choice(at, node)).collect())
+    }
+
+    fn pick(&mut self, picked: u32, deadline: &Deadline<'_>) -> Result<(), Stopped> {
+        let candidate = &mut self.candidates[picked as usize];
+        candidate.turn.picks += 1;
+        candidate.capacity = candidate.capacity.map(|left| left - 1);
+        let slot = self.slots[picked as usize];
+        self.scores.add(slot);
+        let affected = self.filter.add(slot)?;
+        if affected.is_only(slot) {
+            let takes_pods = self.takes_pods(picked as usize)?;
+            self.open.set(picked as usize, takes_pods);
+            return Ok(());
+        }
+        deadline.step(self.slots.len() / NODES_PER_STEP)?;
+        for node in self.open.clone().ones() {
+            if affected.has(self.slots[node]) && !self.takes_pods(node)? {
+                self.open.remove(node);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Picker for Placer<'_> {
+    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
+        self.run_along(&[], with_steps, deadline)
+    }
+
+    // The Kubernetes dialect lists no steps.
+    fn step_scores(&self) -> usize {
+        0
+    }
+
+    fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
+        let hard = self.filter.hard().iter();
+        let hard = hard.map(|it| Report::counted(it.active, &it.counted, max_domains));
+        let soft = self.scores.whole_reports(max_domains);
+        let mut all: Vec<_> = hard.chain(soft).collect();
+        all.sort_by_key(|report| report.active.index);
+        all
+    }
+}
+
+/// The limits that a constraint sets to further picks.
+fn outlook_of(hard: &HardCount<'_>) -> HardOutlook {
+    let minimum = GlobalMinimum::counted(hard.active, &hard.counted, None);
+    HardOutlook {
+        rule: hard.rule_at(None),
+        from_zero: minimum.min_domains_unmet,
+        narrow_at: None,
+        counts: ChangingCounts::from(&hard.counted),
+    }
+}
+
+/// The candidates that pass the checks before spread, in node order.
+fn passing<'a>(
+    filter: &Filter<'a>,
+    options: &PlaceOptions,
+    read_view: &ReadView<'a>,
+    refused: &mut BTreeMap<Reason, usize>,
+) -> Result<Cow<'a, [Slot]>, Stopped> {
+    let nodes = read_view.nodes;
+    let asked = options.candidates.as_ref();
+    let asked: Option<HashSet<Slot>> =
+        asked.map(|names| names.iter().filter_map(|name| nodes.find(name)).collect());
+    let order = nodes.order().iter().copied();
+    let mut slots = Vec::new();
+    for slot in order.filter(|slot| asked.as_ref().is_none_or(|asked| asked.contains(slot))) {
+        match filter.judge_before_spread(slot)? {
+            Ok(()) => slots.push(slot),
+            Err(refusal) => {
+                for reason in refusal.reasons() {
+                    *refused.entry(reason.clone()).or_default() += 1;
+                }
+            }
+        }
+    }
+    // The slots of all nodes are known by their address, and judged at once.
+    Ok(match slots.len() == nodes.len() {
+        true => Cow::Borrowed(nodes.order()),
+        false => Cow::Owned(slots),
+    })
+}
+
+/// Returns for each node the number of its pods that the constraints count, summed over the
+/// constraints.
+fn counted_on(
+    slots: &[Slot],
+    in_force: &Constraints,
+    read_view: &ReadView<'_>,
+) -> Result<Vec<u32>, Stopped> {
+    let by_node = partition::Key::everywhere(DomainKey::Node);
+    let mut counted: Vec<u32> = vec![0; slots.len()];
+    let mut left: Vec<_> = in_force.all.iter().map(Active::counted).collect();
+    while let Some(selector) = left.pop() {
+        // Most constraints of a pod have the same selector, which is counted once.
+        let before = left.len();
+        left.retain(|other| *other != selector);
+        let times = 1 + (before - left.len()) as u32;
+        let partition = &by_node;
+        let counts = read_view.count(Query {
+            selector,
+            partition,
+        })?;
+        read_view.deadline.step(slots.len())?;
+        for (sum, slot) in counted.iter_mut().zip(slots) {
+            let pods = counts.matching_pods(counts.domain_of(*slot));
+            *sum = sum.saturating_add(pods.saturating_mul(times));
+        }
+    }
+    Ok(counted)
+}
