@@ -124,17 +124,13 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
                 replicas,
                 ..PlaceOptions::default()
             };
-            let snapshot = world.snapshot();
-            let plan = |read_view: ReadView<'_>| place::XX;
-            let placer = || {
-                let placer = snapshot.read(&namespace, Batch::default(), plan);
-                placer.expect("nobody gives it up")
-            };
-            let run = || picked(&mut placer());
-            let placed = run().picks.len();
-            let ns = clock.median_ns(name, run);
-            row(size.0, placed, name, ns);
-            jointly(size.0, name, placer, clock);
+            both(
+                size.0,
+                name,
+                (&world, &namespace),
+                (&question, options),
+                clock,
+            );
         }
     }
 }
@@ -233,17 +229,8 @@ fn rooms(clock: &mut Clock) {
         let pod = pod("default", "web", constraints);
         let question = Question::compile(Some(&pod), &Limits::default(), Path::root("pod"));
         let question = question.expect("it is valid");
-        let snapshot = world.snapshot();
-        let plan = |read_view: ReadView<'_>| place::XX;
-        let placer = || {
-            let placer = snapshot.read("default", Batch::default(), plan);
-            placer.expect("nobody gives it up")
-        };
-        let run = || picked(&mut placer());
-        let placed = run().picks.len();
-        let ns = clock.median_ns(name, run);
-        row(nodes, placed, name, ns);
-        jointly(nodes, name, placer, clock);
+        let asked = (&question, options.clone());
+        both(nodes, name, (&world, "default"), asked, clock);
     }
 }
 
@@ -326,12 +313,13 @@ fn pick_clusters(clusters: usize, picks: usize, clock: &mut Clock) {
             ..PlaceOptions::default()
         };
         let snapshot = world.snapshot();
-        let plan = |read_view: ReadView<'_>| {
-            fleet::PickN::of(&question, NodeChecks::All, &options, &read_view)
+        let pick = |read_view: ReadView<'_>| {
+            let picker = fleet::PickN::of(&question, NodeChecks::All, &options, &read_view);
+            Ok(picked(&mut picker?))
         };
         let ns = clock.median_ns(name, || {
-            let plan = snapshot.read("default", Batch::default(), plan);
-            picked(&mut plan.expect("nobody gives it up"))
+            let outcome = snapshot.read("default", Batch::default(), pick);
+            outcome.expect("nobody gives it up")
         });
         row(clusters, picks, name, ns);
     }
