@@ -119,9 +119,10 @@ impl Written<v1::FilterResponse> {
         self.bytes.reserve(names.saturating_mul(NAME_BYTES));
     }
 
-    /// Writes a node with the reason of its refusal.
-    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) {
+    /// Writes a node with the reason of its refusal. Returns the bytes of the answer so far.
+    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) -> usize {
         self.bytes.message(4, &RefusalFields { node, refusal });
+        self.bytes.len()
     }
 
     /// Writes a bit per candidate, and the revision of the candidates' order.
