@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
+use prost::Message;
+
 use super::answer::{self, Candidates};
 use super::written::ListedAnswer;
 use crate::matching::{Path, Violations};
@@ -123,7 +125,7 @@ impl DecisionTerms {
             defaults: answer::defaults_kind(read_view.defaults),
             ..Default::default()
         };
-        let mut tallies = Tallies::default();
+        let (mut tallies, mut listed) = (Tallies::default(), 0_usize);
         for node in nodes {
             let (name, refused) = node?;
             response.node_count = response.node_count.saturating_add(1);
@@ -134,8 +136,10 @@ impl DecisionTerms {
                     }
                     if lists_infeasible {
                         let verdict = answer::node_verdict(name.to_owned(), &refusal);
+                        listed = listed.saturating_add(verdict.encoded_len());
                         response.infeasible.push(verdict);
-                        read_view.deadline.room()?;
+                        // The answer is encoded beside the list, and moves to larger places then.
+                        read_view.deadline.holds(listed.saturating_mul(2))?;
                     }
                 }
                 None => {

@@ -193,8 +193,9 @@ fn judge_candidates(
         }
         for at in pass.zeroes() {
             if let Err(refusal) = filter.judge(candidates.known[at])? {
-                answer.infeasible(name(at), &refusal);
-                read_view.deadline.room()?;
+                let written = answer.infeasible(name(at), &refusal);
+                // While the answer moves to a larger place, both places are in memory.
+                read_view.deadline.holds(written)?;
             }
         }
     }

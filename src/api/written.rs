@@ -75,10 +75,11 @@ impl ListedAnswer<v1::FilterResponse> {
         names.for_each(|name| self.bytes(3, name.as_bytes()));
     }
 
-    /// Writes a node with the reason of its refusal.
-    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) {
+    /// Writes a node with the reason of its refusal. Returns the bytes of the lists so far.
+    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) -> usize {
         let verdict = answer::node_verdict(node.to_owned(), refusal);
         prost::encoding::message::encode(4, &verdict, &mut self.lists);
+        self.lists.len()
     }
 }
 

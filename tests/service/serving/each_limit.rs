@@ -36,7 +36,8 @@ fn is_tried_whole(limit: Limit) -> bool {
 fn value(limit: Limit) -> &'static str {
     match limit {
         Limit::MessageBytes => "65536",
-        Limit::MemoryBytes => "100000",
+        // Enough for the program and a small call.
+        Limit::MemoryBytes => "8000000",
         _ => "1",
     }
 }
@@ -91,7 +92,7 @@ async fn exceed(limit: Limit, server: &Server) {
     let status: Status = match limit {
         Limit::Connections => return over_limits::second_connection(server),
         Limit::MessageBytes => updated(client, update(70)).await,
-        Limit::MemoryBytes => updated(client, update(60)).await,
+        Limit::MemoryBytes => updated(client, update(2_000)).await,
         Limit::ConcurrentCalls => over_limits::second_call(client, server).await,
         Limit::ChangesPerBatch | Limit::Nodes => updated(client, two(node)).await,
         Limit::Pods | Limit::LabelSets => updated(client, two(stored)).await,
