@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::diagnosis::title;
 use super::words::{among, joined};
-use crate::matching::{Constraint, Selector, Shortage, Taint};
+use crate::matching::{Constraint, Selector, Shortage, TaintedNode};
 use crate::snapshot::{HeldTerm, NodeRef, PodGroups, ReadView, Slot, Stopped};
 use crate::spread::place::Placer;
 use crate::spread::{
@@ -262,10 +262,9 @@ impl<'a> Case<'a> {
         (!kind.is_empty()).then_some((kind, name))
     }
 
-    /// The taints of a node that the pod does not tolerate.
-    pub fn untolerated(&self, node: &JudgedNode<'a>) -> impl Iterator<Item = &'a Taint> {
-        let tolerations = &self.question.subject.tolerations;
-        tolerations.untolerated(node.node.taints())
+    /// What keeps the pod off a node with taints; `None` if the pod tolerates them.
+    pub fn tainted(&self, node: &JudgedNode<'a>) -> Option<TaintedNode> {
+        TaintedNode::of(&self.question.subject.tolerations, node.node.taints())
     }
 
     /// Returns how many of the waiting pods find a node by other constraints, if one after the other

@@ -13,7 +13,6 @@ pub mod fleet;
 mod hints;
 mod insight;
 mod summary;
-mod taints;
 mod words;
 
 pub use case::Case;

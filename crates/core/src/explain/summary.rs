@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, values};
 use super::diagnosis::Diagnosis;
-use super::taints::{TaintedNode, since};
 use super::words::{among, but_for, joined, number, plural, sentence, so_many, verb};
+use crate::matching::TaintedNode;
 use crate::proto::v1::hint::Kind;
 use crate::snapshot::Stopped;
 use crate::spread::Reason;
@@ -120,7 +120,7 @@ fn causes(case: &Case<'_>) -> Result<Vec<String>, Stopped> {
             continue;
         };
         let is_tainted = refusal.reason == Reason::UntoleratedTaint;
-        let tainted = is_tainted.then(|| TaintedNode::of(case, node)).flatten();
+        let tainted = is_tainted.then(|| case.tainted(node)).flatten();
         let since = tainted.as_ref().and_then(|it| it.since);
         let cause = Cause {
             reasons: refusal.reasons().take(MOST_REASONS).cloned().collect(),
@@ -159,7 +159,7 @@ impl Cause {
     fn text(&self, case: &Case<'_>, refused: RefusedNodes) -> String {
         let (nodes, reasons) = (refused.nodes, &*self.reasons);
         if let Some(what) = &self.tainted {
-            let what = format!("{what}{}", since(refused.since));
+            let what = format!("{what}{}", TaintedNode::since(refused.since));
             return format!("{} {what}", so_many(nodes, "node", "is", "are"));
         }
         let hard = self.constraint_index.and_then(|index| case.hard_at(index));

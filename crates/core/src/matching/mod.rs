@@ -47,7 +47,7 @@ pub use quantity::Quantity;
 pub use requests::{Requests, RequestsByVersion};
 pub use requirement::{Operator, Requirement};
 pub use selector::{Selector, selector_text};
-pub use taints::{Effect, Taint, Tolerations};
+pub use taints::{Effect, Taint, TaintedNode, Tolerations};
 pub use used_storage::{
     DiskKind, DiskUses, PodClaim, PodDisk, PodStorage, UsedStorage, absolute, check_claim_names,
     kept_volumes,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::mobility::Staying;
 use super::spread_model::{ModelPod, MoveClass, SpreadModel};
+use crate::matching::TaintedNode;
 use crate::snapshot::{DomainId, ReadView, Stopped};
 use crate::spread::{Filter, NodeChecks, Reason};
 
@@ -111,7 +112,14 @@ pub fn of(
                 let domain = domain.filter(|it| goal.counts.leaving(*it, floor) < 0);
                 let Some(domain) = domain else { continue };
                 if let Err(refusal) = filter.judge(*slot)? {
-                    let text = refusal.text().into_owned();
+                    let tolerations = &class.question.subject.tolerations;
+                    let node = read_view.nodes.get(*slot);
+                    let node = node.filter(|_| refusal.reason == Reason::UntoleratedTaint);
+                    let tainted = node.and_then(|it| TaintedNode::of(tolerations, it.taints()));
+                    let text = tainted.map_or_else(
+                        || refusal.text().into_owned(),
+                        |it| format!("node(s) {}{}", it.what, TaintedNode::since(it.since)),
+                    );
                     note(kind_of(&refusal.reason), domain, text, 1);
                 }
             }

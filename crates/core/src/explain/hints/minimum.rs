@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes};
 use crate::explain::diagnosis::{Diagnosis, count, hint, suggest};
-use crate::explain::taints::{TaintedNode, since};
 use crate::explain::words::{among, joined, plural, quoted, so_many, verb};
-use crate::matching::{Constraint, Lack, Policy, Shortage};
+use crate::matching::{Constraint, Lack, Policy, Shortage, TaintedNode};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::snapshot::Stopped;
@@ -247,7 +246,7 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
             let judged = judged.get(node.name());
             let check = judged.and_then(|judged| Some((judged, judged.check.as_ref()?.check())));
             let tainted = match &check {
-                Some((judged, Reason::UntoleratedTaint)) => TaintedNode::of(case, judged),
+                Some((judged, Reason::UntoleratedTaint)) => case.tainted(judged),
                 _ => None,
             };
             let since = tainted.as_ref().and_then(|it| it.since);
@@ -263,7 +262,7 @@ fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
         format!(
             "{} {why}{}",
             so_many(nodes, "node", "is", "are"),
-            since(first)
+            TaintedNode::since(first)
         )
     });
     joined(&said.collect::<Vec<_>>())
