@@ -335,3 +335,45 @@ fn alike_replicas_are_placed_as_one() {
     }
     case.goes_to("store-3", "a1\na2\nb1\nb2\nc1\nc2\n");
 }
+
+/// Pods below the partition of an update are made of the revision before, and counted with those of
+/// that revision where the constraint asks for it.
+#[test]
+fn pods_below_the_partition_are_of_the_revision_before() {
+    let case = Case::new(&[], &[(0, "a1"), (2, "b1"), (3, "c1")], 4);
+    let keys = json!(["controller-revision-hash"]);
+    for (strategy, nodes) in [
+        (
+            json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}),
+            "c1\nc2\n",
+        ),
+        (
+            json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}),
+            "a1\na2\nb1\nb2\n",
+        ),
+        (json!({"type": "RollingUpdate"}), "c1\nc2\n"),
+        (json!({"type": "OnDelete"}), "a1\na2\nb1\nb2\n"),
+    ] {
+        let mut set = case.set();
+        set["spec"]["updateStrategy"] = strategy.clone();
+        set["spec"]["volumeClaimTemplates"] = json!([]);
+        set["status"] = json!({"currentRevision": "store-old", "updateRevision": "store-new", "currentReplicas": 2});
+        let constraint = "/spec/template/spec/topologySpreadConstraints/0";
+        set.pointer_mut(constraint).expect("it has one")["matchLabelKeys"] = keys.clone();
+        let mut items = case.objects();
+        for pod in items.iter_mut().filter(|it| it["kind"] == "Pod") {
+            let of = if pod["metadata"]["name"] == "store-3" {
+                "new"
+            } else {
+                "old"
+            };
+            pod["metadata"]["labels"]["controller-revision-hash"] = json!(format!("store-{of}"));
+            pod["spec"]["volumes"] = json!([]);
+        }
+        items.push(set);
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let workspace = Workspace::new().file("cluster.json", &list.to_string());
+        let told = workspace.run("filter sts/prod/store --load cluster.json -o name");
+        assert_eq!(told.out, nodes, "{strategy}: {}", told.err);
+    }
+}

@@ -89,6 +89,26 @@ fn claims(stateful_set: &Value) -> impl Iterator<Item = &Value> {
     claims.into_iter().flatten()
 }
 
+/// The number up to which a StatefulSet makes pods of the revision before its update, and the name of
+/// that revision (kube-controller-manager: `newVersionedStatefulSetPod`).
+fn revision_before(stateful_set: &Value) -> Option<(u32, String)> {
+    let (status, strategy) = (
+        &stateful_set["status"],
+        &stateful_set["spec"]["updateStrategy"],
+    );
+    let revision = text(status, "currentRevision");
+    if revision.is_empty() || text(strategy, "type") == "OnDelete" {
+        return None;
+    }
+    let count = match &strategy["rollingUpdate"] {
+        Value::Null => &status["currentReplicas"],
+        rolling => &rolling["partition"],
+    };
+    let count = count.as_u64().and_then(|it| u32::try_from(it).ok());
+    let end = start(stateful_set).saturating_add(count.unwrap_or(0));
+    Some((end, revision.to_owned()))
+}
+
 /// The number of the first pod of a StatefulSet.
 fn start(stateful_set: &Value) -> u32 {
     let start = stateful_set.pointer("/spec/ordinals/start");
@@ -108,6 +128,8 @@ pub struct NumberedPods {
     pub is_parallel: bool,
     /// The names of the volumes that are claims of each pod.
     pub claims: Vec<String>,
+    /// In an update, the number up to which pods are made of the revision before, with its name.
+    before: Option<(u32, String)>,
 }
 
 impl NumberedPods {
@@ -120,6 +142,7 @@ impl NumberedPods {
             start: start(workload),
             is_parallel: text(&workload["spec"], "podManagementPolicy") == PARALLEL,
             claims: claims.collect(),
+            before: revision_before(workload),
         })
     }
 
@@ -131,6 +154,7 @@ impl NumberedPods {
             start: u32::try_from(start).unwrap_or(0),
             is_parallel: spec.pod_management_policy == PARALLEL,
             claims,
+            before: None,
         }
     }
 
@@ -160,6 +184,12 @@ impl NumberedPods {
             (INDEX_LABEL, ordinal.to_string()),
         ] {
             metadata.labels.insert(label.to_owned(), value);
+        }
+        if let Some((end, revision)) = &self.before
+            && ordinal < *end
+        {
+            let label = CONTROLLER_REVISION.to_owned();
+            metadata.labels.insert(label, revision.clone());
         }
         metadata.name = name;
         pod

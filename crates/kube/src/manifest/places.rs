@@ -249,6 +249,7 @@ fn find(value: &mut Value, steps: &[&str], path: &TemplatePath, found: &mut Vec<
     let mut enter = |child: &mut Value, path: TemplatePath| {
         if !is_deep && !rest.is_empty() {
             read_text(child);
+            read_parameters(child);
         }
         let before = found.len();
         find(child, rest, &path, found);
@@ -287,6 +288,60 @@ fn read_text(value: &mut Value) {
     {
         *value = read;
     }
+}
+
+/// Replaces a list of `name` and `value`, as Argo CD passes to `helm --set`, by the values that
+/// they make, if one of the names is that of a constraint.
+fn read_parameters(value: &mut Value) {
+    let Value::Array(list) = value else { return };
+    let is_of_constraint = |it: &Value| text(it, "name").contains(CONSTRAINTS);
+    if !list.iter().any(is_of_constraint) {
+        return;
+    }
+    let mut all = json!({});
+    for parameter in &*list {
+        let is_text = parameter["forceString"] == true;
+        let text_value = text(parameter, "value");
+        let read = match text_value.parse::<i64>() {
+            Ok(number) if !is_text => json!(number),
+            _ => json!(text_value),
+        };
+        set(&mut all, text(parameter, "name"), read);
+    }
+    *value = all;
+}
+
+/// The most items that a name of a parameter may make in a list.
+const MAX_ITEMS: usize = 100;
+
+/// Sets the value at a name in Helm's notation: keys after dots, items in brackets. A backslash
+/// makes a dot part of a key.
+fn set(all: &mut Value, name: &str, value: Value) {
+    let name = name.replace("\\.", "\0").replace('[', ".[");
+    let mut at = all;
+    for step in name.split('.') {
+        let index = step.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        at = match index.map(str::parse::<usize>) {
+            Some(Ok(index)) if index < MAX_ITEMS => {
+                if !at.is_array() {
+                    *at = json!([]);
+                }
+                let Value::Array(items) = at else { return };
+                if items.len() <= index {
+                    items.resize(index + 1, Value::Null);
+                }
+                &mut items[index]
+            }
+            Some(_) => return,
+            None => {
+                if !at.is_object() {
+                    *at = json!({});
+                }
+                &mut at[step.replace('\0', ".")]
+            }
+        };
+    }
+    *at = value;
 }
 
 #[cfg(test)]
