@@ -13,10 +13,11 @@ use super::backend::Client;
 use super::live_names;
 use crate::explain::number;
 use crate::kubernetes::{
-    ApiResource, ClusterClient, DefaultsSource, FeedPlan, ListProgress, ListedCluster,
-    NeededObjects, ObjectSelection, READ_BY_ADMISSION, Target, run_in_thread,
+    ApiResource, ClusterClient, DefaultsSource, FeedPlan, ListProgress, NeededObjects,
+    ObjectSelection, READ_BY_ADMISSION, Target, run_in_thread,
 };
-use crate::manifest::{Admission, ObjectName, WorkloadFinder, WorkloadPod};
+use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
+use crate::matching::selector_text;
 use crate::snapshot::{ObjectKind, OwnerKind};
 use crate::visible;
 
@@ -62,16 +63,26 @@ impl ClusterArgs {
     }
 }
 
-/// Lists all objects that a question needs, and shows the progress.
+/// Lists all objects that a question needs, and shows the progress. Passes them to `take`, part by
+/// part. Returns the kinds that were listed in one namespace only.
 pub(crate) async fn load(
     cluster: &ClusterClient,
     needed: NeededObjects<'_>,
-) -> Result<ListedCluster> {
+    mut take: impl AsyncFnMut(LoadedObjects) -> Result<()>,
+) -> Result<Vec<&'static ApiResource>> {
     let bar = bar(cluster);
     let mut told = |progress| tell(&bar, progress);
-    let loaded = cluster.load(needed, &mut told).await;
+    let mut listing = cluster.listing(needed);
+    let loaded = async {
+        while let Some(part) = listing.next(&mut told).await? {
+            take(part).await?;
+        }
+        anyhow::Ok(())
+    };
+    let loaded = loaded.await;
     bar.finish_and_clear();
-    Ok(loaded?)
+    loaded?;
+    Ok(listing.narrowed)
 }
 
 /// Keeps `snapshot` of `client` equal to a cluster, in a thread of its own. Returns when the
@@ -112,23 +123,38 @@ pub(crate) async fn follow(
 
 /// Returns the pod of the object called `name`, which has to have a kind and a namespace.
 pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<WorkloadPod> {
-    let kind = name.kind.as_deref().unwrap_or_default();
+    let resource = resource(name.kind.as_deref().unwrap_or_default())?;
     let namespace = name.namespace.as_deref().unwrap_or_default();
-    let resource = resource(kind)?;
-    let text = cluster.get(resource, namespace, &name.name).await?;
-    let text = text.with_context(|| format!("cluster {} has no {name}", cluster.name))?;
     let mut finder = WorkloadFinder::in_cluster(name.clone());
+    let is_there = offer(cluster, resource, name, &mut finder).await?;
+    anyhow::ensure!(is_there, "cluster {} has no {name}", cluster.name);
     finder.admit_by(admission(cluster, namespace).await?);
+    Ok(finder.finish(&cluster.source().to_string())?)
+}
+
+/// Offers the object called `name` to `finder`, and the ReplicaSets that create the pods of a
+/// Deployment. Returns whether the object is there.
+pub(super) async fn offer(
+    cluster: &ClusterClient,
+    resource: &'static ApiResource,
+    name: &ObjectName,
+    finder: &mut WorkloadFinder,
+) -> Result<bool> {
+    let namespace = name.namespace.as_deref().unwrap_or_default();
     let source = cluster.source();
+    let Some(text) = cluster.get(resource, namespace, &name.name).await? else {
+        return Ok(false);
+    };
     finder.offer_json(&text, &source)?;
-    if kind == "Deployment" {
-        // The ReplicaSets of a Deployment create its pods.
+    if resource.kind == "Deployment" {
+        let selector = finder.selector().as_ref().map(selector_text);
         let made_by = ApiResource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
-        for page in pages(cluster, made_by, Some(namespace), "").await? {
+        let selector = selector.unwrap_or_default();
+        for page in pages(cluster, made_by, Some(namespace), &selector).await? {
             finder.offer_json(&page, &source)?;
         }
     }
-    Ok(finder.finish(&source.to_string())?)
+    Ok(true)
 }
 
 /// Returns the objects that admission reads when a pod is created in `namespace`. Kinds that the

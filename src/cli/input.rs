@@ -75,6 +75,14 @@ impl Input {
         })
     }
 
+    /// A part of a cluster, with the settings of this input.
+    pub(crate) fn part(&self, objects: LoadedObjects) -> Self {
+        Self {
+            objects: Arc::new(objects),
+            ..self.clone()
+        }
+    }
+
     /// The same input, with Kubernetes' own default constraints if it has none, as in
     /// kube-scheduler.
     pub(crate) fn or_system_defaults(mut self) -> Self {
@@ -179,7 +187,9 @@ impl Input {
         if !defaults.is_some_and(|it| it.system || !it.constraints.is_empty()) {
             return Vec::new();
         }
-        let pods = stored::pods_of(&self.objects.changes);
+        // Default constraints do not apply to other pods.
+        let pods =
+            stored::pods_of(&self.objects.changes).filter(|pod| stored::has_no_constraints(pod));
         let metadata = pods.filter_map(|pod| pod.metadata.as_ref());
         let owners = metadata.flat_map(|metadata| &metadata.owner_references);
         let controllers = owners.filter(|owner| owner.controller == Some(true));
@@ -227,15 +237,7 @@ pub(crate) struct LoadOutcome {
 impl LoadOutcome {
     /// The warning that objects were left out.
     pub(crate) fn warning(&self) -> Option<String> {
-        let named = &self.left_out[..self.left_out.len().min(NAMED_FAULTY)];
-        let more = match self.left_out.len() - named.len() {
-            0 => String::new(),
-            more => format!("; and {} more", number(more)),
-        };
-        (!named.is_empty()).then(|| {
-            let named = named.join("; ");
-            format!("left out, because they cannot be judged: {named}{more}")
-        })
+        left_out_warning(&self.left_out)
     }
 
     /// The summary of a load, for a person.
@@ -263,6 +265,19 @@ impl LoadOutcome {
         }
         text
     }
+}
+
+/// The warning that these objects were left out, if there are any.
+pub(crate) fn left_out_warning(left_out: &[String]) -> Option<String> {
+    let named = &left_out[..left_out.len().min(NAMED_FAULTY)];
+    let more = match left_out.len() - named.len() {
+        0 => String::new(),
+        more => format!("; and {} more", number(more)),
+    };
+    (!named.is_empty()).then(|| {
+        let named = named.join("; ");
+        format!("left out, because they cannot be judged: {named}{more}")
+    })
 }
 
 /// Sends `input` to a snapshot, as its whole state (`replace`) or a part of it. Objects that cannot

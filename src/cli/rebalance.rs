@@ -205,9 +205,9 @@ impl RebalanceCommand {
             .as_deref()
             .unwrap_or(names::DEFAULT_NAMESPACE);
         let named = self.object.clone().map(|named| named.or_in(namespace));
-        let (opened, selector) = self.state.open_about(named).await?;
+        let (opened, finder) = self.state.open_about(named).await?;
         let objects = args::pods_or(&self.pods, opened.objects.clone())?;
-        let request = self.request(objects.as_deref(), selector);
+        let request = self.request(objects.as_deref(), finder.selector());
         let answer = self.ask(&opened.client, request).await?;
         self.print(&answer)?;
         let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());

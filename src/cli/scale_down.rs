@@ -91,7 +91,8 @@ impl ScaleDownCommand {
             .as_deref()
             .unwrap_or(names::DEFAULT_NAMESPACE);
         let in_files = self.object.clone().or_in(namespace);
-        let (opened, selector) = self.state.open_about(Some(in_files)).await?;
+        let (opened, finder) = self.state.open_about(Some(in_files)).await?;
+        let selector = finder.selector();
         let namespace = self.object.namespace.as_ref();
         let namespace = namespace.or(self.namespace.as_ref());
         let namespace = namespace.or(self.state.own_namespace());

@@ -1,5 +1,6 @@
 //! Opens the source of a question: a snapshot of a server, files, or a cluster.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::slice;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +21,8 @@ use super::render::Provenance;
 use super::stored;
 use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, Reads};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
-use crate::matching::names;
+use crate::matching::revisions::is_revision_label;
+use crate::matching::{names, selector_text};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::{LabelSelector, Pod};
 use crate::server::config::RuleSettings;
@@ -58,6 +60,10 @@ pub(crate) struct SnapshotSource {
     #[arg(skip)]
     is_without_claims: OnceLock<bool>,
 
+    /// Labels of all pods that the spread constraints of the question count, in kubectl's notation.
+    #[arg(skip)]
+    counted: OnceLock<String>,
+
     /// True if pods of other namespaces were not listed.
     #[arg(skip)]
     is_narrowed: OnceLock<()>,
@@ -88,6 +94,48 @@ impl QuestionScope {
     }
 }
 
+/// The labels of `pods` that all their spread constraints select by, and so those of all pods that
+/// the constraints count. Pods of other revisions are counted when it is said why a pod is not.
+fn counted_labels(pods: &[WorkloadPod]) -> String {
+    let mut common: Option<BTreeMap<String, String>> = None;
+    for WorkloadPod { pod, .. } in pods {
+        let labels = pod.metadata.as_ref().map(|it| &it.labels);
+        let constraints = pod
+            .spec
+            .iter()
+            .flat_map(|it| &it.topology_spread_constraints);
+        let mut selected = constraints.map(|it| {
+            let selector = it.label_selector.iter().flat_map(|it| &it.match_labels);
+            let own = selector.filter(|(key, value)| {
+                labels.is_some_and(|labels| labels.get(*key) == Some(*value))
+                    && !it.match_label_keys.contains(key)
+                    && !is_revision_label(key)
+            });
+            own.map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        });
+        // Default constraints select by other objects.
+        let first: BTreeMap<_, _> = selected.next().unwrap_or_default();
+        for one in std::iter::once(first).chain(selected) {
+            common = Some(match common {
+                Some(mut common) => {
+                    common.retain(|key, value| one.get(key) == Some(value));
+                    common
+                }
+                None => one,
+            });
+        }
+    }
+    let match_labels = common.unwrap_or_default();
+    match match_labels.is_empty() {
+        true => String::new(),
+        false => selector_text(&LabelSelector {
+            match_labels,
+            ..LabelSelector::default()
+        }),
+    }
+}
+
 /// A snapshot that questions can be asked about.
 pub(crate) struct Opened {
     /// The client that answers questions.
@@ -102,11 +150,8 @@ impl Opened {
     /// Warns of missing objects that default constraints read, if they apply to one of the `pods`
     /// that the question is about: to a pod without constraints of its own.
     pub(super) fn warn_of_lack<'p>(&self, mut pods: impl Iterator<Item = &'p Pod>) {
-        let has_none = |pod: &Pod| {
-            let spec = pod.spec.as_ref();
-            spec.is_none_or(|spec| spec.topology_spread_constraints.is_empty())
-        };
-        if let Some(lack) = self.lack_of_owners.as_ref().filter(|_| pods.any(has_none)) {
+        let lack = self.lack_of_owners.as_ref();
+        if let Some(lack) = lack.filter(|_| pods.any(stored::has_no_constraints)) {
             output::warn(lack);
         }
     }
@@ -173,15 +218,15 @@ impl SnapshotSource {
         self.open_and_find(None).await
     }
 
-    /// Opens the source. Returns also the selector of the workload called `name`, if files have the
-    /// workload: it finds pods that name no controller.
+    /// Opens the source. Returns also what files have of the workload called `name`, if one is
+    /// named: its selector finds pods that name no controller.
     pub(crate) async fn open_about(
         &self,
         name: Option<ObjectName>,
-    ) -> Result<(Opened, Option<LabelSelector>)> {
+    ) -> Result<(Opened, WorkloadFinder)> {
         let mut finder = name.map(WorkloadFinder::in_cluster);
         let opened = self.open_and_find(finder.as_mut()).await?.warned();
-        Ok((opened, finder.and_then(|finder| finder.selector())))
+        Ok((opened, finder.unwrap_or_default()))
     }
 
     /// Opens the source, and finds the pod of the object called `name`; the caller warns of it. If the name has no
@@ -272,20 +317,62 @@ impl SnapshotSource {
             namespace: enough,
             used_for: self.listed_for(),
             without_claims: self.is_without_claims.get().copied().unwrap_or_default(),
+            counted: self.counted.get().map_or("", String::as_str),
         };
-        let listed = cluster::load(cluster, needed).await;
-        let listed = listed.map_err(|error| match error.downcast_ref() {
-            Some(kubernetes::Error::Forbidden { .. })
-                if self.scope.get() == Some(&QuestionScope::All) =>
-            {
-                anyhow::anyhow!("{error}; or ask about one namespace, with -n")
+        let mut settings = LoadedObjects::default();
+        settings.kubernetes_version = cluster.kubernetes_version().await;
+        let settings = Input::of_cluster(settings, &self.rules)?.or_system_defaults();
+        let mut attempt = 1;
+        loop {
+            let listed = self.load_cluster(cluster, needed, &settings).await;
+            let error = match listed {
+                Ok(opened) => return Ok(opened),
+                Err(error) => error,
+            };
+            match error.downcast_ref() {
+                // What was loaded may be gone.
+                Some(kubernetes::Error::Expired { .. }) if attempt < kubernetes::ATTEMPTS => {
+                    attempt += 1;
+                }
+                Some(kubernetes::Error::Forbidden { .. })
+                    if self.scope.get() == Some(&QuestionScope::All) =>
+                {
+                    anyhow::bail!("{error}; or ask about one namespace, with -n");
+                }
+                _ => return Err(error),
             }
-            _ => error,
-        })?;
-        self.tell_narrowed(&listed.narrowed, enough.unwrap_or_default());
-        let objects = listed.objects;
-        let input = Input::of_cluster(objects, &self.rules)?;
-        self.decide_on(input).await
+        }
+    }
+
+    /// Loads each part of a list at once, so that the parts take no memory together. They are kept
+    /// only for a command that reads them again.
+    async fn load_cluster(
+        &self,
+        cluster: &ClusterClient,
+        needed: NeededObjects<'_>,
+        settings: &Input,
+    ) -> Result<Opened> {
+        let (client, limits) = (self.in_process(), self.local_limits());
+        let is_read_again = needed.used_for == ListedFor::Anything;
+        let (mut kept, mut left_out) = (LoadedObjects::default(), Vec::new());
+        let take = async |part: LoadedObjects| {
+            let mut input = settings.part(part);
+            let sent = input::send(&client, &mut input, self.snapshot(), false, &limits).await?;
+            left_out.extend(sent.left_out);
+            if is_read_again {
+                kept.append(Arc::unwrap_or_clone(input.objects));
+            }
+            Ok(())
+        };
+        let narrowed = cluster::load(cluster, needed, take).await?;
+        self.tell_narrowed(&narrowed, needed.namespace.unwrap_or_default());
+        let warning = input::left_out_warning(&left_out);
+        warning.iter().for_each(|it| output::warn(it));
+        Ok(Opened {
+            client,
+            objects: is_read_again.then(|| Arc::new(kept)),
+            lack_of_owners: None,
+        })
     }
 
     /// Sets the scope of the question.
@@ -305,6 +392,7 @@ impl SnapshotSource {
                 })
         };
         let _ = self.is_without_claims.set(!pods.iter().any(has_claims));
+        let _ = self.counted.set(counted_labels(pods));
     }
 
     /// Says what the objects of a cluster are used for, so that no others are listed.
@@ -348,14 +436,12 @@ impl SnapshotSource {
         }
         let lack_of_owners = input.lack_of_owners();
         let client = self.in_process();
-        let is_read_again = !self.asks_cluster() || self.listed_for() == ListedFor::Anything;
         let limits = self.local_limits();
         let sent = input::send(&client, &mut input, self.snapshot(), true, &limits).await?;
         sent.warning().iter().for_each(|it| output::warn(it));
-        let objects = is_read_again.then_some(input.objects);
         Ok(Opened {
             client,
-            objects,
+            objects: Some(input.objects),
             lack_of_owners,
         })
     }

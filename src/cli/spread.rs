@@ -141,8 +141,8 @@ impl SpreadCommand {
             .as_deref()
             .unwrap_or(names::DEFAULT_NAMESPACE);
         let named = named.map(|named| named.or_in(namespace));
-        let (opened, selector) = self.state.open_about(named).await?;
-        let answer = self.ask(&opened.client, selector).await?;
+        let (opened, finder) = self.state.open_about(named).await?;
+        let answer = self.ask(&opened.client, finder.selector()).await?;
         if answer.workloads.iter().all(|it| it.pod_count == 0) {
             let scope = PodScope {
                 namespace: self.namespace.as_deref().filter(|_| self.named().is_none()),

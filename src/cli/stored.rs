@@ -94,6 +94,12 @@ pub(crate) fn pods_of(changes: &[Change]) -> impl Iterator<Item = &Pod> {
     })
 }
 
+/// Returns whether a pod has no spread constraints of its own, so that default ones apply to it.
+pub(crate) fn has_no_constraints(pod: &Pod) -> bool {
+    let spec = pod.spec.as_ref();
+    spec.is_none_or(|spec| spec.topology_spread_constraints.is_empty())
+}
+
 /// The namespace of a pod.
 pub(crate) fn namespace_of(pod: &Pod) -> &str {
     let metadata = pod.metadata.as_ref();

@@ -1,6 +1,7 @@
-//! Memory and latency of a server beside clients that do harm. Its tests take turns: each measures the machine.
+//! Memory and latency of a server beside clients that do harm, and of a question to a large cluster. Its tests take turns: each measures the machine.
 
 mod hostile;
+mod listing;
 
 /// The allocator of the program, because servers with fixed settings run in this one.
 #[global_allocator]

@@ -3,7 +3,6 @@
 //! connections.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -11,6 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
+use evenkeel::proto::v1::Pod;
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -83,6 +85,81 @@ struct State {
     evicted: usize,
     /// The addresses that were asked for, each with the encodings that are accepted.
     asked: Vec<(String, String)>,
+    /// The pods that lists have in place of stored ones, if there are any.
+    crowd: Option<Crowd>,
+    /// The bytes of the bodies that were sent of the crowd.
+    crowd_bytes: u64,
+}
+
+/// Pods that are made when they are listed, so that they take no memory. Clients have to accept
+/// protobuf.
+#[derive(Debug, Clone, Copy)]
+pub struct Crowd {
+    pub count: usize,
+    /// Makes the pod of a number.
+    pub pod: fn(usize) -> Pod,
+    /// The bytes of each pod that clients do not know.
+    pub unknown_bytes: usize,
+}
+
+impl Crowd {
+    /// A page of the pods that a request selects, in protobuf.
+    fn page(&self, target: &Target<'_>) -> Vec<u8> {
+        let number = |field: &str| target.query.get(field).map(|it| it.parse().expect("ours"));
+        let (from, limit) = (
+            number("continue").unwrap_or(0),
+            number("limit").unwrap_or(self.count),
+        );
+        let labels = target.query.get("labelSelector").map(|it| plain(it));
+        let is_selected = |pod: &Pod| {
+            let metadata = pod.metadata.as_ref().expect("pods have metadata");
+            let pairs = labels.iter().flat_map(|it| it.split(','));
+            let mut pairs = pairs.map(|it| it.split_once('=').expect("only key=value is known"));
+            target.namespace.is_none_or(|it| it == metadata.namespace)
+                && pairs.all(|(key, value)| metadata.labels.get(key).is_some_and(|it| it == value))
+        };
+        let numbered = (from..self.count).map(|number| (number, (self.pod)(number)));
+        let mut selected = numbered.filter(|(_, pod)| is_selected(pod));
+        let mut list = Vec::new();
+        let page: Vec<_> = selected.by_ref().take(limit).collect();
+        let mut metadata = Vec::new();
+        field(&mut metadata, 2, b"1");
+        if let Some((next, _)) = selected.next() {
+            field(&mut metadata, 3, next.to_string().as_bytes());
+        }
+        field(&mut list, 1, &metadata);
+        for (_, pod) in page {
+            let mut item = pod.encode_to_vec();
+            field(&mut item, 1_000, &vec![b'x'; self.unknown_bytes]);
+            field(&mut list, 2, &item);
+        }
+        let (mut kind, mut answer) = (Vec::new(), b"k8s\0".to_vec());
+        field(&mut kind, 1, b"v1");
+        field(&mut kind, 2, b"PodList");
+        field(&mut answer, 1, &kind);
+        field(&mut answer, 2, &list);
+        answer
+    }
+}
+
+/// Adds a field to a message of protobuf.
+fn field(message: &mut Vec<u8>, tag: u32, content: &[u8]) {
+    encode_key(tag, WireType::LengthDelimited, message);
+    encode_varint(content.len() as u64, message);
+    message.extend_from_slice(content);
+}
+
+/// A value of a query without its escapes.
+fn plain(escaped: &str) -> String {
+    let mut parts = escaped.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        let code = u8::from_str_radix(code, 16).expect("two digits");
+        text.push(char::from(code));
+        text.push_str(rest);
+    }
+    text
 }
 
 /// The objects that were stored at a version.
@@ -266,6 +343,16 @@ impl ApiServer {
     pub fn put(&self, resource: &'static str, object: Value) {
         store(&mut lock(&self.shared), resource, object);
         self.shared.1.notify_all();
+    }
+
+    /// Has lists of pods show these pods.
+    pub fn crowd(&self, crowd: Crowd) {
+        lock(&self.shared).crowd = Some(crowd);
+    }
+
+    /// Returns the bytes that were sent of the crowd.
+    pub fn crowd_bytes(&self) -> u64 {
+        lock(&self.shared).crowd_bytes
     }
 
     /// Returns the number of pods that were evicted.
@@ -591,6 +678,14 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
     if state.faults.is_away {
         return;
     }
+    let crowd = state.crowd.filter(|_| target.resource == "pods");
+    if let Some(crowd) = crowd.filter(|_| target.name.is_none() && !target.is_watch()) {
+        drop(state);
+        let page = crowd.page(&target);
+        lock(shared).crowd_bytes += page.len() as u64;
+        let encoding = "application/vnd.kubernetes.protobuf";
+        return send(stream, 200, encoding, page.len(), &page);
+    }
     let (code, body) = match (refusal(&state.faults, &asked, &target), target.key()) {
         (Some(refusal), _) => refusal,
         (None, _) if target.is_watch() => return watch(stream, shared, state, &target),
@@ -623,15 +718,19 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
 
 /// Answers with a body, or with half of it.
 fn say(stream: &mut dyn Connection, code: u16, body: &str, cut: bool) {
-    let mut text = String::new();
-    let _ = write!(
-        text,
-        "HTTP/1.1 {code} Said\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n",
-        body.len()
+    let length = body.len();
+    let part = if cut { &body[..length / 2] } else { body };
+    send(stream, code, "application/json", length, part.as_bytes());
+}
+
+/// Sends the head of an answer, and as much of its body as there is.
+fn send(stream: &mut dyn Connection, code: u16, encoding: &str, length: usize, body: &[u8]) {
+    let head = format!(
+        "HTTP/1.1 {code} Said\r\ncontent-type: {encoding}\r\ncontent-length: {length}\r\n\
+         connection: close\r\n\r\n"
     );
-    let part = if cut { &body[..body.len() / 2] } else { body };
-    let _ = stream.write_all(format!("{text}{part}").as_bytes());
+    let sent = stream.write_all(head.as_bytes());
+    let _ = sent.and_then(|()| stream.write_all(body));
 }
 
 fn status(code: u16, message: &str) -> (u16, Value) {

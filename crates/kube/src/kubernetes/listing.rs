@@ -1,5 +1,7 @@
-//! Lists the objects of a cluster, page by page.
+//! Lists the objects of a cluster, page by page. The next page is asked for before the last one is
+//! read.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use kube::api::ListParams;
@@ -11,16 +13,17 @@ use tokio::time::timeout;
 use tonic::codegen::http;
 
 use super::connection::ClusterClient;
-use super::error::Error;
+use super::error::{ApiRequest, Error};
 use super::resource::ApiResource;
 use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectReader};
 use evenkeel_core::matching::KubernetesVersion;
-use evenkeel_core::snapshot::{ObjectKind, OwnerKind, StorageKind};
+use evenkeel_core::snapshot::{ObjectKind, OwnerKind, ResourceVersions, StorageKind};
+use evenkeel_log::tasks::{self, OwnedTask};
 
 /// The number of objects in a page, which is the same as kubectl's.
 const PAGE: u32 = 500;
-/// The most attempts to list a resource when a list becomes too old to continue.
-const ATTEMPTS: u32 = 5;
+/// The most attempts to list objects when a list becomes too old to continue.
+pub const ATTEMPTS: u32 = 5;
 
 /// The progress of a list.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +60,9 @@ pub struct NeededObjects<'a> {
     pub used_for: ListedFor,
     /// True if the pods of the question have no claims, so that they need no storage.
     pub without_claims: bool,
+    /// Labels that all pods have which the spread constraints of the question count, in kubectl's
+    /// notation; empty if there are none.
+    pub counted: &'a str,
 }
 
 /// The use of the objects of a cluster.
@@ -72,25 +78,26 @@ pub enum ListedFor {
     CountingSpread,
 }
 
-impl NeededObjects<'_> {
+impl<'a> NeededObjects<'a> {
     /// The objects of a kind that are needed; `None` if there are none.
-    fn of(&self, kind: ObjectKind) -> Option<ObjectSelection<'_>> {
+    fn of(self, kind: ObjectKind) -> Option<ObjectSelection<'a>> {
         let decides = self.used_for != ListedFor::Anything;
         let own = self.namespace.filter(|_| decides);
+        let counts = self.used_for == ListedFor::CountingSpread;
         let (is_own, fields) = match kind {
             ObjectKind::Storage(_) if decides && self.without_claims => return None,
             // No decision reads budgets.
             ObjectKind::Owner(OwnerKind::PodDisruptionBudget) if own.is_some() => return None,
             ObjectKind::Owner(_) | ObjectKind::Storage(StorageKind::Claim) => (true, ""),
-            ObjectKind::Pod if own.is_some() => {
-                (self.used_for == ListedFor::CountingSpread, UNFINISHED)
-            }
+            // Pods of all namespaces and labels take room.
+            ObjectKind::Pod if own.is_some() => (counts, UNFINISHED),
             _ => (false, ""),
         };
+        let is_counted = counts && own.is_some() && kind == ObjectKind::Pod;
         Some(ObjectSelection {
             resource: ApiResource::of(kind),
             namespace: own.filter(|_| is_own),
-            labels: "",
+            labels: if is_counted { self.counted } else { "" },
             fields,
         })
     }
@@ -102,14 +109,101 @@ const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 /// A function that receives the progress of a list.
 pub type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
 
-/// The objects of a cluster.
-#[derive(Default)]
-pub struct ListedCluster {
-    /// The objects.
-    pub objects: LoadedObjects,
+/// All objects that a question needs, which are listed part by part, so that the caller need not
+/// hold them. Kinds that the account may not list in all namespaces are listed in the namespace of
+/// the question, if it has one. Then the Namespace objects may be missing, and answers name the
+/// fields that depend on them as unchecked. Claims, volumes and storage classes come last, and are
+/// left out unless the account may list all of these; then answers name volumes as unchecked.
+pub struct ClusterListing<'a> {
+    cluster: &'a ClusterClient,
+    needed: NeededObjects<'a>,
+    /// The kinds that are not begun.
+    kinds: VecDeque<ObjectKind>,
+    /// The kind that is being listed.
+    current: Option<(ObjectKind, PagedList<'a>)>,
+    /// The storage that was listed; `None` if the account may not list all kinds of it.
+    storage: Option<LoadedObjects>,
+    /// The kinds that were listed, for the last part; `None` once it was taken.
+    listed: Option<ResourceVersions>,
     /// The kinds that were listed in one namespace only, because the account may not list them in
     /// all.
     pub narrowed: Vec<&'static ApiResource>,
+}
+
+impl<'a> ClusterListing<'a> {
+    /// The next part, usually a page; `None` after the last one.
+    ///
+    /// # Errors
+    /// The first kind that could not be listed, with the reason.
+    pub async fn next(
+        &mut self,
+        progress: OnProgress<'_>,
+    ) -> Result<Option<LoadedObjects>, Error> {
+        loop {
+            let Some((kind, pages)) = &mut self.current else {
+                let Some(kind) = self.kinds.pop_front() else {
+                    let mut last = self.storage.take().unwrap_or_default();
+                    return Ok(self.listed.take().map(|listed| {
+                        last.listed = listed;
+                        last
+                    }));
+                };
+                let selected = self.needed.of(kind);
+                let pages = selected.map(|selected| PagedList::of(self.cluster, selected));
+                self.current = pages.transpose()?.map(|pages| (kind, pages));
+                continue;
+            };
+            let kind = *kind;
+            match pages.next(progress).await {
+                Ok(Some(text)) => {
+                    let mut reader = ObjectReader::of(vec![self.cluster.source()]);
+                    reader.read_page(&text)?;
+                    match (kind, &mut self.storage) {
+                        (ObjectKind::Storage(_), Some(storage)) => storage.append(reader.objects),
+                        (ObjectKind::Storage(_), None) => {}
+                        _ => return Ok(Some(reader.objects)),
+                    }
+                }
+                Ok(None) => {
+                    self.listed.iter_mut().for_each(|it| it.set(kind, 0));
+                    self.current = None;
+                }
+                Err(error @ Error::Forbidden { .. }) => {
+                    let selected = pages.selected;
+                    self.forbidden(kind, selected, error)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Lists a kind in the namespace of the question, or does without the kind.
+    fn forbidden(
+        &mut self,
+        kind: ObjectKind,
+        selected: ObjectSelection<'a>,
+        error: Error,
+    ) -> Result<(), Error> {
+        let enough = self.needed.namespace;
+        let resource = selected.resource;
+        self.current = None;
+        if resource.is_namespaced && selected.namespace.is_none() && enough.is_some() {
+            self.narrowed.push(resource);
+            let narrower = ObjectSelection {
+                namespace: enough,
+                ..selected
+            };
+            self.current = Some((kind, PagedList::of(self.cluster, narrower)?));
+            return Ok(());
+        }
+        match kind {
+            ObjectKind::Namespace if enough.is_some() => {}
+            ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => {}
+            ObjectKind::Storage(_) => self.storage = None,
+            _ => return Err(error),
+        }
+        Ok(())
+    }
 }
 
 /// The longest time to wait for the version of an API server.
@@ -134,59 +228,21 @@ struct PageMetadata {
 }
 
 impl ClusterClient {
-    /// Lists all objects that a question needs. Kinds that the account may not list in all namespaces
-    /// are listed in the namespace of the question, if it has one. Then the Namespace objects may be
-    /// missing, and answers name the fields that depend on them as unchecked. Claims, volumes and
-    /// storage classes are left out unless the account may list all of these; then answers name volumes as
-    /// unchecked.
-    ///
-    /// # Errors
-    /// The first kind that could not be listed, with the reason.
-    pub async fn load(
-        &self,
-        needed: NeededObjects<'_>,
-        progress: OnProgress<'_>,
-    ) -> Result<ListedCluster, Error> {
-        let (mut all, mut lacks_storage) = (ListedCluster::default(), false);
-        let enough = needed.namespace;
-        for kind in ObjectKind::all() {
-            let Some(wanted) = needed.of(kind) else {
-                continue;
-            };
-            let resource = wanted.resource;
-            let may_narrow = resource.is_namespaced && wanted.namespace.is_none();
-            let listed = match self.load_one(wanted, progress).await {
-                Err(Error::Forbidden { .. }) if may_narrow && enough.is_some() => {
-                    all.narrowed.push(resource);
-                    let narrower = ObjectSelection {
-                        namespace: enough,
-                        ..wanted
-                    };
-                    self.load_one(narrower, progress).await
-                }
-                Err(error @ Error::Forbidden { .. }) => {
-                    match kind {
-                        ObjectKind::Namespace if enough.is_some() => {}
-                        ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => {}
-                        ObjectKind::Storage(_) => lacks_storage = true,
-                        _ => return Err(error),
-                    }
-                    continue;
-                }
-                listed => listed,
-            };
-            all.objects.append(listed?);
-            all.objects.listed.set(kind, 0);
+    /// Begins to list all objects that a question needs.
+    pub fn listing<'a>(&'a self, needed: NeededObjects<'a>) -> ClusterListing<'a> {
+        ClusterListing {
+            cluster: self,
+            needed,
+            kinds: ObjectKind::all().collect(),
+            current: None,
+            storage: Some(LoadedObjects::default()),
+            listed: Some(ResourceVersions::default()),
+            narrowed: Vec::new(),
         }
-        if lacks_storage {
-            all.objects.drop_storage();
-        }
-        all.objects.kubernetes_version = self.kubernetes_version().await;
-        Ok(all)
     }
 
     /// The Kubernetes version of the cluster's API server; empty if it does not say.
-    pub(super) async fn kubernetes_version(&self) -> String {
+    pub async fn kubernetes_version(&self) -> String {
         // A missing version does little harm, so the wait is short.
         let told = timeout(VERSION_TIMEOUT, self.client.apiserver_version()).await;
         let version = match &told {
@@ -213,17 +269,6 @@ impl ClusterClient {
         }
     }
 
-    async fn load_one(
-        &self,
-        wanted: ObjectSelection<'_>,
-        progress: OnProgress<'_>,
-    ) -> Result<LoadedObjects, Error> {
-        let new = || ObjectReader::of(vec![self.source()]);
-        let read = |reader: &mut ObjectReader, text: String| reader.read_page(&text);
-        let listed = self.list(wanted, progress, new, read);
-        Ok(listed.await?.objects)
-    }
-
     /// This cluster as the source of objects.
     pub fn source(&self) -> InputSource {
         InputSource::Cluster(self.name.clone())
@@ -242,58 +287,19 @@ impl ClusterClient {
         mut read: impl FnMut(&mut T, String) -> Result<(), ManifestError>,
     ) -> Result<T, Error> {
         let mut attempt = 1;
-        loop {
+        'again: loop {
             let mut into = new();
-            let mut take = |text| read(&mut into, text);
-            match self.pages(listed, progress, &mut take).await {
-                Ok(()) => return Ok(into),
-                Err(Error::Expired { .. }) if attempt < ATTEMPTS => attempt += 1,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    async fn pages(
-        &self,
-        listed: ObjectSelection<'_>,
-        progress: OnProgress<'_>,
-        take: &mut impl FnMut(String) -> Result<(), ManifestError>,
-    ) -> Result<(), Error> {
-        let ObjectSelection {
-            resource,
-            namespace,
-            labels,
-            fields,
-        } = listed;
-        let given = |selector: &str| (!selector.is_empty()).then(|| selector.to_owned());
-        let request = Request::new(resource.path(namespace));
-        let mut wanted = ListParams {
-            label_selector: given(labels),
-            field_selector: given(fields),
-            ..ListParams::default().limit(PAGE)
-        };
-        let asked = self.asked("list", resource, namespace.is_some());
-        let mut objects = 0;
-        loop {
-            let text = self.text(request.list(&wanted)).await;
-            let text = text.map_err(|error| asked.failed(&error))?;
-            let page: ListPage =
-                serde_json::from_str(&text).map_err(|error| self.source().not_json(&error))?;
-            objects += page.items.map_or(0, |items| items.len() as u64);
-            take(text)?;
-            progress(ListProgress {
-                resource,
-                objects,
-                remaining: page.metadata.remaining_item_count,
-            });
-            match page.metadata.next.filter(|token| !token.is_empty()) {
-                Some(token) if wanted.continue_token.as_ref() == Some(&token) => {
-                    let again =
-                        kube::core::Status::failure("a page that continues with itself", "");
-                    return Err(asked.refused(&again));
+            let mut pages = PagedList::of(self, listed)?;
+            loop {
+                match pages.next(progress).await {
+                    Ok(Some(text)) => read(&mut into, text)?,
+                    Ok(None) => return Ok(into),
+                    Err(Error::Expired { .. }) if attempt < ATTEMPTS => {
+                        attempt += 1;
+                        continue 'again;
+                    }
+                    Err(error) => return Err(error),
                 }
-                Some(token) => wanted.continue_token = Some(token),
-                None => return Ok(()),
             }
         }
     }
@@ -343,5 +349,86 @@ impl ClusterClient {
     ) -> kube::Result<String> {
         let request = request.map_err(kube::Error::BuildRequest)?;
         self.client.request_text(request).await
+    }
+}
+
+/// The pages of a list.
+struct PagedList<'a> {
+    cluster: &'a ClusterClient,
+    selected: ObjectSelection<'a>,
+    /// The page that was asked for; `None` after the last one.
+    coming: Option<OwnedTask<kube::Result<String>>>,
+    /// The token of that page; `None` for the first one.
+    token: Option<String>,
+    /// The number of objects in the pages before it.
+    objects: u64,
+}
+
+impl<'a> PagedList<'a> {
+    /// Asks for the first page.
+    fn of(cluster: &'a ClusterClient, selected: ObjectSelection<'a>) -> Result<Self, Error> {
+        let mut pages = Self {
+            cluster,
+            selected,
+            coming: None,
+            token: None,
+            objects: 0,
+        };
+        pages.ask()?;
+        Ok(pages)
+    }
+
+    fn asked(&self) -> ApiRequest<'a> {
+        let ObjectSelection {
+            resource,
+            namespace,
+            ..
+        } = self.selected;
+        self.cluster.asked("list", resource, namespace.is_some())
+    }
+
+    fn ask(&mut self) -> Result<(), Error> {
+        let selected = self.selected;
+        let given = |selector: &str| (!selector.is_empty()).then(|| selector.to_owned());
+        let wanted = ListParams {
+            label_selector: given(selected.labels),
+            field_selector: given(selected.fields),
+            continue_token: self.token.clone(),
+            ..ListParams::default().limit(PAGE)
+        };
+        let request = Request::new(selected.resource.path(selected.namespace)).list(&wanted);
+        let request = request.map_err(kube::Error::BuildRequest);
+        let request = request.map_err(|error| self.asked().failed(&error))?;
+        let client = self.cluster.client.clone();
+        let coming = async move { client.request_text(request).await };
+        self.coming = Some(tasks::spawn(coming).owned());
+        Ok(())
+    }
+
+    /// The JSON text of the next page; `None` after the last one.
+    async fn next(&mut self, progress: OnProgress<'_>) -> Result<Option<String>, Error> {
+        let Some(coming) = self.coming.take() else {
+            return Ok(None);
+        };
+        let text = coming.await.expect("the request does not panic");
+        let text = text.map_err(|error| self.asked().failed(&error))?;
+        let page: ListPage =
+            serde_json::from_str(&text).map_err(|error| self.cluster.source().not_json(&error))?;
+        self.objects += page.items.map_or(0, |items| items.len() as u64);
+        progress(ListProgress {
+            resource: self.selected.resource,
+            objects: self.objects,
+            remaining: page.metadata.remaining_item_count,
+        });
+        let next = page.metadata.next.filter(|token| !token.is_empty());
+        if next.is_some() && next == self.token {
+            let again = kube::core::Status::failure("a page that continues with itself", "");
+            return Err(self.asked().refused(&again));
+        }
+        if next.is_some() {
+            self.token = next;
+            self.ask()?;
+        }
+        Ok(Some(text))
     }
 }

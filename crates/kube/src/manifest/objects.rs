@@ -88,17 +88,6 @@ impl LoadedObjects {
         }
     }
 
-    /// Drops claims, persistent volumes and storage classes.
-    pub fn drop_storage(&mut self) {
-        let is_storage = |change: &Change| {
-            let object = change.object.as_ref();
-            let kind = object.and_then(ObjectKind::of);
-            matches!(kind, Some(ObjectKind::Storage(_)))
-        };
-        let kept: Vec<bool> = self.changes.iter().map(|it| !is_storage(it)).collect();
-        self.keep(&kept);
-    }
-
     /// Drops the objects of the changes that are not marked in `kept`.
     pub fn keep(&mut self, kept: &[bool]) {
         let mut marks = kept.iter();
