@@ -6,14 +6,15 @@ use anyhow::Result;
 use clap::Args;
 
 use super::args;
+use super::cluster;
 use super::exit::Exit;
 use super::matched::with_nearest;
-use super::output::AnswerFormat;
+use super::output::{self, AnswerFormat};
 use super::render;
 use super::selector;
 use super::source;
 use super::stored::{Controllers, name_of, namespace_of, pods_of};
-use crate::manifest::{LoadedObjects, ObjectName};
+use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder};
 use crate::matching::names;
 use crate::proto::v1::{
     LabelSelector, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse,
@@ -91,13 +92,21 @@ impl ScaleDownCommand {
             .as_deref()
             .unwrap_or(names::DEFAULT_NAMESPACE);
         let in_files = self.object.clone().or_in(namespace);
-        let (opened, finder) = self.state.open_about(Some(in_files)).await?;
+        let (opened, mut finder) = self.state.open_about(Some(in_files)).await?;
         let selector = finder.selector();
         let namespace = self.object.namespace.as_ref();
         let namespace = namespace.or(self.namespace.as_ref());
         let namespace = namespace.or(self.state.own_namespace());
         let namespace = namespace.map_or(names::DEFAULT_NAMESPACE, String::as_str);
         let named = self.object.clone().or_in(namespace);
+        if named.kind.as_deref() == Some("Deployment") && self.state.asks_cluster() {
+            finder = WorkloadFinder::in_cluster(named.clone());
+            let cluster = self.state.connect().await?;
+            let resource = cluster::resource("Deployment")?;
+            cluster::offer(&cluster, resource, &named, &mut finder).await?;
+        }
+        let deployment = finder.deployment_facts(self.by);
+        let is_known = deployment.is_some();
         let objects = args::pods_or(&self.pods, opened.objects)?;
         let request = RankRemovalsRequest {
             snapshot: self.state.snapshot().to_owned(),
@@ -111,6 +120,7 @@ impl ScaleDownCommand {
             pods: objects.map_or_else(Vec::new, |objects| {
                 facts(&objects, &named, selector.as_ref())
             }),
+            deployment,
             min_revision: self.at_least.min_revision,
             max_domains: match self.output.output {
                 // All domains are needed, because before and after are shown side by side.
@@ -126,6 +136,13 @@ impl ScaleDownCommand {
                 return Err(with_nearest(error, &opened.client, snapshot, &named).await);
             }
         };
+        let (gone, wanted) = (answer.removals.len() as i64, i64::from(self.by));
+        if is_known && gone < wanted.min(answer.pod_count) {
+            output::warn(&format!(
+                "{gone} of {wanted} go now: in a rollout there may be more pods than are wanted \
+                 (maxSurge). The others go as the rollout goes on"
+            ));
+        }
         let names = |answer: &RankRemovalsResponse| {
             answer
                 .removals

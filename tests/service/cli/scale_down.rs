@@ -250,3 +250,77 @@ fn a_rollout_shrinks_all_its_replica_sets() {
         assert!(in_zones(even).run(&line).out.starts_with("web-b-old-"));
     }
 }
+
+/// In a rollout a Deployment's controller gives its replica sets what they had of the most pods that
+/// there might be, which their annotation has, of the most that there may be now.
+#[test]
+fn a_rollout_shrinks_by_what_its_controller_wrote_down() {
+    let set = |hash: &str, replicas: usize, most: &str, created: &str| {
+        json!({"kind": "ReplicaSet", "apiVersion": "apps/v1",
+            "metadata": {"name": format!("web-{hash}"), "namespace": "shop", "creationTimestamp": created,
+                "labels": {"app": "web", "pod-template-hash": hash},
+                "annotations": {"deployment.kubernetes.io/max-replicas": most},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
+                    "uid": "d", "controller": true}]},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"pod-template-hash": hash}},
+                "template": {"metadata": {"labels": {"app": "web", "pod-template-hash": hash}}}}})
+    };
+    let deployment = |replicas: usize, surge: &Value| {
+        json!({"kind": "Deployment", "apiVersion": "apps/v1",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}},
+                "template": {"metadata": {"labels": {"app": "web"}}}}})
+    };
+    let pods = |hash: &str, count: usize| {
+        let owner = format!("web-{hash}");
+        let pods = (0..count).map(|at| {
+            let labels = json!({"pod-template-hash": hash});
+            let name = format!("web-{hash}-{at}");
+            pod_of(
+                ["ReplicaSet", owner.as_str()],
+                &name,
+                ["a", "b", "c"][at % 3],
+                &labels,
+            )
+        });
+        pods.collect::<Vec<_>>()
+    };
+    // Replicas and maxSurge; for the old and the new one its size and annotation; by how many the
+    // Deployment is scaled down, and how many pods of each go (kube-controller-manager 1.37.2).
+    for (replicas, surge, old, new, by, gone) in [
+        (6, json!("25%"), (4, "8"), (2, "8"), 3, (2, 0)),
+        (4, json!("25%"), (3, "5"), (2, "5"), 2, (1, 1)),
+        (6, json!(2), (3, "8"), (3, "8"), 2, (0, 0)),
+        (5, json!(1), (4, "6"), (2, "6"), 2, (1, 1)),
+        (7, json!(0), (4, ""), (3, "many"), 2, (1, 1)),
+        (6, json!(1), (4, "7"), (3, "7"), 6, (4, 3)),
+    ] {
+        let mut objects = vec![deployment(replicas, &surge)];
+        objects.push(set("old", old.0, old.1, "2026-01-01T00:00:00Z"));
+        objects.push(set("new", new.0, new.1, "2026-01-02T00:00:00Z"));
+        objects.extend(pods("old", old.0));
+        objects.extend(pods("new", new.0));
+        let mut all = self::objects();
+        all.truncate(3);
+        all.extend(objects.clone());
+        let api = ApiServer::holding(all);
+        let workspace = in_zones(objects).file("kube.yaml", &api.config("shop"));
+        for source in ["--load cluster.json", "--kubeconfig kube.yaml"] {
+            let line = format!("scale-down deploy/web -n shop --by {by} {source} -o name");
+            let told = workspace.run(&line);
+            let of = |hash: &str| told.out.lines().filter(|it| it.contains(hash)).count();
+            assert_eq!(
+                (of("-old-"), of("-new-")),
+                gone,
+                "{line}: {old:?} {new:?}: {told:?}"
+            );
+            let is_less = gone.0 + gone.1 < by;
+            assert_eq!(
+                told.err.contains("the rollout goes on"),
+                is_less,
+                "{told:?}"
+            );
+        }
+    }
+}

@@ -45,8 +45,22 @@ pub struct RemovalOptions<'a> {
     pub count: usize,
     /// The fields of the pods that their controller reads, by the pod's name.
     pub facts: &'a BTreeMap<String, v1::PodFacts>,
+    /// The fields of a Deployment that its controller reads, if they are known.
+    pub deployment: Option<&'a v1::DeploymentFacts>,
     /// The number of domains to list.
     pub max_domains: usize,
+}
+
+impl RemovalOptions<'_> {
+    /// The number of pods that the workload, which has so many pods, wants afterwards.
+    fn wanted(&self, pods: usize) -> i64 {
+        let before = match self.deployment {
+            Some(facts) => facts.replicas.into(),
+            None => i64::try_from(pods).unwrap_or(i64::MAX),
+        };
+        let count = i64::try_from(self.count).unwrap_or(i64::MAX);
+        before.saturating_sub(count).max(0)
+    }
 }
 
 /// The pods that go, and the spread before and after.
@@ -79,12 +93,17 @@ pub struct ShrunkRevision {
     pub removed: usize,
 }
 
-/// The pods of a replica set, in the order in which it deletes them.
+/// A replica set.
 #[derive(Default)]
 struct RankedRevision {
     hash: String,
+    /// Its pods, in the order in which it deletes them.
     ranked: Vec<RankedPod>,
-    /// The time when the first of its pods was created, if it is known.
+    /// The number of pods that it wants.
+    replicas: i64,
+    /// The most pods that its Deployment might have when the replica set got that number.
+    max_replicas: i64,
+    /// The time when it was created, or the first of its pods, if it is known.
     created: Option<(i64, i32)>,
 }
 
@@ -182,16 +201,20 @@ impl RemovalPlan {
             return Ok(plan);
         }
         // Where all pods go there is nothing to split.
-        let is_split = options.named.kind != "ReplicaSet" && options.count < ranked.len();
+        let wanted = options.wanted(ranked.len());
+        let is_split = options.named.kind != "ReplicaSet" && wanted > 0;
         let revisions = match template_hash_label(&options.named.kind) {
-            Some(label) if is_split => RankedRevision::all(ranked, label, workload, options.facts),
-            _ => vec![RankedRevision {
-                ranked,
-                ..RankedRevision::default()
-            }],
+            Some(label) if is_split => RankedRevision::all(ranked, label, workload, options),
+            _ => RankedRevision::one(ranked),
         };
-        let sizes: Vec<usize> = revisions.iter().map(|it| it.ranked.len()).collect();
-        let counts = in_proportion(options.count, &sizes);
+        let max_surge = options.deployment.map_or(0, |it| it.max_surge.into());
+        let sizes = sizes_after(&revisions, wanted, max_surge);
+        // A replica set that has fewer pods than it wants deletes fewer.
+        let counts = revisions.iter().zip(sizes).map(|(it, size)| {
+            let size = usize::try_from(size).unwrap_or(0);
+            it.ranked.len().saturating_sub(size)
+        });
+        let counts: Vec<usize> = counts.collect();
         let mut gone = Vec::new();
         for (revision, count) in revisions.iter().zip(&counts) {
             let (more, optimal) = best(
@@ -222,57 +245,87 @@ impl RemovalPlan {
 }
 
 impl RankedRevision {
-    /// The pods of a workload by their revision: the largest first, and of two as large the older one.
+    fn one(ranked: Vec<RankedPod>) -> Vec<Self> {
+        vec![Self {
+            replicas: i64::try_from(ranked.len()).unwrap_or(i64::MAX),
+            ranked,
+            ..Self::default()
+        }]
+    }
+
+    /// The replica sets of a workload: the largest first, and of two as large the older one.
     fn all(
         ranked: Vec<RankedPod>,
         label: &str,
         workload: &WorkloadPods<'_>,
-        facts: &BTreeMap<String, v1::PodFacts>,
+        options: RemovalOptions<'_>,
     ) -> Vec<Self> {
         let mut by_hash: BTreeMap<String, Self> = BTreeMap::new();
         for one in ranked {
             let metadata = workload.groups[one.pod.group].1.metadata.as_ref();
             let hash = metadata.and_then(|it| it.labels.get(label));
             let hash = hash.cloned().unwrap_or_default();
-            let facts = facts.get(&one.pod.name).filter(|_| one.is_known);
+            let facts = options.facts.get(&one.pod.name).filter(|_| one.is_known);
             let created = facts.and_then(|it| it.creation_time.as_ref());
             let created = created.map(|time| (time.seconds, time.nanos));
             let revision = by_hash.entry(hash).or_default();
             revision.created = revision.created.into_iter().chain(created).min();
+            revision.replicas += 1;
             revision.ranked.push(one);
         }
+        for facts in options.deployment.iter().flat_map(|it| &it.replica_sets) {
+            let revision = by_hash.entry(facts.hash.clone()).or_default();
+            revision.replicas = facts.replicas.into();
+            revision.max_replicas = facts.max_replicas.into();
+            let created = facts.creation_time.as_ref();
+            let created = created.map(|time| (time.seconds, time.nanos));
+            revision.created = created.or(revision.created);
+        }
         let all = by_hash.into_iter().map(|(hash, it)| Self { hash, ..it });
-        let mut all: Vec<Self> = all.collect();
+        let mut all: Vec<Self> = all.filter(|it| it.replicas > 0).collect();
         all.sort_by_key(|it| {
             let age = (it.created.is_none(), it.created);
-            (Reverse(it.ranked.len()), age)
+            (Reverse(it.replicas), age)
         });
         all
     }
 }
 
-/// The number of pods that each replica set of a Deployment loses, of these sizes, in the middle of a
-/// rollout: in proportion to its size (kube-controller-manager: `GetReplicaSetProportion`). What is left
-/// by rounding is taken from the first, the largest. The rollout is taken to have as many pods as it may.
-fn in_proportion(count: usize, sizes: &[usize]) -> Vec<usize> {
-    let all: usize = sizes.iter().sum();
-    if all == 0 {
-        return vec![0; sizes.len()];
+/// The replicas of the replica sets of a Deployment that is scaled down to `wanted`, the largest
+/// first, as kube-controller-manager 1.37 sets them (`scale` in sync.go, `GetReplicaSetProportion`): one
+/// gets all, several get a part of `wanted` and `max_surge` in proportion to what they had of the
+/// most that the Deployment might have. What is left by rounding is taken from the first.
+fn sizes_after(revisions: &[RankedRevision], wanted: i64, max_surge: i64) -> Vec<i64> {
+    if revisions.len() == 1 {
+        return vec![wanted];
     }
-    let count = count.min(all);
-    let (stay, mut left) = (all - count, count);
-    let mut gone: Vec<usize> = Vec::new();
-    for size in sizes {
-        // Halves are rounded up.
-        let rounded = (2 * size * stay + all) / (2 * all);
-        let removed = (size - rounded).min(left);
-        left -= removed;
-        gone.push(removed);
+    let all: i64 = revisions.iter().map(|it| it.replicas).sum();
+    let allowed = match wanted {
+        0 => 0,
+        wanted => wanted + max_surge,
+    };
+    let mut rest = allowed - all;
+    let is_growing = rest > 0;
+    let mut sizes: Vec<i64> = Vec::new();
+    for it in revisions {
+        let most = match it.max_replicas {
+            0 => all,
+            most => most,
+        };
+        // Halves are rounded up. One replica set may get more than it has, where others give it.
+        let share = (2 * it.replicas * allowed + most) / (2 * most);
+        let added = match share - it.replicas {
+            _ if rest == 0 => 0,
+            added if is_growing => added.min(rest),
+            added => added.max(rest),
+        };
+        rest -= added;
+        sizes.push(it.replicas + added);
     }
-    if let (Some(first), Some(size)) = (gone.first_mut(), sizes.first()) {
-        *first = (*first + left).min(*size);
+    if let Some(first) = sizes.first_mut() {
+        *first = (*first + rest).max(0);
     }
-    gone
+    sizes
 }
 
 impl RemovedPods {
@@ -527,25 +580,51 @@ impl<'p, 'a> Counted<'p, 'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_proportion;
+    use super::*;
 
-    /// What kube-controller-manager does with replica sets of these sizes.
+    /// Replica sets of these replicas, with the most that the Deployment might have.
+    fn sets(sizes: &[(i64, i64)]) -> Vec<RankedRevision> {
+        let set = |(replicas, max_replicas): &(i64, i64)| RankedRevision {
+            replicas: *replicas,
+            max_replicas: *max_replicas,
+            ..RankedRevision::default()
+        };
+        sizes.iter().map(set).collect()
+    }
+
+    /// What kube-controller-manager 1.37.2 sets: `scale`, called with such Deployments.
     #[test]
-    fn replica_sets_shrink_in_proportion() {
-        for (count, sizes, expected) in [
-            (3, vec![9], vec![3]),
-            (5, vec![7, 3], vec![4, 1]),
-            (1, vec![4, 4], vec![1, 0]),
-            (2, vec![4, 4], vec![1, 1]),
-            (4, vec![3, 3, 3, 1], vec![2, 1, 1, 0]),
-            (20, vec![8, 2], vec![8, 2]),
-            (1, vec![], vec![]),
+    fn replica_sets_shrink_as_their_controller_shrinks_them() {
+        for (wanted, surge, before, after) in [
+            // One replica set gets what is wanted, whatever the surge.
+            (6, 2, vec![(9, 12)], vec![6]),
+            (6, 2, vec![(4, 12)], vec![6]),
+            // As many as the rollout may have.
+            (5, 0, vec![(7, 10), (3, 10)], vec![3, 2]),
+            (7, 0, vec![(4, 8), (4, 8)], vec![3, 4]),
+            (6, 0, vec![(4, 8), (4, 8)], vec![3, 3]),
+            (
+                6,
+                0,
+                vec![(3, 10), (3, 10), (3, 10), (1, 10)],
+                vec![1, 2, 2, 1],
+            ),
+            (2, 1, vec![(3, 5), (2, 5)], vec![2, 1]),
+            // Fewer than it may have: the first gives all that is to go.
+            (3, 1, vec![(4, 6), (2, 6)], vec![3, 1]),
+            (4, 1, vec![(4, 9), (3, 9)], vec![2, 3]),
+            (3, 1, vec![(4, 8), (2, 8)], vec![2, 2]),
+            // No pod goes while the surge has room for all.
+            (4, 2, vec![(4, 8), (2, 8)], vec![4, 2]),
+            (5, 2, vec![(4, 8), (2, 8)], vec![5, 2]),
+            // To nothing.
+            (0, 3, vec![(4, 8), (2, 8)], vec![0, 0]),
+            // Without the annotation, of all that there are.
+            (2, 0, vec![(3, 0), (1, 0)], vec![1, 1]),
+            (3, 1, vec![], vec![]),
         ] {
-            assert_eq!(
-                in_proportion(count, &sizes),
-                expected,
-                "{count} of {sizes:?}"
-            );
+            let told = format!("{before:?} to {wanted} and {surge}");
+            assert_eq!(sizes_after(&sets(&before), wanted, surge), after, "{told}");
         }
     }
 }

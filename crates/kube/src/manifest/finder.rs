@@ -20,7 +20,7 @@ use super::templates::{Template, templates_of};
 use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
 use crate::misspelt;
 use evenkeel_core::matching::names;
-use evenkeel_core::proto::v1::{Change, LabelSelector};
+use evenkeel_core::proto::v1::{Change, DeploymentFacts, LabelSelector};
 
 /// A function that takes from a finder the pods that a command decides about. The text is the place
 /// of the search, for messages.
@@ -171,6 +171,15 @@ impl WorkloadFinder {
             return None;
         };
         selector(&item.value)
+    }
+
+    /// The facts that the controller of the named Deployment reads when it is scaled down by
+    /// `count`, if they were found.
+    pub fn deployment_facts(&self, count: i32) -> Option<DeploymentFacts> {
+        let [(item, _)] = &*self.found else {
+            return None;
+        };
+        self.replica_sets.facts(&item.value, count)
     }
 
     /// The pod of the requested object. `place` is the place of the search, for messages.

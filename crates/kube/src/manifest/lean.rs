@@ -30,10 +30,11 @@ const BULKY: [&str; 17] = [
     "volumesAttached",
 ];
 
-/// The annotations that are kept: the one that a ReplicaSet's controller reads, those that keep a
-/// pod where it is, and those of claims and volumes.
-const KEPT_ANNOTATIONS: [&str; 7] = [
+/// The annotations that are kept: those that the controllers of ReplicaSets and Deployments read,
+/// those that keep a pod where it is, and those of claims and volumes.
+const KEPT_ANNOTATIONS: [&str; 8] = [
     DELETION_COST,
+    MAX_REPLICAS,
     STAYING[0].0,
     STAYING[1].0,
     STAYING[2].0,
@@ -44,6 +45,9 @@ const KEPT_ANNOTATIONS: [&str; 7] = [
 
 /// The annotation with the cost of deleting a pod.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The annotation of a ReplicaSet with the most pods that its Deployment might have.
+pub(super) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 /// The annotations that keep a pod where it is, each with its value; empty means any value.
 pub(super) const STAYING: [(&str, &str); 3] = [

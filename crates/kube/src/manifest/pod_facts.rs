@@ -121,7 +121,8 @@ pub(super) fn other_scheduler(spec: &Value) -> Option<String> {
     is_other.then(|| name.to_owned())
 }
 
-fn time(value: &Value) -> Option<pbjson_types::Timestamp> {
+/// A time in its JSON form.
+pub(super) fn time(value: &Value) -> Option<pbjson_types::Timestamp> {
     serde_json::from_value(value.clone()).ok()
 }
 

@@ -5,11 +5,17 @@ use serde_json::{Map, Value, json};
 
 use super::controller::NEXT;
 use super::item::{Item, text};
+use super::lean::MAX_REPLICAS;
+use super::pod_facts::time;
 use super::source::InputSource;
 use super::workload::{NextRevision, workload_pod};
 use super::{ManifestError, admission::Admission, object};
 use evenkeel_core::matching::names;
 use evenkeel_core::matching::revisions::DEPLOYMENT_HASH;
+use evenkeel_core::proto::v1::{DeploymentFacts, ReplicaSetFacts};
+
+/// `maxSurge` of a Deployment that does not say it.
+const MAX_SURGE: &str = "25%";
 
 /// The ReplicaSets of one Deployment.
 #[derive(Debug, Default)]
@@ -46,6 +52,33 @@ impl ReplicaSets {
             (replicas.unwrap_or(1) > 0, created)
         });
         current.cloned()
+    }
+
+    /// The facts that the controller of a Deployment reads when it is scaled down by `count`; `None`
+    /// if no ReplicaSets are known, or the strategy is not RollingUpdate.
+    pub(super) fn facts(&self, deployment: &Value, count: i32) -> Option<DeploymentFacts> {
+        let spec = &deployment["spec"];
+        if self.0.is_empty() || text(&spec["strategy"], "type") == "Recreate" {
+            return None;
+        }
+        let replicas = number(&spec["replicas"]).unwrap_or(1);
+        let set = |(item, _): &(Item, InputSource)| {
+            let (metadata, set) = (&item.value["metadata"], &item.value);
+            let most = text(&metadata["annotations"], MAX_REPLICAS).parse().ok();
+            ReplicaSetFacts {
+                hash: text(&metadata["labels"], DEPLOYMENT_HASH).to_owned(),
+                replicas: number(&set["spec"]["replicas"]).unwrap_or(1),
+                max_replicas: most.filter(|most: &i32| *most >= 0).unwrap_or(0),
+                creation_time: time(&metadata["creationTimestamp"]),
+            }
+        };
+        let mut sets: Vec<ReplicaSetFacts> = self.0.iter().map(set).collect();
+        sets.retain(|it| !it.hash.is_empty());
+        Some(DeploymentFacts {
+            replicas,
+            max_surge: max_surge(&spec["strategy"], replicas.saturating_sub(count).max(0)),
+            replica_sets: sets,
+        })
     }
 
     /// The next pod of a Deployment, if no ReplicaSet has its template.
@@ -92,6 +125,21 @@ fn new_replica_set(deployment: &Value) -> Value {
         }
     }
     replica_set
+}
+
+fn number(value: &Value) -> Option<i32> {
+    i32::try_from(value.as_i64()?).ok()
+}
+
+/// The pods that a rollout may have beyond `replicas`. A percentage is rounded up.
+fn max_surge(strategy: &Value, replicas: i32) -> i32 {
+    let written = &strategy["rollingUpdate"]["maxSurge"];
+    let of_percent = |text: &str| {
+        let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
+        i32::try_from((percent * i64::from(replicas) + 99) / 100).ok()
+    };
+    let surge = number(written).or_else(|| of_percent(written.as_str().unwrap_or(MAX_SURGE)));
+    surge.unwrap_or(0).max(0)
 }
 
 /// A pod template without the label [`DEPLOYMENT_HASH`].
