@@ -197,6 +197,7 @@ impl QuestionArgs {
             title: self.state.title(),
             taken_out: false,
             there: OnceLock::new(),
+            nearest: OnceLock::new(),
         };
         self.take_out(&mut asked).await?;
         for workload in asked.workloads() {
@@ -365,6 +366,12 @@ impl QuestionArgs {
         M: UnaryRequest<Answer: Answer>,
     {
         let mut answer = self.call(&asked.client, &asked.overlay, request).await?;
+        if let Some(name) = answer.unknown_candidates().first()
+            && asked.nearest.get().is_none()
+        {
+            let nearest = matched::nearest_nodes(&asked.client, self.state.snapshot(), name).await;
+            let _ = asked.nearest.set(nearest);
+        }
         let schedulers = asked.workloads().filter_map(|it| it.scheduler.as_ref());
         let schedulers: BTreeSet<_> = schedulers.collect();
         for scheduler in schedulers {
@@ -425,15 +432,19 @@ impl QuestionArgs {
     }
 
     /// Writes warnings about the question: unknown candidates, and, unless the answer says it
-    /// (`is_told`), that the pod was taken out.
+    /// (`is_told`), that the pod was taken out, and how the pods of its workload were found.
     pub(crate) fn remark(&self, asked: &LoadedQuestion, answer: &impl Answer, is_told: bool) {
         if asked.taken_out && !is_told {
             output::warn(render::TAKEN_OUT);
         }
+        let there = asked.there.get().filter(|_| !is_told);
+        let selected = there.and_then(|there| render::found_by_selector(there.selected));
+        selected.iter().for_each(|line| output::warn(line));
         let unknown = answer.unknown_candidates();
         if !unknown.is_empty() {
             let names = unknown.join(", ");
-            output::warn(&format!("no such node in the snapshot: {names}"));
+            let nearest = asked.nearest.get().map_or("", String::as_str);
+            output::warn(&format!("no such node in the snapshot: {names}{nearest}"));
         }
     }
 

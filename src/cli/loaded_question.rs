@@ -26,6 +26,8 @@ pub(crate) struct LoadedQuestion {
     pub(crate) taken_out: bool,
     /// The pods of the first workload that was asked for, once they are known.
     pub(crate) there: OnceLock<Arc<PodsThere>>,
+    /// The nodes that are nearest to a candidate that does not exist, once they are known.
+    pub(crate) nearest: OnceLock<String>,
 }
 
 impl LoadedQuestion {

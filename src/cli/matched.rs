@@ -152,6 +152,20 @@ pub(super) async fn with_nearest(
     anyhow::anyhow!("{error:#}{nearest}")
 }
 
+/// The end of a message that there is no node of a name: the nearest nodes, if they can be read.
+pub(super) async fn nearest_nodes(client: &Client, snapshot: &str, name: &str) -> String {
+    let mut known = BTreeSet::new();
+    let take = |object: &Object| {
+        if let Object::Node(node) = object {
+            known.extend(node.metadata.as_ref().map(|it| it.name.clone()));
+        }
+    };
+    match stored::objects(client, snapshot, take).await {
+        Ok(()) => misspelt::nearest(name, known.iter().map(String::as_str)),
+        Err(_) => String::new(),
+    }
+}
+
 /// Says where the pods of a workload are that names no namespace, if `default` has none of them.
 pub(super) async fn elsewhere(
     client: &Client,

@@ -11,7 +11,7 @@ use super::args;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::loaded_question::LoadedQuestion;
-use super::output::AnswerFormat;
+use super::output::{self, AnswerFormat};
 use super::render;
 use super::stored::{self, PodsThere};
 use super::what_if;
@@ -302,6 +302,9 @@ impl PlaceCommand {
         let names = |answer: &PlaceResponse| answer.placements.iter().map(node).collect();
         let format = self.output.output;
         self.question.print(asked, format, answer, table, names)?;
+        let there = asked.there.get().filter(|_| !format.is_table());
+        let waiting = there.and_then(|there| render::waiting(there));
+        waiting.iter().for_each(|line| output::warn(line));
         Ok(Exit::of(answer.unplaced == 0))
     }
 

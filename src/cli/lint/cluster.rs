@@ -9,40 +9,45 @@ use crate::cli::backend::Client;
 use crate::cli::stored;
 use crate::cli::what_if::{self, Overlay};
 use crate::explain;
-use crate::manifest::{ReadTemplate, Template};
+use crate::manifest::{ReadTemplate, Template, WorkloadPod};
 use crate::misspelt::topology_key_hint;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{
-    ConstraintInsight, Dialect, ExplainRequest, FilterRequest, Hint, NodeChecks, Pod, PodSpec,
+    ConstraintInsight, ExplainRequest, FilterRequest, Hint, NodeChecks, Pod, PodSpec,
     TopologySpreadConstraint, View,
 };
 
-/// Returns the findings about a template on the cluster that `client` knows.
+/// Returns the findings about a template on the cluster that `client` knows. `workload` is that of
+/// the template.
 pub(crate) async fn check(
     client: &Client,
     snapshot: &str,
     template: &Template,
     read: &ReadTemplate,
+    workload: &WorkloadPod,
 ) -> Result<Vec<Said>> {
-    let ReadTemplate { pod, policy, kept } = read;
+    let ReadTemplate { policy, kept, .. } = read;
+    let pod = &workload.pod;
     let (mut next, mut overlay) = (pod.clone(), Overlay::default());
-    let workload = template.workload();
-    if let Some(pods) = &workload.numbered {
-        // The pod that the StatefulSet creates next.
-        let there = stored::pods_there(client, (snapshot, 0), &workload, &overlay).await?;
-        let ordinal = there.missing(pods).next().unwrap_or(pods.start);
-        next = pods.pod(pod, ordinal);
-        overlay.delete(what_if::pod_called(&there.namespace, &pods.name(ordinal)));
+    let (mut waiting, wanted) = (1, workload.replicas.unwrap_or(1));
+    if workload.numbered.is_some() || wanted > 1 && policy.is_none() {
+        let there = stored::pods_there(client, (snapshot, 0), workload, &overlay).await?;
+        let placed = i32::try_from(there.on_nodes.len()).unwrap_or(i32::MAX);
+        waiting = wanted.saturating_sub(placed).max(1);
+        if let Some(pods) = &workload.numbered {
+            // The pod that the StatefulSet creates next.
+            let ordinal = there.missing(pods).next().unwrap_or(pods.start);
+            next = pods.pod(pod, ordinal);
+            overlay.delete(what_if::pod_called(&there.namespace, &pods.name(ordinal)));
+        }
     }
     let request = ExplainRequest {
         snapshot: snapshot.to_owned(),
         pod: Some(next),
         overlay: overlay.changes,
-        dialect: match policy {
-            Some(_) => Dialect::Fleet.into(),
-            None => Dialect::Unspecified.into(),
-        },
+        waiting,
+        dialect: workload.dialect().into(),
         view: View::Domains.into(),
         // Two domains are enough to see that there is not one only.
         max_domains: Some(2),

@@ -16,24 +16,26 @@ mod settings;
 mod sharing;
 
 use std::cell::LazyCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::json;
 
-use self::finding::LintFinding;
+use self::finding::{LintFinding, Said};
 use self::named::{FoundObjects, NamedObjects};
 use self::rule::{LintRule, Severity};
 use self::settings::LintSettings;
 use self::sharing::Workloads;
-use super::backend::Client;
 use super::exit::Exit;
-use super::source;
-use super::{output, render};
+use super::source::{self, Opened};
+use super::{matched, output, render, stored};
 use crate::explain::plural;
-use crate::manifest::{self, InputSource, ManifestError, Positions, Template};
+use crate::manifest::{
+    self, Admission, InputSource, ManifestError, Positions, ReadTemplate, Template,
+};
+use crate::matching::names;
 
 /// Flags of `evenkeel lint`.
 #[derive(Debug, Args)]
@@ -152,6 +154,10 @@ struct Linted {
     named: FoundObjects,
     /// The rule and the topology key of each reported finding about nodes.
     told: BTreeSet<(LintRule, String)>,
+    /// True if default constraints apply to one of the pods.
+    has_default: bool,
+    /// What admission reads, by namespace.
+    admissions: HashMap<String, Admission>,
 }
 
 impl Linted {
@@ -177,19 +183,20 @@ impl LintCommand {
             !(sources.contains(&InputSource::StandardInput) && self.state.reads_standard_input()),
             ManifestError::StandardInputTwice
         );
-        let client = match self.on_server || self.state.is_local() {
-            true => Some(self.state.client().await?),
+        let opened = match self.on_server || self.state.is_local() {
+            true => Some(self.state.open_for_pods().await?),
             false => None,
         };
+        let opened = opened.as_ref();
         let settings = self.settings()?;
         let mut linted = Linted::default();
         for source in &sources {
             let text = source.read_to_string()?;
-            self.lint(source, &text, &settings, client.as_ref(), &mut linted)
+            self.lint(source, &text, &settings, opened, &mut linted)
                 .await?;
         }
         for (source, text) in &texts {
-            self.lint(source, text, &settings, client.as_ref(), &mut linted)
+            self.lint(source, text, &settings, opened, &mut linted)
                 .await?;
         }
         let place = match self.state.asks_cluster() {
@@ -245,7 +252,7 @@ impl LintCommand {
         source: &InputSource,
         text: &str,
         settings: &LintSettings,
-        client: Option<&Client>,
+        opened: Option<&Opened>,
         linted: &mut Linted,
     ) -> Result<()> {
         let (parts, read) = manifest::split(source, text);
@@ -256,7 +263,7 @@ impl LintCommand {
             let positions = LazyCell::new(|| Positions::of(part));
             templates.retain(|template| self.named.is_meant(template, &mut linted.named));
             for template in &templates {
-                self.lint_template(template, source, &positions, client, linted)
+                self.lint_template(template, source, &positions, opened, linted)
                     .await?;
             }
             linted.templates += templates.len();
@@ -270,7 +277,7 @@ impl LintCommand {
         template: &Template,
         source: &InputSource,
         positions: &LazyCell<Positions, impl FnOnce() -> Positions>,
-        client: Option<&Client>,
+        opened: Option<&Opened>,
         linted: &mut Linted,
     ) -> Result<()> {
         let (ignored, mut said) = settings::ignored_by(template);
@@ -279,9 +286,11 @@ impl LintCommand {
         said.extend(checked.said);
         if let Some(valid) = &checked.valid {
             said.extend(affinity::idle_terms(template, &valid.read));
-            if let Some(client) = client {
-                let snapshot = self.state.snapshot();
-                said.extend(cluster::check(client, snapshot, template, &valid.read).await?);
+            if let Some(opened) = opened {
+                said.extend(
+                    self.on_cluster(opened, template, &valid.read, linted)
+                        .await?,
+                );
             }
         }
         said.retain(|said| !ignored.contains(&said.rule));
@@ -299,6 +308,31 @@ impl LintCommand {
             linted.workloads.add(template, read, constraints, found);
         }
         Ok(())
+    }
+
+    /// The findings about a template on a cluster.
+    async fn on_cluster(
+        &self,
+        opened: &Opened,
+        template: &Template,
+        read: &ReadTemplate,
+        linted: &mut Linted,
+    ) -> Result<Vec<Said>> {
+        let (client, snapshot) = (&opened.client, self.state.snapshot());
+        let namespace = names::namespace_or_default(template.object.namespace());
+        if !linted.admissions.contains_key(namespace) {
+            let admission = self.state.admission(opened, namespace).await?;
+            linted.admissions.insert(namespace.to_owned(), admission);
+        }
+        let workload = template.workload(read, &linted.admissions[namespace]);
+        if !linted.has_default && stored::has_no_constraints(&workload.pod) {
+            linted.has_default = true;
+            opened.warn_of_lack(std::iter::once(&workload.pod));
+        }
+        if let Some(told) = matched::elsewhere(client, snapshot, &workload).await? {
+            output::warn(&told);
+        }
+        cluster::check(client, snapshot, template, read, &workload).await
     }
 
     fn text(&self, linted: &Linted, fail_on: Severity) -> Result<String> {

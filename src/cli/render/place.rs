@@ -90,8 +90,19 @@ pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[Strin
     text
 }
 
+/// The line that pods of the workload wait for a node, if any do.
+pub(crate) fn waiting(there: &PodsThere) -> Option<String> {
+    let waiting = there.waiting.len();
+    let verb = if waiting == 1 { "waits" } else { "wait" };
+    let names = visible::text(&among(&there.waiting)).into_owned();
+    let all = number((there.on_nodes.len() + waiting) as i64);
+    let waiting = number(waiting as i64);
+    let line = || format!("{waiting} of the {all} {verb} for a node: {names}");
+    (!there.waiting.is_empty()).then(line)
+}
+
 fn summary(answer: &PlaceResponse, there: &PodsThere) -> String {
-    let (on_nodes, waiting) = (there.on_nodes.len() as i64, there.waiting.len() as i64);
+    let on_nodes = there.on_nodes.len() as i64;
     let placed = answer.placements.len() as i64;
     let unplaced = i64::from(answer.unplaced);
     let style = headline_style(unplaced == 0, &answer.unchecked);
@@ -107,18 +118,7 @@ fn summary(answer: &PlaceResponse, there: &PodsThere) -> String {
         line.push_str(&but_for(&answer.unchecked));
     }
     let mut text = paragraph(&line, "", |line| styled(style, line));
-    let mut remarks = Vec::new();
-    if waiting > 0 {
-        let verb = if waiting == 1 { "waits" } else { "wait" };
-        let names = visible::text(&among(&there.waiting)).into_owned();
-        let (waiting, all) = (number(waiting), number(on_nodes + waiting));
-        remarks.push(format!("{waiting} of the {all} {verb} for a node: {names}"));
-    }
-    text.extend(
-        remarks
-            .iter()
-            .map(|line| paragraph(line, "", str::to_owned)),
-    );
+    text.extend(waiting(there).map(|line| paragraph(&line, "", str::to_owned)));
     for reason in &answer.reasons {
         text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
     }

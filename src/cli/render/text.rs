@@ -50,7 +50,7 @@ pub(crate) struct Provenance<'a> {
 pub(crate) const TAKEN_OUT: &str = "the pod is in the snapshot: it was taken out first";
 
 /// A line with the number of pods that name no controller, if there are any.
-pub(super) fn found_by_selector(pods: i64) -> Option<String> {
+pub(crate) fn found_by_selector(pods: i64) -> Option<String> {
     let said = || {
         format!(
             "found by a selector, as they name no controller: {}",

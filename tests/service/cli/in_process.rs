@@ -291,7 +291,7 @@ fn what_is_odd_about_the_input_is_said_beside_the_answer() {
         (
             format!("filter {DB} --candidate a1,nowhere"),
             0,
-            "warning: no such node in the snapshot: nowhere\n",
+            "warning: no such node in the snapshot: nowhere; the nearest are a1, a2, b1\n",
         ),
         (
             "filter -f workloads.yaml --name db --load again.yaml".to_owned(),

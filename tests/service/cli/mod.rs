@@ -38,6 +38,7 @@ mod serve;
 mod shop;
 mod spread;
 mod stateful_sets;
+mod stories;
 mod synth;
 mod what_if;
 

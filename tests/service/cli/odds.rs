@@ -8,6 +8,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic_health::ServingStatus;
 
 use crate::cli::evenkeel::Workspace;
+use crate::cli::process::Server;
 use crate::cli::workspace;
 
 #[test]
@@ -37,6 +38,52 @@ fn healthcheck_asks_the_health_service() {
         ("healthcheck --service nothing", 1, "SERVICE_UNKNOWN\n"),
     ] {
         assert_eq!(workspace.expect(code, line).out, expected, "{line}");
+    }
+    // The other server has no snapshots to name.
+    let server = Server::start(&[]);
+    let workspace = cluster_in(server.url());
+    for (line, said) in [
+        ("default", "SERVING"),
+        (
+            "defualt",
+            "no service or snapshot is called defualt; the nearest are default,",
+        ),
+        (
+            "evenkeel.v1.Spread",
+            "nearest are evenkeel.v1.SpreadService,",
+        ),
+    ] {
+        let told = workspace.run(&format!("healthcheck --service {line}"));
+        assert!(
+            told.out.contains(said) || told.err.contains(said),
+            "{told:?}"
+        );
+    }
+}
+
+/// Commands that talk to this server, whose default snapshot has two nodes.
+fn cluster_in(server: &str) -> Workspace {
+    let node = |name: &str| format!("kind: Node\nmetadata: {{name: {name}}}\n---\n");
+    let workspace = Workspace::new()
+        .with_server(server)
+        .file("nodes.yaml", &(node("worker-one") + &node("worker-two")))
+        .file("pod.yaml", "kind: Pod\nmetadata: {name: p}\n");
+    workspace.expect(0, "load nodes.yaml");
+    workspace
+}
+
+/// Every command that takes candidates names the nodes that were probably meant.
+#[test]
+fn misspelt_candidates_are_told_the_nearest_nodes() {
+    let server = Server::start(&[]);
+    let workspace = cluster_in(server.url());
+    let nearest =
+        "no such node in the snapshot: worker-tow; the nearest are worker-two, worker-one";
+    for command in ["filter", "score", "explain", "place"] {
+        for source in ["", " --load nodes.yaml"] {
+            let line = format!("{command} -f pod.yaml --candidate worker-tow{source}");
+            workspace.run(&line).complains(nearest);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
+use super::admission::Admission;
 use super::document::for_each_item_of;
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement};
@@ -12,7 +13,7 @@ use super::item::{Item, ObjectOrigin, describe, text};
 use super::parts::ObjectText;
 use super::places::{CONSTRAINTS, CustomResources, TemplatePath, Unsaid};
 use super::source::InputSource;
-use super::workload::{WorkloadPod, path_of_kind, pod_of, template_paths};
+use super::workload::{WorkloadPod, made_pod, path_of_kind, pod_of, template_paths};
 use evenkeel_core::proto::v1::Pod;
 
 /// An object with pod templates, or a placement.
@@ -115,9 +116,25 @@ impl TemplateObject {
 }
 
 impl Template {
-    /// The workload of the template, without its pod.
-    pub fn workload(&self) -> WorkloadPod {
-        WorkloadPod::of_object(&self.object.value)
+    /// The workload of the template, with its pod as it was `read`, but completed by `admission`.
+    pub fn workload(&self, read: &ReadTemplate, admission: &Admission) -> WorkloadPod {
+        let object = &self.object;
+        let mut pod = read.pod.clone();
+        let made = made_pod(&object.value, &self.place, admission, &object.source);
+        if let Some(made) = made {
+            let constraints = pod
+                .spec
+                .take()
+                .unwrap_or_default()
+                .topology_spread_constraints;
+            pod = made;
+            pod.spec.get_or_insert_default().topology_spread_constraints = constraints;
+        }
+        WorkloadPod {
+            pod,
+            policy: read.policy.clone(),
+            ..WorkloadPod::of_object(&object.value)
+        }
     }
 
     /// The path in the object, as in the file, of a field whose path in the pod is `of_pod`.

@@ -7,7 +7,7 @@ use super::admission::{Admission, NotCounted};
 use super::controller::{self, NumberedPods};
 use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, not_counted, placement};
-use super::item::{Item, describe, text};
+use super::item::{Item, ObjectOrigin, describe, text};
 use super::places::TemplatePath;
 use super::pod_facts::other_scheduler;
 use super::source::InputSource;
@@ -60,7 +60,10 @@ impl WorkloadPod {
     /// An object whose pod is known from elsewhere.
     pub(super) fn of_object(value: &Value) -> Self {
         Self {
+            name: describe(value),
             object: reference(value),
+            replicas: Some(replicas(value)),
+            is_without_namespace: text(&value["metadata"], "namespace").is_empty(),
             numbered: NumberedPods::of(value),
             selector: selector(value),
             ..Self::default()
@@ -204,6 +207,27 @@ pub(super) fn pod_of(
         spec.node_name.clear();
     }
     Ok((pod, None))
+}
+
+/// The pod that an API server makes of the template at `place` of an object; `None` if it cannot be
+/// read, or is no pod template.
+pub(super) fn made_pod(
+    object: &Value,
+    place: &TemplatePath,
+    admission: &Admission,
+    source: &InputSource,
+) -> Option<Pod> {
+    if place.custom.is_some() || is_placement(text(object, "kind")) {
+        return None;
+    }
+    let mut value = pod_value(object.clone(), place);
+    // A pod with a phase comes from a cluster, so admission has completed it already.
+    if text(&value["status"], "phase").is_empty() {
+        admission.complete(&mut value);
+    }
+    let origin = ObjectOrigin::whole(0, 1);
+    let made = pod_of(Item { value, origin }, &TemplatePath::default(), source);
+    made.ok().map(|(pod, _)| pod)
 }
 
 /// The pod at `place` of an object, as JSON: the object itself, or the pod that its template
