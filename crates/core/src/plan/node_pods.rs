@@ -6,8 +6,8 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::blockers::{self, BlockerKind};
-use super::mobility::{NamespaceBudgets, staying_group};
 use super::mobility::RebalanceOptions;
+use super::mobility::{NamespaceBudgets, staying_group};
 use super::spread_model::as_made;
 use crate::matching::Path;
 use crate::proto::v1;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::blockers::{self, BlockerKind};
+use super::mobility::RebalanceOptions;
 use super::moving::{MoveEffect, deletion, successor};
 use super::node_pods::{Fate, LeavingClass, LeavingNode, LeavingPod, PodOfNode, PodsOfNodes};
 use super::rebalance::{PlannedMove, RebalancedWorkload};
-use super::mobility::RebalanceOptions;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;

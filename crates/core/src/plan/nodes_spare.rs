@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::mobility::RebalanceOptions;
 use super::node_pods::{Fate, LeavingPod, PodsOfNodes};
 use super::nodes_drain::{DrainOptions, DrainPlan, Leaving, empty_node, is_for_good};
-use super::mobility::RebalanceOptions;
 use crate::matching::{Lack, Requested, Selector};
 use crate::snapshot::{Imagined, NodeRef, ReadView, Slot, Stopped};
 

@@ -40,7 +40,9 @@ pub use deletion_cost::{CostWrite, DeletionCost};
 pub use error::Error;
 pub use eviction::Eviction;
 pub use feed::{FeedPlan, run_in_thread};
-pub use listing::{ATTEMPTS, ListProgress, ListedFor, NeededObjects, ObjectSelection};
+pub use listing::{
+    ATTEMPTS, ClusterListing, ListProgress, ListedFor, NeededObjects, ObjectSelection,
+};
 pub use resource::{ApiResource, READ_BY_ADMISSION};
 pub use sink::Transport;
 pub use target::Target;

@@ -78,8 +78,12 @@ impl ApiResource {
     }
 
     /// The kind of the objects that are listed or watched in all namespaces at this path, if
-    /// decisions read it.
+    /// decisions read it, or of the pods of one namespace.
     pub(super) fn listed_at(path: &str) -> Option<ObjectKind> {
+        let in_namespace = path.split_once("/api/v1/namespaces/");
+        if in_namespace.is_some_and(|(_, rest)| rest.split('/').skip(1).eq(["pods"])) {
+            return Some(ObjectKind::Pod);
+        }
         ObjectKind::all().find(|kind| path.ends_with(&Self::of(*kind).path(None)))
     }
 
