@@ -14,6 +14,7 @@ mod cpu;
 mod document;
 mod numbers;
 mod whole;
+#[allow(dead_code, reason = "shared with other benches")]
 mod world;
 
 use std::path::PathBuf;
@@ -79,7 +80,9 @@ fn main() -> std::io::Result<()> {
     let applying = thread_time() - start - notes.making;
     let after = resident_bytes()?;
 
-    let rows = rows(size, &notes, applying, (before, after), &world);
+    drop(world);
+
+    let rows = rows(size, &notes, applying, (before, after));
     let section = format!("| memory and load | |\n|---|--:|\n{rows}");
     println!("{section}");
     match &args.write {
@@ -94,7 +97,6 @@ fn rows(
     notes: &Notes,
     applying: Duration,
     (before, after): (usize, usize),
-    world: &World,
 ) -> String {
     let per = |bytes: usize, things: usize| format!("{:.1}", bytes as f64 / things as f64);
     let names = notes.name_bytes;

@@ -147,7 +147,7 @@ func (x MoveBlocker_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MoveBlocker_Kind.Descriptor instead.
 func (MoveBlocker_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{12, 0}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{14, 0}
 }
 
 // Asks which pods of a workload should go when it scales down.
@@ -178,7 +178,11 @@ type RankRemovalsRequest struct {
 	// The epoch that min_revision is of: wait for that too, where servers share a
 	// log. ABORTED when the snapshot has another epoch, whose revisions say nothing
 	// about this one. Empty: any. At most `--max-string-bytes`.
-	Epoch         string `protobuf:"bytes,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch string `protobuf:"bytes,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The facts by which the controller of a Deployment splits what goes over its
+	// replica sets. Only of a Deployment. Unset: in proportion to their pods, as if a
+	// rollout had as many pods as it may.
+	Deployment    *DeploymentFacts `protobuf:"bytes,9,opt,name=deployment,proto3" json:"deployment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +273,153 @@ func (x *RankRemovalsRequest) GetEpoch() string {
 	return ""
 }
 
+func (x *RankRemovalsRequest) GetDeployment() *DeploymentFacts {
+	if x != nil {
+		return x.Deployment
+	}
+	return nil
+}
+
+// The facts about a Deployment that its controller reads when the Deployment is
+// scaled down in the middle of a rollout, of the strategy RollingUpdate.
+type DeploymentFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The replicas that the Deployment wants before it is scaled down. At least 0.
+	Replicas int32 `protobuf:"varint,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// The pods that a rollout may have beyond those, for the number of replicas after
+	// the Deployment is scaled down: its `maxSurge`, a percentage rounded up. At least 0.
+	MaxSurge int32 `protobuf:"varint,2,opt,name=max_surge,json=maxSurge,proto3" json:"max_surge,omitempty"`
+	// Its replica sets. At most one for each hash. Limited by `--max-list-entries`.
+	ReplicaSets   []*ReplicaSetFacts `protobuf:"bytes,3,rep,name=replica_sets,json=replicaSets,proto3" json:"replica_sets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeploymentFacts) Reset() {
+	*x = DeploymentFacts{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeploymentFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeploymentFacts) ProtoMessage() {}
+
+func (x *DeploymentFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeploymentFacts.ProtoReflect.Descriptor instead.
+func (*DeploymentFacts) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DeploymentFacts) GetReplicas() int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *DeploymentFacts) GetMaxSurge() int32 {
+	if x != nil {
+		return x.MaxSurge
+	}
+	return 0
+}
+
+func (x *DeploymentFacts) GetReplicaSets() []*ReplicaSetFacts {
+	if x != nil {
+		return x.ReplicaSets
+	}
+	return nil
+}
+
+// The facts about a replica set of a Deployment.
+type ReplicaSetFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Value of the label "pod-template-hash" of its pods. Required.
+	Hash string `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	// The replicas that it wants. At least 0.
+	Replicas int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// Value of its annotation "deployment.kubernetes.io/max-replicas"; 0 when there is
+	// none or it is not valid, which means all replicas of the Deployment. At least 0.
+	MaxReplicas int32 `protobuf:"varint,3,opt,name=max_replicas,json=maxReplicas,proto3" json:"max_replicas,omitempty"`
+	// The time when it was created.
+	CreationTime  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=creation_time,json=creationTime,proto3" json:"creation_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaSetFacts) Reset() {
+	*x = ReplicaSetFacts{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaSetFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaSetFacts) ProtoMessage() {}
+
+func (x *ReplicaSetFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaSetFacts.ProtoReflect.Descriptor instead.
+func (*ReplicaSetFacts) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ReplicaSetFacts) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *ReplicaSetFacts) GetReplicas() int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *ReplicaSetFacts) GetMaxReplicas() int32 {
+	if x != nil {
+		return x.MaxReplicas
+	}
+	return 0
+}
+
+func (x *ReplicaSetFacts) GetCreationTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreationTime
+	}
+	return nil
+}
+
 // The facts about a pod that a ReplicaSet's controller reads to choose which
 // pod to delete, besides the pod's node and phase.
 type PodFacts struct {
@@ -297,7 +448,7 @@ type PodFacts struct {
 
 func (x *PodFacts) Reset() {
 	*x = PodFacts{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[1]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +460,7 @@ func (x *PodFacts) String() string {
 func (*PodFacts) ProtoMessage() {}
 
 func (x *PodFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[1]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +473,7 @@ func (x *PodFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodFacts.ProtoReflect.Descriptor instead.
 func (*PodFacts) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PodFacts) GetName() string {
@@ -438,7 +589,7 @@ type RankRemovalsResponse struct {
 
 func (x *RankRemovalsResponse) Reset() {
 	*x = RankRemovalsResponse{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[2]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +601,7 @@ func (x *RankRemovalsResponse) String() string {
 func (*RankRemovalsResponse) ProtoMessage() {}
 
 func (x *RankRemovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[2]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +614,7 @@ func (x *RankRemovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRemovalsResponse.ProtoReflect.Descriptor instead.
 func (*RankRemovalsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RankRemovalsResponse) GetRevision() int64 {
@@ -593,7 +744,7 @@ type ShrunkRevision struct {
 
 func (x *ShrunkRevision) Reset() {
 	*x = ShrunkRevision{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +756,7 @@ func (x *ShrunkRevision) String() string {
 func (*ShrunkRevision) ProtoMessage() {}
 
 func (x *ShrunkRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +769,7 @@ func (x *ShrunkRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrunkRevision.ProtoReflect.Descriptor instead.
 func (*ShrunkRevision) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ShrunkRevision) GetHash() string {
@@ -659,7 +810,7 @@ type Removal struct {
 
 func (x *Removal) Reset() {
 	*x = Removal{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +822,7 @@ func (x *Removal) String() string {
 func (*Removal) ProtoMessage() {}
 
 func (x *Removal) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +835,7 @@ func (x *Removal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Removal.ProtoReflect.Descriptor instead.
 func (*Removal) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Removal) GetName() string {
@@ -730,7 +881,7 @@ type RemovalDomain struct {
 
 func (x *RemovalDomain) Reset() {
 	*x = RemovalDomain{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +893,7 @@ func (x *RemovalDomain) String() string {
 func (*RemovalDomain) ProtoMessage() {}
 
 func (x *RemovalDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +906,7 @@ func (x *RemovalDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovalDomain.ProtoReflect.Descriptor instead.
 func (*RemovalDomain) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RemovalDomain) GetTopologyKey() string {
@@ -828,7 +979,7 @@ type RebalanceRequest struct {
 
 func (x *RebalanceRequest) Reset() {
 	*x = RebalanceRequest{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +991,7 @@ func (x *RebalanceRequest) String() string {
 func (*RebalanceRequest) ProtoMessage() {}
 
 func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +1004,7 @@ func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RebalanceRequest) GetSnapshot() string {
@@ -984,7 +1135,7 @@ type StayingPod struct {
 
 func (x *StayingPod) Reset() {
 	*x = StayingPod{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1147,7 @@ func (x *StayingPod) String() string {
 func (*StayingPod) ProtoMessage() {}
 
 func (x *StayingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1160,7 @@ func (x *StayingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StayingPod.ProtoReflect.Descriptor instead.
 func (*StayingPod) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StayingPod) GetNamespace() string {
@@ -1064,7 +1215,7 @@ type RebalanceResponse struct {
 
 func (x *RebalanceResponse) Reset() {
 	*x = RebalanceResponse{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1227,7 @@ func (x *RebalanceResponse) String() string {
 func (*RebalanceResponse) ProtoMessage() {}
 
 func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1240,7 @@ func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceResponse.ProtoReflect.Descriptor instead.
 func (*RebalanceResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RebalanceResponse) GetRevision() int64 {
@@ -1167,14 +1318,17 @@ type PodMove struct {
 	Why []*MoveEffect `protobuf:"bytes,7,rep,name=why,proto3" json:"why,omitempty"`
 	// Set when the pod is the successor of a move before, whose name is not known yet:
 	// the place of that move, from 1.
-	SuccessorOf   int32 `protobuf:"varint,8,opt,name=successor_of,json=successorOf,proto3" json:"successor_of,omitempty"`
+	SuccessorOf int32 `protobuf:"varint,8,opt,name=successor_of,json=successorOf,proto3" json:"successor_of,omitempty"`
+	// Only in plans of nodes: the successor waits until the node that its pod left is
+	// gone or, where nodes come back, is back.
+	WaitsForNode  bool `protobuf:"varint,9,opt,name=waits_for_node,json=waitsForNode,proto3" json:"waits_for_node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodMove) Reset() {
 	*x = PodMove{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1340,7 @@ func (x *PodMove) String() string {
 func (*PodMove) ProtoMessage() {}
 
 func (x *PodMove) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1353,7 @@ func (x *PodMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodMove.ProtoReflect.Descriptor instead.
 func (*PodMove) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PodMove) GetNamespace() string {
@@ -1258,6 +1412,13 @@ func (x *PodMove) GetSuccessorOf() int32 {
 	return 0
 }
 
+func (x *PodMove) GetWaitsForNode() bool {
+	if x != nil {
+		return x.WaitsForNode
+	}
+	return false
+}
+
 // The effect of a move on the counts of a constraint.
 type MoveEffect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1277,7 +1438,7 @@ type MoveEffect struct {
 
 func (x *MoveEffect) Reset() {
 	*x = MoveEffect{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1450,7 @@ func (x *MoveEffect) String() string {
 func (*MoveEffect) ProtoMessage() {}
 
 func (x *MoveEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1463,7 @@ func (x *MoveEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveEffect.ProtoReflect.Descriptor instead.
 func (*MoveEffect) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MoveEffect) GetTopologyKey() string {
@@ -1370,7 +1531,7 @@ type RebalancedWorkload struct {
 
 func (x *RebalancedWorkload) Reset() {
 	*x = RebalancedWorkload{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1543,7 @@ func (x *RebalancedWorkload) String() string {
 func (*RebalancedWorkload) ProtoMessage() {}
 
 func (x *RebalancedWorkload) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1556,7 @@ func (x *RebalancedWorkload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalancedWorkload.ProtoReflect.Descriptor instead.
 func (*RebalancedWorkload) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RebalancedWorkload) GetNamespace() string {
@@ -1488,7 +1649,7 @@ type MoveBlocker struct {
 
 func (x *MoveBlocker) Reset() {
 	*x = MoveBlocker{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1661,7 @@ func (x *MoveBlocker) String() string {
 func (*MoveBlocker) ProtoMessage() {}
 
 func (x *MoveBlocker) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1674,7 @@ func (x *MoveBlocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveBlocker.ProtoReflect.Descriptor instead.
 func (*MoveBlocker) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MoveBlocker) GetKind() MoveBlocker_Kind {
@@ -1551,11 +1712,1219 @@ func (x *MoveBlocker) GetCount() int64 {
 	return 0
 }
 
+// Asks about whole nodes: how many must come, or which may go.
+type PlanNodesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the snapshot; empty means "default".
+	Snapshot string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// The question. Required.
+	//
+	// Types that are valid to be assigned to Question:
+	//
+	//	*PlanNodesRequest_Need
+	//	*PlanNodesRequest_Drain
+	//	*PlanNodesRequest_Spare
+	Question isPlanNodesRequest_Question `protobuf_oneof:"question"`
+	// Wait, within the call's deadline, until the snapshot has reached this
+	// revision. 0 does not wait.
+	MinRevision int64 `protobuf:"varint,5,opt,name=min_revision,json=minRevision,proto3" json:"min_revision,omitempty"`
+	// The most domains that each topology lists: unset means 100, 0 means all.
+	MaxDomains *int32 `protobuf:"varint,6,opt,name=max_domains,json=maxDomains,proto3,oneof" json:"max_domains,omitempty"`
+	// As RankRemovalsRequest.epoch.
+	Epoch         string `protobuf:"bytes,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanNodesRequest) Reset() {
+	*x = PlanNodesRequest{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanNodesRequest) ProtoMessage() {}
+
+func (x *PlanNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanNodesRequest.ProtoReflect.Descriptor instead.
+func (*PlanNodesRequest) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PlanNodesRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *PlanNodesRequest) GetQuestion() isPlanNodesRequest_Question {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+func (x *PlanNodesRequest) GetNeed() *NodeNeed {
+	if x != nil {
+		if x, ok := x.Question.(*PlanNodesRequest_Need); ok {
+			return x.Need
+		}
+	}
+	return nil
+}
+
+func (x *PlanNodesRequest) GetDrain() *NodeDrain {
+	if x != nil {
+		if x, ok := x.Question.(*PlanNodesRequest_Drain); ok {
+			return x.Drain
+		}
+	}
+	return nil
+}
+
+func (x *PlanNodesRequest) GetSpare() *NodeSpare {
+	if x != nil {
+		if x, ok := x.Question.(*PlanNodesRequest_Spare); ok {
+			return x.Spare
+		}
+	}
+	return nil
+}
+
+func (x *PlanNodesRequest) GetMinRevision() int64 {
+	if x != nil {
+		return x.MinRevision
+	}
+	return 0
+}
+
+func (x *PlanNodesRequest) GetMaxDomains() int32 {
+	if x != nil && x.MaxDomains != nil {
+		return *x.MaxDomains
+	}
+	return 0
+}
+
+func (x *PlanNodesRequest) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+type isPlanNodesRequest_Question interface {
+	isPlanNodesRequest_Question()
+}
+
+type PlanNodesRequest_Need struct {
+	// How many nodes must come so that pods fit, and where.
+	Need *NodeNeed `protobuf:"bytes,2,opt,name=need,proto3,oneof"`
+}
+
+type PlanNodesRequest_Drain struct {
+	// Where the pods of some nodes can go.
+	Drain *NodeDrain `protobuf:"bytes,3,opt,name=drain,proto3,oneof"`
+}
+
+type PlanNodesRequest_Spare struct {
+	// Which nodes can go together.
+	Spare *NodeSpare `protobuf:"bytes,4,opt,name=spare,proto3,oneof"`
+}
+
+func (*PlanNodesRequest_Need) isPlanNodesRequest_Question() {}
+
+func (*PlanNodesRequest_Drain) isPlanNodesRequest_Question() {}
+
+func (*PlanNodesRequest_Spare) isPlanNodesRequest_Question() {}
+
+// Asks how many nodes must come so that pods fit, and where.
+type NodeNeed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Pods to place. Limited by `--placed-workloads`.
+	Pods []*NeededPods `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
+	// Place the pods of the snapshot that wait for a node, too.
+	Pending bool `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
+	// The namespace whose waiting pods are placed; empty means all.
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// What nodes can be made. Required.
+	Templates     []*NodeTemplate `protobuf:"bytes,4,rep,name=templates,proto3" json:"templates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeNeed) Reset() {
+	*x = NodeNeed{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeNeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeNeed) ProtoMessage() {}
+
+func (x *NodeNeed) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeNeed.ProtoReflect.Descriptor instead.
+func (*NodeNeed) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *NodeNeed) GetPods() []*NeededPods {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *NodeNeed) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
+}
+
+func (x *NodeNeed) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *NodeNeed) GetTemplates() []*NodeTemplate {
+	if x != nil {
+		return x.Templates
+	}
+	return nil
+}
+
+// Pods that are alike.
+type NeededPods struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pod, as its owner would create it. Required.
+	Pod *Pod `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	// Their number. Required, at least 1. All together at most `--max-replicas`.
+	Replicas      int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NeededPods) Reset() {
+	*x = NeededPods{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NeededPods) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NeededPods) ProtoMessage() {}
+
+func (x *NeededPods) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NeededPods.ProtoReflect.Descriptor instead.
+func (*NeededPods) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *NeededPods) GetPod() *Pod {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *NeededPods) GetReplicas() int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+// Nodes that can be made.
+type NodeTemplate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the template in the answer; empty means that of the node.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The name of a node of the snapshot: new ones get its labels, taints and resources, and
+	// the pods of the DaemonSets that admit them. The taints that Kubernetes sets while a node is not ready, and
+	// those of a node that is about to go, are left out. Required unless `object` is set.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// The node itself, in place of one of the snapshot.
+	Object *Node `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
+	// The domains in which nodes can be made, by topology key: each key with the values
+	// that it may have. A key that is not named has the value of the node. A domain that
+	// has no node yet counts, too. All combinations are tried, of all templates at most 64.
+	Domains []*TopologyValues `protobuf:"bytes,4,rep,name=domains,proto3" json:"domains,omitempty"`
+	// The price of a node, or its weight: the cheapest nodes are taken. 0 means 1, so that
+	// without prices the fewest are. At most 1,000,000.
+	Price int32 `protobuf:"varint,5,opt,name=price,proto3" json:"price,omitempty"`
+	// The most nodes of each combination; 0 means 1000, which is also the most.
+	MaxNodes      int32 `protobuf:"varint,6,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeTemplate) Reset() {
+	*x = NodeTemplate{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeTemplate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeTemplate) ProtoMessage() {}
+
+func (x *NodeTemplate) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeTemplate.ProtoReflect.Descriptor instead.
+func (*NodeTemplate) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *NodeTemplate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeTemplate) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeTemplate) GetObject() *Node {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *NodeTemplate) GetDomains() []*TopologyValues {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *NodeTemplate) GetPrice() int32 {
+	if x != nil {
+		return x.Price
+	}
+	return 0
+}
+
+func (x *NodeTemplate) GetMaxNodes() int32 {
+	if x != nil {
+		return x.MaxNodes
+	}
+	return 0
+}
+
+// The values that a label of new nodes may have.
+type TopologyValues struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Label key of nodes. Required.
+	TopologyKey string `protobuf:"bytes,1,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// The values. Required.
+	Values        []string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologyValues) Reset() {
+	*x = TopologyValues{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologyValues) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologyValues) ProtoMessage() {}
+
+func (x *TopologyValues) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologyValues.ProtoReflect.Descriptor instead.
+func (*TopologyValues) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TopologyValues) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *TopologyValues) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// Asks where the pods of some nodes can go.
+type NodeDrain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The names of the nodes. Required, each once.
+	Nodes []string `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// False: the nodes are cordoned together before the first pod goes, are emptied in
+	// turn, and each is gone once it is empty. True: they are cordoned and emptied in turn,
+	// and each is back, without its pods, before the next one is cordoned.
+	OneAtATime bool `protobuf:"varint,2,opt,name=one_at_a_time,json=oneAtATime,proto3" json:"one_at_a_time,omitempty"`
+	// Which pods may go.
+	Rules         *EvictionRules `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeDrain) Reset() {
+	*x = NodeDrain{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeDrain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeDrain) ProtoMessage() {}
+
+func (x *NodeDrain) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeDrain.ProtoReflect.Descriptor instead.
+func (*NodeDrain) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *NodeDrain) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *NodeDrain) GetOneAtATime() bool {
+	if x != nil {
+		return x.OneAtATime
+	}
+	return false
+}
+
+func (x *NodeDrain) GetRules() *EvictionRules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+// Asks for many nodes that can go together.
+type NodeSpare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most nodes. Required, at least 1.
+	Max int32 `protobuf:"varint,1,opt,name=max,proto3" json:"max,omitempty"`
+	// The nodes that may go, by their labels; none means all but control planes.
+	Selector *LabelSelector `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
+	// The names of nodes that stay, for what a snapshot does not keep: annotations. Each
+	// once.
+	Stay []string `protobuf:"bytes,3,rep,name=stay,proto3" json:"stay,omitempty"`
+	// Which pods may go.
+	Rules         *EvictionRules `protobuf:"bytes,4,opt,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeSpare) Reset() {
+	*x = NodeSpare{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeSpare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeSpare) ProtoMessage() {}
+
+func (x *NodeSpare) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeSpare.ProtoReflect.Descriptor instead.
+func (*NodeSpare) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *NodeSpare) GetMax() int32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *NodeSpare) GetSelector() *LabelSelector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *NodeSpare) GetStay() []string {
+	if x != nil {
+		return x.Stay
+	}
+	return nil
+}
+
+func (x *NodeSpare) GetRules() *EvictionRules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+// Which pods may be evicted. The same rules hold as for Rebalance.
+type EvictionRules struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As RebalanceRequest.max_unavailable.
+	MaxUnavailable *int32 `protobuf:"varint,1,opt,name=max_unavailable,json=maxUnavailable,proto3,oneof" json:"max_unavailable,omitempty"`
+	// Evict pods without a controller too: somebody has to create them again.
+	Bare bool `protobuf:"varint,2,opt,name=bare,proto3" json:"bare,omitempty"`
+	// Pods that stay. At most one for each pod. Limited by `--max-list-entries`.
+	Stay []*StayingPod `protobuf:"bytes,3,rep,name=stay,proto3" json:"stay,omitempty"`
+	// Pods that stay, by their labels.
+	StaySelector  *LabelSelector `protobuf:"bytes,4,opt,name=stay_selector,json=staySelector,proto3" json:"stay_selector,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictionRules) Reset() {
+	*x = EvictionRules{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictionRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictionRules) ProtoMessage() {}
+
+func (x *EvictionRules) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictionRules.ProtoReflect.Descriptor instead.
+func (*EvictionRules) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *EvictionRules) GetMaxUnavailable() int32 {
+	if x != nil && x.MaxUnavailable != nil {
+		return *x.MaxUnavailable
+	}
+	return 0
+}
+
+func (x *EvictionRules) GetBare() bool {
+	if x != nil {
+		return x.Bare
+	}
+	return false
+}
+
+func (x *EvictionRules) GetStay() []*StayingPod {
+	if x != nil {
+		return x.Stay
+	}
+	return nil
+}
+
+func (x *EvictionRules) GetStaySelector() *LabelSelector {
+	if x != nil {
+		return x.StaySelector
+	}
+	return nil
+}
+
+// The answer about whole nodes.
+type PlanNodesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revision that the answer is about.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Epoch of that revision.
+	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Of a drain the nodes of the request, in the order in which they are emptied, and then
+	// those that are not; otherwise the nodes that can go, in that order.
+	Nodes []*LeavingNode `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The pods that go, in order. Each eviction is within the budgets, and each successor
+	// passes Filter on its node. Moves in a row out of the same node with `waits_for_node`
+	// belong together: their pods are evicted, the node goes or comes back, and then their
+	// successors are placed in order.
+	Moves []*PodMove `protobuf:"bytes,4,rep,name=moves,proto3" json:"moves,omitempty"`
+	// Of a drain the pods that cannot go, with the reasons.
+	Blocked []*PodOfNode `protobuf:"bytes,5,rep,name=blocked,proto3" json:"blocked,omitempty"`
+	// The pods that go with their nodes: those of DaemonSets, and static pods.
+	WithNode []*PodOfNode `protobuf:"bytes,6,rep,name=with_node,json=withNode,proto3" json:"with_node,omitempty"`
+	// The workloads of pods that move: their spread now, and after all moves without the
+	// nodes that are gone.
+	Workloads []*RebalancedWorkload `protobuf:"bytes,7,rep,name=workloads,proto3" json:"workloads,omitempty"`
+	// The nodes that must come.
+	NewNodes []*NewNodes `protobuf:"bytes,8,rep,name=new_nodes,json=newNodes,proto3" json:"new_nodes,omitempty"`
+	// Where the pods of a need go then: proven by placing them on these nodes. Each is
+	// accepted by Filter after those before it.
+	Placed []*PlacedPods `protobuf:"bytes,9,rep,name=placed,proto3" json:"placed,omitempty"`
+	// The pods that no number of such nodes helps.
+	Unplaced []*UnplacedPods `protobuf:"bytes,10,rep,name=unplaced,proto3" json:"unplaced,omitempty"`
+	// True if it is proven that no other answer does better: of a need that fewer or cheaper
+	// nodes do not do, of a drain that no plan moves more pods, else that no more nodes can
+	// go, or as many as were asked for do.
+	Optimal bool `protobuf:"varint,11,opt,name=optimal,proto3" json:"optimal,omitempty"`
+	// Of a need a price below which no nodes do; of a spare a number of nodes that no plan
+	// exceeds, whatever else is known.
+	Bound int64 `protobuf:"varint,12,opt,name=bound,proto3" json:"bound,omitempty"`
+	// What proves the bound, in words.
+	BoundReason string `protobuf:"bytes,13,opt,name=bound_reason,json=boundReason,proto3" json:"bound_reason,omitempty"`
+	// The price of all new nodes.
+	Price int64 `protobuf:"varint,14,opt,name=price,proto3" json:"price,omitempty"`
+	// The time since the snapshot's last batch was applied; an empty batch
+	// counts. Set when the snapshot has a maximum age (`--max-age`).
+	Age *durationpb.Duration `protobuf:"bytes,15,opt,name=age,proto3" json:"age,omitempty"`
+	// The default constraints of the snapshot, for pods without constraints of
+	// their own.
+	Defaults      DefaultsKind `protobuf:"varint,20,opt,name=defaults,proto3,enum=evenkeel.v1.DefaultsKind" json:"defaults,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanNodesResponse) Reset() {
+	*x = PlanNodesResponse{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanNodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanNodesResponse) ProtoMessage() {}
+
+func (x *PlanNodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanNodesResponse.ProtoReflect.Descriptor instead.
+func (*PlanNodesResponse) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PlanNodesResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *PlanNodesResponse) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *PlanNodesResponse) GetNodes() []*LeavingNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetMoves() []*PodMove {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetBlocked() []*PodOfNode {
+	if x != nil {
+		return x.Blocked
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetWithNode() []*PodOfNode {
+	if x != nil {
+		return x.WithNode
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetWorkloads() []*RebalancedWorkload {
+	if x != nil {
+		return x.Workloads
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetNewNodes() []*NewNodes {
+	if x != nil {
+		return x.NewNodes
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetPlaced() []*PlacedPods {
+	if x != nil {
+		return x.Placed
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetUnplaced() []*UnplacedPods {
+	if x != nil {
+		return x.Unplaced
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetOptimal() bool {
+	if x != nil {
+		return x.Optimal
+	}
+	return false
+}
+
+func (x *PlanNodesResponse) GetBound() int64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *PlanNodesResponse) GetBoundReason() string {
+	if x != nil {
+		return x.BoundReason
+	}
+	return ""
+}
+
+func (x *PlanNodesResponse) GetPrice() int64 {
+	if x != nil {
+		return x.Price
+	}
+	return 0
+}
+
+func (x *PlanNodesResponse) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+func (x *PlanNodesResponse) GetDefaults() DefaultsKind {
+	if x != nil {
+		return x.Defaults
+	}
+	return DefaultsKind_DEFAULTS_KIND_UNSPECIFIED
+}
+
+// A node that is drained.
+type LeavingNode struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the node.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// True if no pod is left but those that go with the node.
+	Emptied       bool `protobuf:"varint,2,opt,name=emptied,proto3" json:"emptied,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeavingNode) Reset() {
+	*x = LeavingNode{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeavingNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeavingNode) ProtoMessage() {}
+
+func (x *LeavingNode) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeavingNode.ProtoReflect.Descriptor instead.
+func (*LeavingNode) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *LeavingNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LeavingNode) GetEmptied() bool {
+	if x != nil {
+		return x.Emptied
+	}
+	return false
+}
+
+// A pod on a node that is drained.
+type PodOfNode struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the pod.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the pod, or the id of a reservation.
+	Pod string `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// The node.
+	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	// The workload.
+	Workload *WorkloadName `protobuf:"bytes,4,opt,name=workload,proto3" json:"workload,omitempty"`
+	// The kind of what keeps the pod, if it cannot go.
+	Kind MoveBlocker_Kind `protobuf:"varint,5,opt,name=kind,proto3,enum=evenkeel.v1.MoveBlocker_Kind" json:"kind,omitempty"`
+	// The reason in words.
+	Text          string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodOfNode) Reset() {
+	*x = PodOfNode{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodOfNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodOfNode) ProtoMessage() {}
+
+func (x *PodOfNode) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodOfNode.ProtoReflect.Descriptor instead.
+func (*PodOfNode) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PodOfNode) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PodOfNode) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *PodOfNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *PodOfNode) GetWorkload() *WorkloadName {
+	if x != nil {
+		return x.Workload
+	}
+	return nil
+}
+
+func (x *PodOfNode) GetKind() MoveBlocker_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return MoveBlocker_KIND_UNSPECIFIED
+}
+
+func (x *PodOfNode) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// New nodes that are alike.
+type NewNodes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of their template.
+	Template string `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"`
+	// Their domains: the values that the template lets choose, by topology key.
+	Domains map[string]string `protobuf:"bytes,2,rep,name=domains,proto3" json:"domains,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Their names in this answer, which no node of a cluster can have.
+	Names []string `protobuf:"bytes,3,rep,name=names,proto3" json:"names,omitempty"`
+	// The price of each.
+	Price         int64 `protobuf:"varint,4,opt,name=price,proto3" json:"price,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewNodes) Reset() {
+	*x = NewNodes{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewNodes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewNodes) ProtoMessage() {}
+
+func (x *NewNodes) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewNodes.ProtoReflect.Descriptor instead.
+func (*NewNodes) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *NewNodes) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *NewNodes) GetDomains() map[string]string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *NewNodes) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *NewNodes) GetPrice() int64 {
+	if x != nil {
+		return x.Price
+	}
+	return 0
+}
+
+// Pods of a need on a node.
+type PlacedPods struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the pods.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The name of the first pod or, where it has none, of the workload.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The index in the request of the pods; -1 for pods of the snapshot that wait.
+	Index int32 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	// The node: a new one, or one of the snapshot.
+	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	// Their number.
+	Count         int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacedPods) Reset() {
+	*x = PlacedPods{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacedPods) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacedPods) ProtoMessage() {}
+
+func (x *PlacedPods) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacedPods.ProtoReflect.Descriptor instead.
+func (*PlacedPods) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PlacedPods) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PlacedPods) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PlacedPods) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *PlacedPods) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *PlacedPods) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Pods of a need that find no node.
+type UnplacedPods struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As PlacedPods.namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As PlacedPods.name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// As PlacedPods.index.
+	Index int32 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	// Their number.
+	Count int64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// The reasons why nodes refuse them, the new ones included.
+	Reasons       []string `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnplacedPods) Reset() {
+	*x = UnplacedPods{}
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnplacedPods) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnplacedPods) ProtoMessage() {}
+
+func (x *UnplacedPods) ProtoReflect() protoreflect.Message {
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnplacedPods.ProtoReflect.Descriptor instead.
+func (*UnplacedPods) Descriptor() ([]byte, []int) {
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *UnplacedPods) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *UnplacedPods) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UnplacedPods) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *UnplacedPods) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *UnplacedPods) GetReasons() []string {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
 var File_evenkeel_v1_plan_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x16evenkeel/v1/plan.proto\x12\vevenkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x02\n" +
+	"\x16evenkeel/v1/plan.proto\x12\vevenkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x02\n" +
 	"\x13RankRemovalsRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x125\n" +
@@ -1565,8 +2934,20 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\fmin_revision\x18\x06 \x01(\x03R\vminRevision\x12$\n" +
 	"\vmax_domains\x18\a \x01(\x05H\x00R\n" +
 	"maxDomains\x88\x01\x01\x12\x14\n" +
-	"\x05epoch\x18\b \x01(\tR\x05epochB\x0e\n" +
-	"\f_max_domains\"\xae\x02\n" +
+	"\x05epoch\x18\b \x01(\tR\x05epoch\x12<\n" +
+	"\n" +
+	"deployment\x18\t \x01(\v2\x1c.evenkeel.v1.DeploymentFactsR\n" +
+	"deploymentB\x0e\n" +
+	"\f_max_domains\"\x8b\x01\n" +
+	"\x0fDeploymentFacts\x12\x1a\n" +
+	"\breplicas\x18\x01 \x01(\x05R\breplicas\x12\x1b\n" +
+	"\tmax_surge\x18\x02 \x01(\x05R\bmaxSurge\x12?\n" +
+	"\freplica_sets\x18\x03 \x03(\v2\x1c.evenkeel.v1.ReplicaSetFactsR\vreplicaSets\"\xa5\x01\n" +
+	"\x0fReplicaSetFacts\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x1a\n" +
+	"\breplicas\x18\x02 \x01(\x05R\breplicas\x12!\n" +
+	"\fmax_replicas\x18\x03 \x01(\x05R\vmaxReplicas\x12?\n" +
+	"\rcreation_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationTime\"\xae\x02\n" +
 	"\bPodFacts\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x14\n" +
@@ -1642,7 +3023,7 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\aoptimal\x18\x05 \x01(\bR\aoptimal\x12\x16\n" +
 	"\x06capped\x18\x06 \x01(\bR\x06capped\x12+\n" +
 	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x125\n" +
-	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"\xf4\x01\n" +
+	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\"\x9a\x02\n" +
 	"\aPodMove\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x10\n" +
@@ -1651,7 +3032,8 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\x02to\x18\x05 \x01(\tR\x02to\x125\n" +
 	"\bworkload\x18\x06 \x01(\v2\x19.evenkeel.v1.WorkloadNameR\bworkload\x12)\n" +
 	"\x03why\x18\a \x03(\v2\x17.evenkeel.v1.MoveEffectR\x03why\x12!\n" +
-	"\fsuccessor_of\x18\b \x01(\x05R\vsuccessorOf\"\x9f\x01\n" +
+	"\fsuccessor_of\x18\b \x01(\x05R\vsuccessorOf\x12$\n" +
+	"\x0ewaits_for_node\x18\t \x01(\bR\fwaitsForNode\"\x9f\x01\n" +
 	"\n" +
 	"MoveEffect\x12!\n" +
 	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12\x1d\n" +
@@ -1689,7 +3071,103 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\tKIND_ROOM\x10\x03\x12\x0f\n" +
 	"\vKIND_BUDGET\x10\x04\x12\f\n" +
 	"\bKIND_POD\x10\x05\x12\f\n" +
-	"\bKIND_CAP\x10\x06*n\n" +
+	"\bKIND_CAP\x10\x06\"\xb6\x02\n" +
+	"\x10PlanNodesRequest\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12+\n" +
+	"\x04need\x18\x02 \x01(\v2\x15.evenkeel.v1.NodeNeedH\x00R\x04need\x12.\n" +
+	"\x05drain\x18\x03 \x01(\v2\x16.evenkeel.v1.NodeDrainH\x00R\x05drain\x12.\n" +
+	"\x05spare\x18\x04 \x01(\v2\x16.evenkeel.v1.NodeSpareH\x00R\x05spare\x12!\n" +
+	"\fmin_revision\x18\x05 \x01(\x03R\vminRevision\x12$\n" +
+	"\vmax_domains\x18\x06 \x01(\x05H\x01R\n" +
+	"maxDomains\x88\x01\x01\x12\x14\n" +
+	"\x05epoch\x18\a \x01(\tR\x05epochB\n" +
+	"\n" +
+	"\bquestionB\x0e\n" +
+	"\f_max_domains\"\xa8\x01\n" +
+	"\bNodeNeed\x12+\n" +
+	"\x04pods\x18\x01 \x03(\v2\x17.evenkeel.v1.NeededPodsR\x04pods\x12\x18\n" +
+	"\apending\x18\x02 \x01(\bR\apending\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x127\n" +
+	"\ttemplates\x18\x04 \x03(\v2\x19.evenkeel.v1.NodeTemplateR\ttemplates\"L\n" +
+	"\n" +
+	"NeededPods\x12\"\n" +
+	"\x03pod\x18\x01 \x01(\v2\x10.evenkeel.v1.PodR\x03pod\x12\x1a\n" +
+	"\breplicas\x18\x02 \x01(\x05R\breplicas\"\xcb\x01\n" +
+	"\fNodeTemplate\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12)\n" +
+	"\x06object\x18\x03 \x01(\v2\x11.evenkeel.v1.NodeR\x06object\x125\n" +
+	"\adomains\x18\x04 \x03(\v2\x1b.evenkeel.v1.TopologyValuesR\adomains\x12\x14\n" +
+	"\x05price\x18\x05 \x01(\x05R\x05price\x12\x1b\n" +
+	"\tmax_nodes\x18\x06 \x01(\x05R\bmaxNodes\"K\n" +
+	"\x0eTopologyValues\x12!\n" +
+	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"v\n" +
+	"\tNodeDrain\x12\x14\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12!\n" +
+	"\rone_at_a_time\x18\x02 \x01(\bR\n" +
+	"oneAtATime\x120\n" +
+	"\x05rules\x18\x03 \x01(\v2\x1a.evenkeel.v1.EvictionRulesR\x05rules\"\x9b\x01\n" +
+	"\tNodeSpare\x12\x10\n" +
+	"\x03max\x18\x01 \x01(\x05R\x03max\x126\n" +
+	"\bselector\x18\x02 \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\bselector\x12\x12\n" +
+	"\x04stay\x18\x03 \x03(\tR\x04stay\x120\n" +
+	"\x05rules\x18\x04 \x01(\v2\x1a.evenkeel.v1.EvictionRulesR\x05rules\"\xd3\x01\n" +
+	"\rEvictionRules\x12,\n" +
+	"\x0fmax_unavailable\x18\x01 \x01(\x05H\x00R\x0emaxUnavailable\x88\x01\x01\x12\x12\n" +
+	"\x04bare\x18\x02 \x01(\bR\x04bare\x12+\n" +
+	"\x04stay\x18\x03 \x03(\v2\x17.evenkeel.v1.StayingPodR\x04stay\x12?\n" +
+	"\rstay_selector\x18\x04 \x01(\v2\x1a.evenkeel.v1.LabelSelectorR\fstaySelectorB\x12\n" +
+	"\x10_max_unavailable\"\xb0\x05\n" +
+	"\x11PlanNodesResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x12.\n" +
+	"\x05nodes\x18\x03 \x03(\v2\x18.evenkeel.v1.LeavingNodeR\x05nodes\x12*\n" +
+	"\x05moves\x18\x04 \x03(\v2\x14.evenkeel.v1.PodMoveR\x05moves\x120\n" +
+	"\ablocked\x18\x05 \x03(\v2\x16.evenkeel.v1.PodOfNodeR\ablocked\x123\n" +
+	"\twith_node\x18\x06 \x03(\v2\x16.evenkeel.v1.PodOfNodeR\bwithNode\x12=\n" +
+	"\tworkloads\x18\a \x03(\v2\x1f.evenkeel.v1.RebalancedWorkloadR\tworkloads\x122\n" +
+	"\tnew_nodes\x18\b \x03(\v2\x15.evenkeel.v1.NewNodesR\bnewNodes\x12/\n" +
+	"\x06placed\x18\t \x03(\v2\x17.evenkeel.v1.PlacedPodsR\x06placed\x125\n" +
+	"\bunplaced\x18\n" +
+	" \x03(\v2\x19.evenkeel.v1.UnplacedPodsR\bunplaced\x12\x18\n" +
+	"\aoptimal\x18\v \x01(\bR\aoptimal\x12\x14\n" +
+	"\x05bound\x18\f \x01(\x03R\x05bound\x12!\n" +
+	"\fbound_reason\x18\r \x01(\tR\vboundReason\x12\x14\n" +
+	"\x05price\x18\x0e \x01(\x03R\x05price\x12+\n" +
+	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x125\n" +
+	"\bdefaults\x18\x14 \x01(\x0e2\x19.evenkeel.v1.DefaultsKindR\bdefaults\";\n" +
+	"\vLeavingNode\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aemptied\x18\x02 \x01(\bR\aemptied\"\xcd\x01\n" +
+	"\tPodOfNode\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x125\n" +
+	"\bworkload\x18\x04 \x01(\v2\x19.evenkeel.v1.WorkloadNameR\bworkload\x121\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x1d.evenkeel.v1.MoveBlocker.KindR\x04kind\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\"\xcc\x01\n" +
+	"\bNewNodes\x12\x1a\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\x12<\n" +
+	"\adomains\x18\x02 \x03(\v2\".evenkeel.v1.NewNodes.DomainsEntryR\adomains\x12\x14\n" +
+	"\x05names\x18\x03 \x03(\tR\x05names\x12\x14\n" +
+	"\x05price\x18\x04 \x01(\x03R\x05price\x1a:\n" +
+	"\fDomainsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"~\n" +
+	"\n" +
+	"PlacedPods\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x05R\x05index\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x03R\x05count\"\x86\x01\n" +
+	"\fUnplacedPods\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x05R\x05index\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x03R\x05count\x12\x18\n" +
+	"\areasons\x18\x05 \x03(\tR\areasons*n\n" +
 	"\vRemovalRule\x12\x1c\n" +
 	"\x18REMOVAL_RULE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aREMOVAL_RULE_DELETION_COST\x10\x01\x12!\n" +
@@ -1709,66 +3187,114 @@ func file_evenkeel_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_evenkeel_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_evenkeel_v1_plan_proto_goTypes = []any{
 	(RemovalRule)(0),              // 0: evenkeel.v1.RemovalRule
 	(MoveBlocker_Kind)(0),         // 1: evenkeel.v1.MoveBlocker.Kind
 	(*RankRemovalsRequest)(nil),   // 2: evenkeel.v1.RankRemovalsRequest
-	(*PodFacts)(nil),              // 3: evenkeel.v1.PodFacts
-	(*RankRemovalsResponse)(nil),  // 4: evenkeel.v1.RankRemovalsResponse
-	(*ShrunkRevision)(nil),        // 5: evenkeel.v1.ShrunkRevision
-	(*Removal)(nil),               // 6: evenkeel.v1.Removal
-	(*RemovalDomain)(nil),         // 7: evenkeel.v1.RemovalDomain
-	(*RebalanceRequest)(nil),      // 8: evenkeel.v1.RebalanceRequest
-	(*StayingPod)(nil),            // 9: evenkeel.v1.StayingPod
-	(*RebalanceResponse)(nil),     // 10: evenkeel.v1.RebalanceResponse
-	(*PodMove)(nil),               // 11: evenkeel.v1.PodMove
-	(*MoveEffect)(nil),            // 12: evenkeel.v1.MoveEffect
-	(*RebalancedWorkload)(nil),    // 13: evenkeel.v1.RebalancedWorkload
-	(*MoveBlocker)(nil),           // 14: evenkeel.v1.MoveBlocker
-	nil,                           // 15: evenkeel.v1.RebalancedWorkload.LabelsEntry
-	(*WorkloadName)(nil),          // 16: evenkeel.v1.WorkloadName
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*TopologySpread)(nil),        // 18: evenkeel.v1.TopologySpread
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(DefaultsKind)(0),             // 20: evenkeel.v1.DefaultsKind
-	(*LabelSelector)(nil),         // 21: evenkeel.v1.LabelSelector
+	(*DeploymentFacts)(nil),       // 3: evenkeel.v1.DeploymentFacts
+	(*ReplicaSetFacts)(nil),       // 4: evenkeel.v1.ReplicaSetFacts
+	(*PodFacts)(nil),              // 5: evenkeel.v1.PodFacts
+	(*RankRemovalsResponse)(nil),  // 6: evenkeel.v1.RankRemovalsResponse
+	(*ShrunkRevision)(nil),        // 7: evenkeel.v1.ShrunkRevision
+	(*Removal)(nil),               // 8: evenkeel.v1.Removal
+	(*RemovalDomain)(nil),         // 9: evenkeel.v1.RemovalDomain
+	(*RebalanceRequest)(nil),      // 10: evenkeel.v1.RebalanceRequest
+	(*StayingPod)(nil),            // 11: evenkeel.v1.StayingPod
+	(*RebalanceResponse)(nil),     // 12: evenkeel.v1.RebalanceResponse
+	(*PodMove)(nil),               // 13: evenkeel.v1.PodMove
+	(*MoveEffect)(nil),            // 14: evenkeel.v1.MoveEffect
+	(*RebalancedWorkload)(nil),    // 15: evenkeel.v1.RebalancedWorkload
+	(*MoveBlocker)(nil),           // 16: evenkeel.v1.MoveBlocker
+	(*PlanNodesRequest)(nil),      // 17: evenkeel.v1.PlanNodesRequest
+	(*NodeNeed)(nil),              // 18: evenkeel.v1.NodeNeed
+	(*NeededPods)(nil),            // 19: evenkeel.v1.NeededPods
+	(*NodeTemplate)(nil),          // 20: evenkeel.v1.NodeTemplate
+	(*TopologyValues)(nil),        // 21: evenkeel.v1.TopologyValues
+	(*NodeDrain)(nil),             // 22: evenkeel.v1.NodeDrain
+	(*NodeSpare)(nil),             // 23: evenkeel.v1.NodeSpare
+	(*EvictionRules)(nil),         // 24: evenkeel.v1.EvictionRules
+	(*PlanNodesResponse)(nil),     // 25: evenkeel.v1.PlanNodesResponse
+	(*LeavingNode)(nil),           // 26: evenkeel.v1.LeavingNode
+	(*PodOfNode)(nil),             // 27: evenkeel.v1.PodOfNode
+	(*NewNodes)(nil),              // 28: evenkeel.v1.NewNodes
+	(*PlacedPods)(nil),            // 29: evenkeel.v1.PlacedPods
+	(*UnplacedPods)(nil),          // 30: evenkeel.v1.UnplacedPods
+	nil,                           // 31: evenkeel.v1.RebalancedWorkload.LabelsEntry
+	nil,                           // 32: evenkeel.v1.NewNodes.DomainsEntry
+	(*WorkloadName)(nil),          // 33: evenkeel.v1.WorkloadName
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*TopologySpread)(nil),        // 35: evenkeel.v1.TopologySpread
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(DefaultsKind)(0),             // 37: evenkeel.v1.DefaultsKind
+	(*LabelSelector)(nil),         // 38: evenkeel.v1.LabelSelector
+	(*Pod)(nil),                   // 39: evenkeel.v1.Pod
+	(*Node)(nil),                  // 40: evenkeel.v1.Node
 }
 var file_evenkeel_v1_plan_proto_depIdxs = []int32{
-	16, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	3,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
-	17, // 2: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
-	17, // 3: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
-	6,  // 4: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
-	18, // 5: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
-	18, // 6: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
-	0,  // 7: evenkeel.v1.RankRemovalsResponse.rule:type_name -> evenkeel.v1.RemovalRule
-	6,  // 8: evenkeel.v1.RankRemovalsResponse.better_removals:type_name -> evenkeel.v1.Removal
-	18, // 9: evenkeel.v1.RankRemovalsResponse.better_after:type_name -> evenkeel.v1.TopologySpread
-	5,  // 10: evenkeel.v1.RankRemovalsResponse.revisions:type_name -> evenkeel.v1.ShrunkRevision
-	19, // 11: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
-	20, // 12: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	7,  // 13: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
-	16, // 14: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	21, // 15: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
-	9,  // 16: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
-	21, // 17: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
-	11, // 18: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
-	13, // 19: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
-	19, // 20: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
-	20, // 21: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	16, // 22: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
-	12, // 23: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
-	15, // 24: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
-	18, // 25: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
-	18, // 26: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
-	14, // 27: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
-	1,  // 28: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	33, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	5,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
+	3,  // 2: evenkeel.v1.RankRemovalsRequest.deployment:type_name -> evenkeel.v1.DeploymentFacts
+	4,  // 3: evenkeel.v1.DeploymentFacts.replica_sets:type_name -> evenkeel.v1.ReplicaSetFacts
+	34, // 4: evenkeel.v1.ReplicaSetFacts.creation_time:type_name -> google.protobuf.Timestamp
+	34, // 5: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
+	34, // 6: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
+	8,  // 7: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
+	35, // 8: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
+	35, // 9: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
+	0,  // 10: evenkeel.v1.RankRemovalsResponse.rule:type_name -> evenkeel.v1.RemovalRule
+	8,  // 11: evenkeel.v1.RankRemovalsResponse.better_removals:type_name -> evenkeel.v1.Removal
+	35, // 12: evenkeel.v1.RankRemovalsResponse.better_after:type_name -> evenkeel.v1.TopologySpread
+	7,  // 13: evenkeel.v1.RankRemovalsResponse.revisions:type_name -> evenkeel.v1.ShrunkRevision
+	36, // 14: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
+	37, // 15: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	9,  // 16: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
+	33, // 17: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	38, // 18: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
+	11, // 19: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
+	38, // 20: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
+	13, // 21: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
+	15, // 22: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
+	36, // 23: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
+	37, // 24: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	33, // 25: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
+	14, // 26: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
+	31, // 27: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
+	35, // 28: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
+	35, // 29: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
+	16, // 30: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
+	1,  // 31: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
+	18, // 32: evenkeel.v1.PlanNodesRequest.need:type_name -> evenkeel.v1.NodeNeed
+	22, // 33: evenkeel.v1.PlanNodesRequest.drain:type_name -> evenkeel.v1.NodeDrain
+	23, // 34: evenkeel.v1.PlanNodesRequest.spare:type_name -> evenkeel.v1.NodeSpare
+	19, // 35: evenkeel.v1.NodeNeed.pods:type_name -> evenkeel.v1.NeededPods
+	20, // 36: evenkeel.v1.NodeNeed.templates:type_name -> evenkeel.v1.NodeTemplate
+	39, // 37: evenkeel.v1.NeededPods.pod:type_name -> evenkeel.v1.Pod
+	40, // 38: evenkeel.v1.NodeTemplate.object:type_name -> evenkeel.v1.Node
+	21, // 39: evenkeel.v1.NodeTemplate.domains:type_name -> evenkeel.v1.TopologyValues
+	24, // 40: evenkeel.v1.NodeDrain.rules:type_name -> evenkeel.v1.EvictionRules
+	38, // 41: evenkeel.v1.NodeSpare.selector:type_name -> evenkeel.v1.LabelSelector
+	24, // 42: evenkeel.v1.NodeSpare.rules:type_name -> evenkeel.v1.EvictionRules
+	11, // 43: evenkeel.v1.EvictionRules.stay:type_name -> evenkeel.v1.StayingPod
+	38, // 44: evenkeel.v1.EvictionRules.stay_selector:type_name -> evenkeel.v1.LabelSelector
+	26, // 45: evenkeel.v1.PlanNodesResponse.nodes:type_name -> evenkeel.v1.LeavingNode
+	13, // 46: evenkeel.v1.PlanNodesResponse.moves:type_name -> evenkeel.v1.PodMove
+	27, // 47: evenkeel.v1.PlanNodesResponse.blocked:type_name -> evenkeel.v1.PodOfNode
+	27, // 48: evenkeel.v1.PlanNodesResponse.with_node:type_name -> evenkeel.v1.PodOfNode
+	15, // 49: evenkeel.v1.PlanNodesResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
+	28, // 50: evenkeel.v1.PlanNodesResponse.new_nodes:type_name -> evenkeel.v1.NewNodes
+	29, // 51: evenkeel.v1.PlanNodesResponse.placed:type_name -> evenkeel.v1.PlacedPods
+	30, // 52: evenkeel.v1.PlanNodesResponse.unplaced:type_name -> evenkeel.v1.UnplacedPods
+	36, // 53: evenkeel.v1.PlanNodesResponse.age:type_name -> google.protobuf.Duration
+	37, // 54: evenkeel.v1.PlanNodesResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	33, // 55: evenkeel.v1.PodOfNode.workload:type_name -> evenkeel.v1.WorkloadName
+	1,  // 56: evenkeel.v1.PodOfNode.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
+	32, // 57: evenkeel.v1.NewNodes.domains:type_name -> evenkeel.v1.NewNodes.DomainsEntry
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_plan_proto_init() }
@@ -1779,14 +3305,20 @@ func file_evenkeel_v1_plan_proto_init() {
 	file_evenkeel_v1_describe_spread_proto_init()
 	file_evenkeel_v1_kubernetes_proto_init()
 	file_evenkeel_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
-	file_evenkeel_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
+	file_evenkeel_v1_plan_proto_msgTypes[8].OneofWrappers = []any{}
+	file_evenkeel_v1_plan_proto_msgTypes[15].OneofWrappers = []any{
+		(*PlanNodesRequest_Need)(nil),
+		(*PlanNodesRequest_Drain)(nil),
+		(*PlanNodesRequest_Spare)(nil),
+	}
+	file_evenkeel_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_plan_proto_rawDesc), len(file_evenkeel_v1_plan_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

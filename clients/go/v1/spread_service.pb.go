@@ -1031,8 +1031,13 @@ type UpdateSnapshotRequest struct {
 	// that it does not know. Where claims, persistent volumes and storage classes are
 	// among the kinds, a claim that is missing does not exist.
 	ResourceVersions map[string]uint64 `protobuf:"bytes,8,rep,name=resource_versions,json=resourceVersions,proto3" json:"resource_versions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Identifies the source cluster, such as the uid of its namespace kube-system; up to
+	// 253 bytes. A snapshot keeps the first that it is given, through replaces too, and
+	// refuses updates that give another one: FAILED_PRECONDITION with reason
+	// OTHER_CLUSTER. To feed it from another cluster, delete it first. Empty is not compared.
+	Cluster       string `protobuf:"bytes,9,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateSnapshotRequest) Reset() {
@@ -1119,6 +1124,13 @@ func (x *UpdateSnapshotRequest) GetResourceVersions() map[string]uint64 {
 		return x.ResourceVersions
 	}
 	return nil
+}
+
+func (x *UpdateSnapshotRequest) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
 }
 
 // The effect of a batch.
@@ -5359,8 +5371,6 @@ type Snapshot struct {
 	ReservationCount int64 `protobuf:"varint,7,opt,name=reservation_count,json=reservationCount,proto3" json:"reservation_count,omitempty"`
 	// The default constraints of the snapshot.
 	DefaultConstraints *DefaultConstraints `protobuf:"bytes,8,opt,name=default_constraints,json=defaultConstraints,proto3" json:"default_constraints,omitempty"`
-	// Estimate of its memory, in bytes.
-	MemoryBytes int64 `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// The time when it was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// The time when the last batch was applied.
@@ -5378,8 +5388,10 @@ type Snapshot struct {
 	// The resource versions of the source cluster up to which its feed has read each kind; 0
 	// where it does not know the version. Empty where the feed gives none.
 	ResourceVersions map[string]uint64 `protobuf:"bytes,18,rep,name=resource_versions,json=resourceVersions,proto3" json:"resource_versions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The identity of the cluster that it is fed from; empty where its feed gives none.
+	Cluster       string `protobuf:"bytes,19,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
@@ -5468,13 +5480,6 @@ func (x *Snapshot) GetDefaultConstraints() *DefaultConstraints {
 	return nil
 }
 
-func (x *Snapshot) GetMemoryBytes() int64 {
-	if x != nil {
-		return x.MemoryBytes
-	}
-	return 0
-}
-
 func (x *Snapshot) GetCreateTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreateTime
@@ -5522,6 +5527,13 @@ func (x *Snapshot) GetResourceVersions() map[string]uint64 {
 		return x.ResourceVersions
 	}
 	return nil
+}
+
+func (x *Snapshot) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
 }
 
 // Asks for a page of snapshots.
@@ -6598,7 +6610,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x03uid\x18\x04 \x01(\tR\x03uid\"u\n" +
 	"\x12DefaultConstraints\x12G\n" +
 	"\vconstraints\x18\x01 \x03(\v2%.evenkeel.v1.TopologySpreadConstraintR\vconstraints\x12\x16\n" +
-	"\x06system\x18\x02 \x01(\bR\x06system\"\xab\x04\n" +
+	"\x06system\x18\x02 \x01(\bR\x06system\"\xc5\x04\n" +
 	"\x15UpdateSnapshotRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12-\n" +
 	"\achanges\x18\x02 \x03(\v2\x13.evenkeel.v1.ChangeR\achanges\x12%\n" +
@@ -6607,7 +6619,8 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x13default_constraints\x18\x05 \x01(\v2\x1f.evenkeel.v1.DefaultConstraintsR\x12defaultConstraints\x12+\n" +
 	"\x03age\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12-\n" +
 	"\x12kubernetes_version\x18\a \x01(\tR\x11kubernetesVersion\x12e\n" +
-	"\x11resource_versions\x18\b \x03(\v28.evenkeel.v1.UpdateSnapshotRequest.ResourceVersionsEntryR\x10resourceVersions\x1aC\n" +
+	"\x11resource_versions\x18\b \x03(\v28.evenkeel.v1.UpdateSnapshotRequest.ResourceVersionsEntryR\x10resourceVersions\x12\x18\n" +
+	"\acluster\x18\t \x01(\tR\acluster\x1aC\n" +
 	"\x15ResourceVersionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01B\x14\n" +
@@ -6990,7 +7003,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x12GetSnapshotRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\"H\n" +
 	"\x13GetSnapshotResponse\x121\n" +
-	"\bsnapshot\x18\x01 \x01(\v2\x15.evenkeel.v1.SnapshotR\bsnapshot\"\xf9\x05\n" +
+	"\bsnapshot\x18\x01 \x01(\v2\x15.evenkeel.v1.SnapshotR\bsnapshot\"\xf6\x05\n" +
 	"\bSnapshot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x12\x1a\n" +
@@ -7000,8 +7013,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"node_count\x18\x05 \x01(\x03R\tnodeCount\x12\x1b\n" +
 	"\tpod_count\x18\x06 \x01(\x03R\bpodCount\x12+\n" +
 	"\x11reservation_count\x18\a \x01(\x03R\x10reservationCount\x12P\n" +
-	"\x13default_constraints\x18\b \x01(\v2\x1f.evenkeel.v1.DefaultConstraintsR\x12defaultConstraints\x12!\n" +
-	"\fmemory_bytes\x18\t \x01(\x03R\vmemoryBytes\x12;\n" +
+	"\x13default_constraints\x18\b \x01(\v2\x1f.evenkeel.v1.DefaultConstraintsR\x12defaultConstraints\x12;\n" +
 	"\vcreate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
@@ -7011,10 +7023,12 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x03age\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x14\n" +
 	"\x05stale\x18\x10 \x01(\bR\x05stale\x12-\n" +
 	"\x12kubernetes_version\x18\x11 \x01(\tR\x11kubernetesVersion\x12X\n" +
-	"\x11resource_versions\x18\x12 \x03(\v2+.evenkeel.v1.Snapshot.ResourceVersionsEntryR\x10resourceVersions\x1aC\n" +
+	"\x11resource_versions\x18\x12 \x03(\v2+.evenkeel.v1.Snapshot.ResourceVersionsEntryR\x10resourceVersions\x12\x18\n" +
+	"\acluster\x18\x13 \x01(\tR\acluster\x1aC\n" +
 	"\x15ResourceVersionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"R\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01J\x04\b\t\x10\n" +
+	"\"R\n" +
 	"\x14ListSnapshotsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -7138,7 +7152,7 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\bPlanning\x12\x18\n" +
 	"\x14PLANNING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPLANNING_GREEDY\x10\x01\x12\x12\n" +
-	"\x0ePLANNING_JOINT\x10\x022\x89\x0e\n" +
+	"\x0ePLANNING_JOINT\x10\x022\xd5\x0e\n" +
 	"\rSpreadService\x12Y\n" +
 	"\x0eUpdateSnapshot\x12\".evenkeel.v1.UpdateSnapshotRequest\x1a#.evenkeel.v1.UpdateSnapshotResponse\x12]\n" +
 	"\x0eStreamSnapshot\x12\".evenkeel.v1.StreamSnapshotRequest\x1a#.evenkeel.v1.StreamSnapshotResponse(\x010\x01\x12A\n" +
@@ -7149,7 +7163,8 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x06Decide\x12\x1a.evenkeel.v1.DecideRequest\x1a\x1b.evenkeel.v1.DecideResponse(\x010\x01\x12Y\n" +
 	"\x0eDescribeSpread\x12\".evenkeel.v1.DescribeSpreadRequest\x1a#.evenkeel.v1.DescribeSpreadResponse\x12S\n" +
 	"\fRankRemovals\x12 .evenkeel.v1.RankRemovalsRequest\x1a!.evenkeel.v1.RankRemovalsResponse\x12J\n" +
-	"\tRebalance\x12\x1d.evenkeel.v1.RebalanceRequest\x1a\x1e.evenkeel.v1.RebalanceResponse\x12P\n" +
+	"\tRebalance\x12\x1d.evenkeel.v1.RebalanceRequest\x1a\x1e.evenkeel.v1.RebalanceResponse\x12J\n" +
+	"\tPlanNodes\x12\x1d.evenkeel.v1.PlanNodesRequest\x1a\x1e.evenkeel.v1.PlanNodesResponse\x12P\n" +
 	"\vReservePods\x12\x1f.evenkeel.v1.ReservePodsRequest\x1a .evenkeel.v1.ReservePodsResponse\x12h\n" +
 	"\x13ConfirmReservations\x12'.evenkeel.v1.ConfirmReservationsRequest\x1a(.evenkeel.v1.ConfirmReservationsResponse\x12b\n" +
 	"\x11RenewReservations\x12%.evenkeel.v1.RenewReservationsRequest\x1a&.evenkeel.v1.RenewReservationsResponse\x12h\n" +
@@ -7280,9 +7295,11 @@ var file_evenkeel_v1_spread_service_proto_goTypes = []any{
 	(*DescribeSpreadRequest)(nil),       // 99: evenkeel.v1.DescribeSpreadRequest
 	(*RankRemovalsRequest)(nil),         // 100: evenkeel.v1.RankRemovalsRequest
 	(*RebalanceRequest)(nil),            // 101: evenkeel.v1.RebalanceRequest
-	(*DescribeSpreadResponse)(nil),      // 102: evenkeel.v1.DescribeSpreadResponse
-	(*RankRemovalsResponse)(nil),        // 103: evenkeel.v1.RankRemovalsResponse
-	(*RebalanceResponse)(nil),           // 104: evenkeel.v1.RebalanceResponse
+	(*PlanNodesRequest)(nil),            // 102: evenkeel.v1.PlanNodesRequest
+	(*DescribeSpreadResponse)(nil),      // 103: evenkeel.v1.DescribeSpreadResponse
+	(*RankRemovalsResponse)(nil),        // 104: evenkeel.v1.RankRemovalsResponse
+	(*RebalanceResponse)(nil),           // 105: evenkeel.v1.RebalanceResponse
+	(*PlanNodesResponse)(nil),           // 106: evenkeel.v1.PlanNodesResponse
 }
 var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	81,  // 0: evenkeel.v1.Change.node:type_name -> evenkeel.v1.Node
@@ -7428,40 +7445,42 @@ var file_evenkeel_v1_spread_service_proto_depIdxs = []int32{
 	99,  // 140: evenkeel.v1.SpreadService.DescribeSpread:input_type -> evenkeel.v1.DescribeSpreadRequest
 	100, // 141: evenkeel.v1.SpreadService.RankRemovals:input_type -> evenkeel.v1.RankRemovalsRequest
 	101, // 142: evenkeel.v1.SpreadService.Rebalance:input_type -> evenkeel.v1.RebalanceRequest
-	43,  // 143: evenkeel.v1.SpreadService.ReservePods:input_type -> evenkeel.v1.ReservePodsRequest
-	46,  // 144: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
-	49,  // 145: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
-	51,  // 146: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
-	53,  // 147: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
-	55,  // 148: evenkeel.v1.SpreadService.ListNodes:input_type -> evenkeel.v1.ListNodesRequest
-	57,  // 149: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
-	60,  // 150: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
-	62,  // 151: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
-	64,  // 152: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
-	67,  // 153: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
-	13,  // 154: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
-	17,  // 155: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
-	20,  // 156: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
-	29,  // 157: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
-	27,  // 158: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
-	37,  // 159: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
-	73,  // 160: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
-	102, // 161: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
-	103, // 162: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
-	104, // 163: evenkeel.v1.SpreadService.Rebalance:output_type -> evenkeel.v1.RebalanceResponse
-	45,  // 164: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
-	48,  // 165: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
-	50,  // 166: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
-	52,  // 167: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
-	54,  // 168: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
-	56,  // 169: evenkeel.v1.SpreadService.ListNodes:output_type -> evenkeel.v1.ListNodesResponse
-	58,  // 170: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
-	61,  // 171: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
-	63,  // 172: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
-	65,  // 173: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
-	68,  // 174: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
-	154, // [154:175] is the sub-list for method output_type
-	133, // [133:154] is the sub-list for method input_type
+	102, // 143: evenkeel.v1.SpreadService.PlanNodes:input_type -> evenkeel.v1.PlanNodesRequest
+	43,  // 144: evenkeel.v1.SpreadService.ReservePods:input_type -> evenkeel.v1.ReservePodsRequest
+	46,  // 145: evenkeel.v1.SpreadService.ConfirmReservations:input_type -> evenkeel.v1.ConfirmReservationsRequest
+	49,  // 146: evenkeel.v1.SpreadService.RenewReservations:input_type -> evenkeel.v1.RenewReservationsRequest
+	51,  // 147: evenkeel.v1.SpreadService.ReleaseReservations:input_type -> evenkeel.v1.ReleaseReservationsRequest
+	53,  // 148: evenkeel.v1.SpreadService.ListReservations:input_type -> evenkeel.v1.ListReservationsRequest
+	55,  // 149: evenkeel.v1.SpreadService.ListNodes:input_type -> evenkeel.v1.ListNodesRequest
+	57,  // 150: evenkeel.v1.SpreadService.GetSnapshot:input_type -> evenkeel.v1.GetSnapshotRequest
+	60,  // 151: evenkeel.v1.SpreadService.ListSnapshots:input_type -> evenkeel.v1.ListSnapshotsRequest
+	62,  // 152: evenkeel.v1.SpreadService.DeleteSnapshot:input_type -> evenkeel.v1.DeleteSnapshotRequest
+	64,  // 153: evenkeel.v1.SpreadService.ExportSnapshot:input_type -> evenkeel.v1.ExportSnapshotRequest
+	67,  // 154: evenkeel.v1.SpreadService.VerifySnapshot:input_type -> evenkeel.v1.VerifySnapshotRequest
+	13,  // 155: evenkeel.v1.SpreadService.UpdateSnapshot:output_type -> evenkeel.v1.UpdateSnapshotResponse
+	17,  // 156: evenkeel.v1.SpreadService.StreamSnapshot:output_type -> evenkeel.v1.StreamSnapshotResponse
+	20,  // 157: evenkeel.v1.SpreadService.Filter:output_type -> evenkeel.v1.FilterResponse
+	29,  // 158: evenkeel.v1.SpreadService.Score:output_type -> evenkeel.v1.ScoreResponse
+	27,  // 159: evenkeel.v1.SpreadService.Explain:output_type -> evenkeel.v1.ExplainResponse
+	37,  // 160: evenkeel.v1.SpreadService.Place:output_type -> evenkeel.v1.PlaceResponse
+	73,  // 161: evenkeel.v1.SpreadService.Decide:output_type -> evenkeel.v1.DecideResponse
+	103, // 162: evenkeel.v1.SpreadService.DescribeSpread:output_type -> evenkeel.v1.DescribeSpreadResponse
+	104, // 163: evenkeel.v1.SpreadService.RankRemovals:output_type -> evenkeel.v1.RankRemovalsResponse
+	105, // 164: evenkeel.v1.SpreadService.Rebalance:output_type -> evenkeel.v1.RebalanceResponse
+	106, // 165: evenkeel.v1.SpreadService.PlanNodes:output_type -> evenkeel.v1.PlanNodesResponse
+	45,  // 166: evenkeel.v1.SpreadService.ReservePods:output_type -> evenkeel.v1.ReservePodsResponse
+	48,  // 167: evenkeel.v1.SpreadService.ConfirmReservations:output_type -> evenkeel.v1.ConfirmReservationsResponse
+	50,  // 168: evenkeel.v1.SpreadService.RenewReservations:output_type -> evenkeel.v1.RenewReservationsResponse
+	52,  // 169: evenkeel.v1.SpreadService.ReleaseReservations:output_type -> evenkeel.v1.ReleaseReservationsResponse
+	54,  // 170: evenkeel.v1.SpreadService.ListReservations:output_type -> evenkeel.v1.ListReservationsResponse
+	56,  // 171: evenkeel.v1.SpreadService.ListNodes:output_type -> evenkeel.v1.ListNodesResponse
+	58,  // 172: evenkeel.v1.SpreadService.GetSnapshot:output_type -> evenkeel.v1.GetSnapshotResponse
+	61,  // 173: evenkeel.v1.SpreadService.ListSnapshots:output_type -> evenkeel.v1.ListSnapshotsResponse
+	63,  // 174: evenkeel.v1.SpreadService.DeleteSnapshot:output_type -> evenkeel.v1.DeleteSnapshotResponse
+	65,  // 175: evenkeel.v1.SpreadService.ExportSnapshot:output_type -> evenkeel.v1.ExportSnapshotResponse
+	68,  // 176: evenkeel.v1.SpreadService.VerifySnapshot:output_type -> evenkeel.v1.VerifySnapshotResponse
+	155, // [155:177] is the sub-list for method output_type
+	133, // [133:155] is the sub-list for method input_type
 	133, // [133:133] is the sub-list for extension type_name
 	133, // [133:133] is the sub-list for extension extendee
 	0,   // [0:133] is the sub-list for field type_name

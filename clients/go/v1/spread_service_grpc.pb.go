@@ -40,6 +40,7 @@ const (
 	SpreadService_DescribeSpread_FullMethodName      = "/evenkeel.v1.SpreadService/DescribeSpread"
 	SpreadService_RankRemovals_FullMethodName        = "/evenkeel.v1.SpreadService/RankRemovals"
 	SpreadService_Rebalance_FullMethodName           = "/evenkeel.v1.SpreadService/Rebalance"
+	SpreadService_PlanNodes_FullMethodName           = "/evenkeel.v1.SpreadService/PlanNodes"
 	SpreadService_ReservePods_FullMethodName         = "/evenkeel.v1.SpreadService/ReservePods"
 	SpreadService_ConfirmReservations_FullMethodName = "/evenkeel.v1.SpreadService/ConfirmReservations"
 	SpreadService_RenewReservations_FullMethodName   = "/evenkeel.v1.SpreadService/RenewReservations"
@@ -118,6 +119,12 @@ type SpreadServiceClient interface {
 	// Says which pods to move so that spread constraints hold, over all workloads, with
 	// the fewest moves. Nothing is moved.
 	Rebalance(ctx context.Context, in *RebalanceRequest, opts ...grpc.CallOption) (*RebalanceResponse, error)
+	// Says which nodes may go and where their pods go then, or how many nodes must come so
+	// that pods fit, and where. Nothing is changed.
+	//
+	// NOT_FOUND: no such snapshot, or no such node.
+	// FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
+	PlanNodes(ctx context.Context, in *PlanNodesRequest, opts ...grpc.CallOption) (*PlanNodesResponse, error)
 	// Says that pods go to nodes, for callers that decide by themselves. Each pod counts
 	// on its node at once, whatever its constraints say and whether the node is known,
 	// by a reservation that is confirmed: it ends when the pod arrives on that node or
@@ -272,6 +279,16 @@ func (c *spreadServiceClient) Rebalance(ctx context.Context, in *RebalanceReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RebalanceResponse)
 	err := c.cc.Invoke(ctx, SpreadService_Rebalance_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *spreadServiceClient) PlanNodes(ctx context.Context, in *PlanNodesRequest, opts ...grpc.CallOption) (*PlanNodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanNodesResponse)
+	err := c.cc.Invoke(ctx, SpreadService_PlanNodes_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -462,6 +479,12 @@ type SpreadServiceServer interface {
 	// Says which pods to move so that spread constraints hold, over all workloads, with
 	// the fewest moves. Nothing is moved.
 	Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error)
+	// Says which nodes may go and where their pods go then, or how many nodes must come so
+	// that pods fit, and where. Nothing is changed.
+	//
+	// NOT_FOUND: no such snapshot, or no such node.
+	// FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
+	PlanNodes(context.Context, *PlanNodesRequest) (*PlanNodesResponse, error)
 	// Says that pods go to nodes, for callers that decide by themselves. Each pod counts
 	// on its node at once, whatever its constraints say and whether the node is known,
 	// by a reservation that is confirmed: it ends when the pod arrives on that node or
@@ -545,6 +568,9 @@ func (UnimplementedSpreadServiceServer) RankRemovals(context.Context, *RankRemov
 }
 func (UnimplementedSpreadServiceServer) Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rebalance not implemented")
+}
+func (UnimplementedSpreadServiceServer) PlanNodes(context.Context, *PlanNodesRequest) (*PlanNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanNodes not implemented")
 }
 func (UnimplementedSpreadServiceServer) ReservePods(context.Context, *ReservePodsRequest) (*ReservePodsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReservePods not implemented")
@@ -754,6 +780,24 @@ func _SpreadService_Rebalance_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SpreadServiceServer).Rebalance(ctx, req.(*RebalanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SpreadService_PlanNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SpreadServiceServer).PlanNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SpreadService_PlanNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SpreadServiceServer).PlanNodes(ctx, req.(*PlanNodesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -987,6 +1031,10 @@ var SpreadService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Rebalance",
 			Handler:    _SpreadService_Rebalance_Handler,
+		},
+		{
+			MethodName: "PlanNodes",
+			Handler:    _SpreadService_PlanNodes_Handler,
 		},
 		{
 			MethodName: "ReservePods",

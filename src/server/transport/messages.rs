@@ -102,7 +102,7 @@ impl Messages {
         };
         let whole = HEAD + self.length(head)?;
         if self.fresh.len() >= whole {
-            return Ok(Some(self.fresh.split_to(whole).into()));
+            return Ok(Some(self.fresh.split_to(whole)));
         }
         // This is a copy: a slice of a connection's buffer would keep the whole buffer in memory.
         let mut message = Vec::new();

@@ -23,7 +23,7 @@ REMOVAL_RULE_DELETION_COST: RemovalRule
 REMOVAL_RULE_HIGHEST_ORDINALS: RemovalRule
 
 class RankRemovalsRequest(_message.Message):
-    __slots__ = ("snapshot", "namespace", "workload", "count", "pods", "min_revision", "max_domains", "epoch")
+    __slots__ = ("snapshot", "namespace", "workload", "count", "pods", "min_revision", "max_domains", "epoch", "deployment")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class RankRemovalsRequest(_message.Message):
     MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
     MAX_DOMAINS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DEPLOYMENT_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     namespace: str
     workload: _describe_spread_pb2.WorkloadName
@@ -40,7 +41,30 @@ class RankRemovalsRequest(_message.Message):
     min_revision: int
     max_domains: int
     epoch: str
-    def __init__(self, snapshot: _Optional[str] = ..., namespace: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., count: _Optional[int] = ..., pods: _Optional[_Iterable[_Union[PodFacts, _Mapping]]] = ..., min_revision: _Optional[int] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
+    deployment: DeploymentFacts
+    def __init__(self, snapshot: _Optional[str] = ..., namespace: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., count: _Optional[int] = ..., pods: _Optional[_Iterable[_Union[PodFacts, _Mapping]]] = ..., min_revision: _Optional[int] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ..., deployment: _Optional[_Union[DeploymentFacts, _Mapping]] = ...) -> None: ...
+
+class DeploymentFacts(_message.Message):
+    __slots__ = ("replicas", "max_surge", "replica_sets")
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    MAX_SURGE_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_SETS_FIELD_NUMBER: _ClassVar[int]
+    replicas: int
+    max_surge: int
+    replica_sets: _containers.RepeatedCompositeFieldContainer[ReplicaSetFacts]
+    def __init__(self, replicas: _Optional[int] = ..., max_surge: _Optional[int] = ..., replica_sets: _Optional[_Iterable[_Union[ReplicaSetFacts, _Mapping]]] = ...) -> None: ...
+
+class ReplicaSetFacts(_message.Message):
+    __slots__ = ("hash", "replicas", "max_replicas", "creation_time")
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    MAX_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    CREATION_TIME_FIELD_NUMBER: _ClassVar[int]
+    hash: str
+    replicas: int
+    max_replicas: int
+    creation_time: _timestamp_pb2.Timestamp
+    def __init__(self, hash: _Optional[str] = ..., replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., creation_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PodFacts(_message.Message):
     __slots__ = ("name", "uid", "ready", "ready_time", "deletion_cost", "restarts", "sidecar_restarts", "creation_time")
@@ -197,7 +221,7 @@ class RebalanceResponse(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., moves: _Optional[_Iterable[_Union[PodMove, _Mapping]]] = ..., workloads: _Optional[_Iterable[_Union[RebalancedWorkload, _Mapping]]] = ..., optimal: _Optional[bool] = ..., capped: _Optional[bool] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
 
 class PodMove(_message.Message):
-    __slots__ = ("namespace", "pod", "uid", "to", "workload", "why", "successor_of")
+    __slots__ = ("namespace", "pod", "uid", "to", "workload", "why", "successor_of", "waits_for_node")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +230,7 @@ class PodMove(_message.Message):
     WORKLOAD_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     SUCCESSOR_OF_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_NODE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     pod: str
     uid: str
@@ -213,7 +238,8 @@ class PodMove(_message.Message):
     workload: _describe_spread_pb2.WorkloadName
     why: _containers.RepeatedCompositeFieldContainer[MoveEffect]
     successor_of: int
-    def __init__(self, namespace: _Optional[str] = ..., pod: _Optional[str] = ..., uid: _Optional[str] = ..., to: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., why: _Optional[_Iterable[_Union[MoveEffect, _Mapping]]] = ..., successor_of: _Optional[int] = ..., **kwargs) -> None: ...
+    waits_for_node: bool
+    def __init__(self, namespace: _Optional[str] = ..., pod: _Optional[str] = ..., uid: _Optional[str] = ..., to: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., why: _Optional[_Iterable[_Union[MoveEffect, _Mapping]]] = ..., successor_of: _Optional[int] = ..., waits_for_node: _Optional[bool] = ..., **kwargs) -> None: ...
 
 class MoveEffect(_message.Message):
     __slots__ = ("topology_key", "from_value", "from_pods", "to_value", "to_pods")
@@ -289,3 +315,206 @@ class MoveBlocker(_message.Message):
     text: str
     count: int
     def __init__(self, kind: _Optional[_Union[MoveBlocker.Kind, str]] = ..., topology_key: _Optional[str] = ..., domain: _Optional[str] = ..., text: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class PlanNodesRequest(_message.Message):
+    __slots__ = ("snapshot", "need", "drain", "spare", "min_revision", "max_domains", "epoch")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    NEED_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    SPARE_FIELD_NUMBER: _ClassVar[int]
+    MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    MAX_DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    snapshot: str
+    need: NodeNeed
+    drain: NodeDrain
+    spare: NodeSpare
+    min_revision: int
+    max_domains: int
+    epoch: str
+    def __init__(self, snapshot: _Optional[str] = ..., need: _Optional[_Union[NodeNeed, _Mapping]] = ..., drain: _Optional[_Union[NodeDrain, _Mapping]] = ..., spare: _Optional[_Union[NodeSpare, _Mapping]] = ..., min_revision: _Optional[int] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ...) -> None: ...
+
+class NodeNeed(_message.Message):
+    __slots__ = ("pods", "pending", "namespace", "templates")
+    PODS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATES_FIELD_NUMBER: _ClassVar[int]
+    pods: _containers.RepeatedCompositeFieldContainer[NeededPods]
+    pending: bool
+    namespace: str
+    templates: _containers.RepeatedCompositeFieldContainer[NodeTemplate]
+    def __init__(self, pods: _Optional[_Iterable[_Union[NeededPods, _Mapping]]] = ..., pending: _Optional[bool] = ..., namespace: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[NodeTemplate, _Mapping]]] = ...) -> None: ...
+
+class NeededPods(_message.Message):
+    __slots__ = ("pod", "replicas")
+    POD_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    pod: _kubernetes_pb2.Pod
+    replicas: int
+    def __init__(self, pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ...) -> None: ...
+
+class NodeTemplate(_message.Message):
+    __slots__ = ("name", "node", "object", "domains", "price", "max_nodes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    node: str
+    object: _kubernetes_pb2.Node
+    domains: _containers.RepeatedCompositeFieldContainer[TopologyValues]
+    price: int
+    max_nodes: int
+    def __init__(self, name: _Optional[str] = ..., node: _Optional[str] = ..., object: _Optional[_Union[_kubernetes_pb2.Node, _Mapping]] = ..., domains: _Optional[_Iterable[_Union[TopologyValues, _Mapping]]] = ..., price: _Optional[int] = ..., max_nodes: _Optional[int] = ...) -> None: ...
+
+class TopologyValues(_message.Message):
+    __slots__ = ("topology_key", "values")
+    TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    topology_key: str
+    values: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topology_key: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NodeDrain(_message.Message):
+    __slots__ = ("nodes", "one_at_a_time", "rules")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    ONE_AT_A_TIME_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    one_at_a_time: bool
+    rules: EvictionRules
+    def __init__(self, nodes: _Optional[_Iterable[str]] = ..., one_at_a_time: _Optional[bool] = ..., rules: _Optional[_Union[EvictionRules, _Mapping]] = ...) -> None: ...
+
+class NodeSpare(_message.Message):
+    __slots__ = ("max", "selector", "stay", "rules")
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    STAY_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    max: int
+    selector: _kubernetes_pb2.LabelSelector
+    stay: _containers.RepeatedScalarFieldContainer[str]
+    rules: EvictionRules
+    def __init__(self, max: _Optional[int] = ..., selector: _Optional[_Union[_kubernetes_pb2.LabelSelector, _Mapping]] = ..., stay: _Optional[_Iterable[str]] = ..., rules: _Optional[_Union[EvictionRules, _Mapping]] = ...) -> None: ...
+
+class EvictionRules(_message.Message):
+    __slots__ = ("max_unavailable", "bare", "stay", "stay_selector")
+    MAX_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    BARE_FIELD_NUMBER: _ClassVar[int]
+    STAY_FIELD_NUMBER: _ClassVar[int]
+    STAY_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    max_unavailable: int
+    bare: bool
+    stay: _containers.RepeatedCompositeFieldContainer[StayingPod]
+    stay_selector: _kubernetes_pb2.LabelSelector
+    def __init__(self, max_unavailable: _Optional[int] = ..., bare: _Optional[bool] = ..., stay: _Optional[_Iterable[_Union[StayingPod, _Mapping]]] = ..., stay_selector: _Optional[_Union[_kubernetes_pb2.LabelSelector, _Mapping]] = ...) -> None: ...
+
+class PlanNodesResponse(_message.Message):
+    __slots__ = ("revision", "epoch", "nodes", "moves", "blocked", "with_node", "workloads", "new_nodes", "placed", "unplaced", "optimal", "bound", "bound_reason", "price", "age", "defaults")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    WITH_NODE_FIELD_NUMBER: _ClassVar[int]
+    WORKLOADS_FIELD_NUMBER: _ClassVar[int]
+    NEW_NODES_FIELD_NUMBER: _ClassVar[int]
+    PLACED_FIELD_NUMBER: _ClassVar[int]
+    UNPLACED_FIELD_NUMBER: _ClassVar[int]
+    OPTIMAL_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
+    BOUND_REASON_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    epoch: str
+    nodes: _containers.RepeatedCompositeFieldContainer[LeavingNode]
+    moves: _containers.RepeatedCompositeFieldContainer[PodMove]
+    blocked: _containers.RepeatedCompositeFieldContainer[PodOfNode]
+    with_node: _containers.RepeatedCompositeFieldContainer[PodOfNode]
+    workloads: _containers.RepeatedCompositeFieldContainer[RebalancedWorkload]
+    new_nodes: _containers.RepeatedCompositeFieldContainer[NewNodes]
+    placed: _containers.RepeatedCompositeFieldContainer[PlacedPods]
+    unplaced: _containers.RepeatedCompositeFieldContainer[UnplacedPods]
+    optimal: bool
+    bound: int
+    bound_reason: str
+    price: int
+    age: _duration_pb2.Duration
+    defaults: _describe_spread_pb2.DefaultsKind
+    def __init__(self, revision: _Optional[int] = ..., epoch: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[LeavingNode, _Mapping]]] = ..., moves: _Optional[_Iterable[_Union[PodMove, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[PodOfNode, _Mapping]]] = ..., with_node: _Optional[_Iterable[_Union[PodOfNode, _Mapping]]] = ..., workloads: _Optional[_Iterable[_Union[RebalancedWorkload, _Mapping]]] = ..., new_nodes: _Optional[_Iterable[_Union[NewNodes, _Mapping]]] = ..., placed: _Optional[_Iterable[_Union[PlacedPods, _Mapping]]] = ..., unplaced: _Optional[_Iterable[_Union[UnplacedPods, _Mapping]]] = ..., optimal: _Optional[bool] = ..., bound: _Optional[int] = ..., bound_reason: _Optional[str] = ..., price: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., defaults: _Optional[_Union[_describe_spread_pb2.DefaultsKind, str]] = ...) -> None: ...
+
+class LeavingNode(_message.Message):
+    __slots__ = ("name", "emptied")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EMPTIED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    emptied: bool
+    def __init__(self, name: _Optional[str] = ..., emptied: _Optional[bool] = ...) -> None: ...
+
+class PodOfNode(_message.Message):
+    __slots__ = ("namespace", "pod", "node", "workload", "kind", "text")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    POD_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    WORKLOAD_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    pod: str
+    node: str
+    workload: _describe_spread_pb2.WorkloadName
+    kind: MoveBlocker.Kind
+    text: str
+    def __init__(self, namespace: _Optional[str] = ..., pod: _Optional[str] = ..., node: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., kind: _Optional[_Union[MoveBlocker.Kind, str]] = ..., text: _Optional[str] = ...) -> None: ...
+
+class NewNodes(_message.Message):
+    __slots__ = ("template", "domains", "names", "price")
+    class DomainsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    template: str
+    domains: _containers.ScalarMap[str, str]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    price: int
+    def __init__(self, template: _Optional[str] = ..., domains: _Optional[_Mapping[str, str]] = ..., names: _Optional[_Iterable[str]] = ..., price: _Optional[int] = ...) -> None: ...
+
+class PlacedPods(_message.Message):
+    __slots__ = ("namespace", "name", "index", "node", "count")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    index: int
+    node: str
+    count: int
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., index: _Optional[int] = ..., node: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class UnplacedPods(_message.Message):
+    __slots__ = ("namespace", "name", "index", "count", "reasons")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    index: int
+    count: int
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., index: _Optional[int] = ..., count: _Optional[int] = ..., reasons: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -186,7 +186,7 @@ class DefaultConstraints(_message.Message):
     def __init__(self, constraints: _Optional[_Iterable[_Union[_kubernetes_pb2.TopologySpreadConstraint, _Mapping]]] = ..., system: _Optional[bool] = ...) -> None: ...
 
 class UpdateSnapshotRequest(_message.Message):
-    __slots__ = ("snapshot", "changes", "mode", "expected_revision", "default_constraints", "age", "kubernetes_version", "resource_versions")
+    __slots__ = ("snapshot", "changes", "mode", "expected_revision", "default_constraints", "age", "kubernetes_version", "resource_versions", "cluster")
     class ResourceVersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -202,6 +202,7 @@ class UpdateSnapshotRequest(_message.Message):
     AGE_FIELD_NUMBER: _ClassVar[int]
     KUBERNETES_VERSION_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     changes: _containers.RepeatedCompositeFieldContainer[Change]
     mode: Mode
@@ -210,7 +211,8 @@ class UpdateSnapshotRequest(_message.Message):
     age: _duration_pb2.Duration
     kubernetes_version: str
     resource_versions: _containers.ScalarMap[str, int]
-    def __init__(self, snapshot: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., mode: _Optional[_Union[Mode, str]] = ..., expected_revision: _Optional[int] = ..., default_constraints: _Optional[_Union[DefaultConstraints, _Mapping]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., kubernetes_version: _Optional[str] = ..., resource_versions: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    cluster: str
+    def __init__(self, snapshot: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., mode: _Optional[_Union[Mode, str]] = ..., expected_revision: _Optional[int] = ..., default_constraints: _Optional[_Union[DefaultConstraints, _Mapping]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., kubernetes_version: _Optional[str] = ..., resource_versions: _Optional[_Mapping[str, int]] = ..., cluster: _Optional[str] = ...) -> None: ...
 
 class UpdateSnapshotResponse(_message.Message):
     __slots__ = ("revision", "epoch", "changed_count", "unchanged_count", "skipped_count")
@@ -946,7 +948,7 @@ class GetSnapshotResponse(_message.Message):
     def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("name", "epoch", "revision", "synced", "node_count", "pod_count", "reservation_count", "default_constraints", "memory_bytes", "create_time", "update_time", "label_set_count", "age", "stale", "kubernetes_version", "resource_versions")
+    __slots__ = ("name", "epoch", "revision", "synced", "node_count", "pod_count", "reservation_count", "default_constraints", "create_time", "update_time", "label_set_count", "age", "stale", "kubernetes_version", "resource_versions", "cluster")
     class ResourceVersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -962,7 +964,6 @@ class Snapshot(_message.Message):
     POD_COUNT_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_COUNT_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
-    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     LABEL_SET_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -970,6 +971,7 @@ class Snapshot(_message.Message):
     STALE_FIELD_NUMBER: _ClassVar[int]
     KUBERNETES_VERSION_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
     name: str
     epoch: str
     revision: int
@@ -978,7 +980,6 @@ class Snapshot(_message.Message):
     pod_count: int
     reservation_count: int
     default_constraints: DefaultConstraints
-    memory_bytes: int
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
     label_set_count: int
@@ -986,7 +987,8 @@ class Snapshot(_message.Message):
     stale: bool
     kubernetes_version: str
     resource_versions: _containers.ScalarMap[str, int]
-    def __init__(self, name: _Optional[str] = ..., epoch: _Optional[str] = ..., revision: _Optional[int] = ..., synced: _Optional[bool] = ..., node_count: _Optional[int] = ..., pod_count: _Optional[int] = ..., reservation_count: _Optional[int] = ..., default_constraints: _Optional[_Union[DefaultConstraints, _Mapping]] = ..., memory_bytes: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., label_set_count: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., stale: _Optional[bool] = ..., kubernetes_version: _Optional[str] = ..., resource_versions: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    cluster: str
+    def __init__(self, name: _Optional[str] = ..., epoch: _Optional[str] = ..., revision: _Optional[int] = ..., synced: _Optional[bool] = ..., node_count: _Optional[int] = ..., pod_count: _Optional[int] = ..., reservation_count: _Optional[int] = ..., default_constraints: _Optional[_Union[DefaultConstraints, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., label_set_count: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., stale: _Optional[bool] = ..., kubernetes_version: _Optional[str] = ..., resource_versions: _Optional[_Mapping[str, int]] = ..., cluster: _Optional[str] = ...) -> None: ...
 
 class ListSnapshotsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

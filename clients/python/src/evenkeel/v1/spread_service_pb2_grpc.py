@@ -90,6 +90,11 @@ class SpreadServiceStub:
                 request_serializer=evenkeel_dot_v1_dot_plan__pb2.RebalanceRequest.SerializeToString,
                 response_deserializer=evenkeel_dot_v1_dot_plan__pb2.RebalanceResponse.FromString,
                 _registered_method=True)
+        self.PlanNodes = channel.unary_unary(
+                '/evenkeel.v1.SpreadService/PlanNodes',
+                request_serializer=evenkeel_dot_v1_dot_plan__pb2.PlanNodesRequest.SerializeToString,
+                response_deserializer=evenkeel_dot_v1_dot_plan__pb2.PlanNodesResponse.FromString,
+                _registered_method=True)
         self.ReservePods = channel.unary_unary(
                 '/evenkeel.v1.SpreadService/ReservePods',
                 request_serializer=evenkeel_dot_v1_dot_spread__service__pb2.ReservePodsRequest.SerializeToString,
@@ -260,6 +265,17 @@ class SpreadServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanNodes(self, request, context):
+        """Says which nodes may go and where their pods go then, or how many nodes must come so
+        that pods fit, and where. Nothing is changed.
+
+        NOT_FOUND: no such snapshot, or no such node.
+        FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReservePods(self, request, context):
         """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
         on its node at once, whatever its constraints say and whether the node is known,
@@ -411,6 +427,11 @@ def add_SpreadServiceServicer_to_server(servicer, server):
                     servicer.Rebalance,
                     request_deserializer=evenkeel_dot_v1_dot_plan__pb2.RebalanceRequest.FromString,
                     response_serializer=evenkeel_dot_v1_dot_plan__pb2.RebalanceResponse.SerializeToString,
+            ),
+            'PlanNodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanNodes,
+                    request_deserializer=evenkeel_dot_v1_dot_plan__pb2.PlanNodesRequest.FromString,
+                    response_serializer=evenkeel_dot_v1_dot_plan__pb2.PlanNodesResponse.SerializeToString,
             ),
             'ReservePods': grpc.unary_unary_rpc_method_handler(
                     servicer.ReservePods,
@@ -742,6 +763,33 @@ class SpreadService:
             '/evenkeel.v1.SpreadService/Rebalance',
             evenkeel_dot_v1_dot_plan__pb2.RebalanceRequest.SerializeToString,
             evenkeel_dot_v1_dot_plan__pb2.RebalanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanNodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/evenkeel.v1.SpreadService/PlanNodes',
+            evenkeel_dot_v1_dot_plan__pb2.PlanNodesRequest.SerializeToString,
+            evenkeel_dot_v1_dot_plan__pb2.PlanNodesResponse.FromString,
             options,
             channel_credentials,
             insecure,

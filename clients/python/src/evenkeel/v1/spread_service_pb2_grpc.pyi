@@ -109,6 +109,13 @@ class SpreadServiceStub:
     """Says which pods to move so that spread constraints hold, over all workloads, with
     the fewest moves. Nothing is moved.
     """
+    PlanNodes: grpc.UnaryUnaryMultiCallable[evenkeel.v1.plan_pb2.PlanNodesRequest, evenkeel.v1.plan_pb2.PlanNodesResponse]
+    """Says which nodes may go and where their pods go then, or how many nodes must come so
+    that pods fit, and where. Nothing is changed.
+
+    NOT_FOUND: no such snapshot, or no such node.
+    FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
+    """
     ReservePods: grpc.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ReservePodsRequest, evenkeel.v1.spread_service_pb2.ReservePodsResponse]
     """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
     on its node at once, whatever its constraints say and whether the node is known,
@@ -235,6 +242,13 @@ class SpreadServiceAsyncStub(SpreadServiceStub):
     Rebalance: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.plan_pb2.RebalanceRequest, evenkeel.v1.plan_pb2.RebalanceResponse]  # type: ignore[assignment]
     """Says which pods to move so that spread constraints hold, over all workloads, with
     the fewest moves. Nothing is moved.
+    """
+    PlanNodes: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.plan_pb2.PlanNodesRequest, evenkeel.v1.plan_pb2.PlanNodesResponse]  # type: ignore[assignment]
+    """Says which nodes may go and where their pods go then, or how many nodes must come so
+    that pods fit, and where. Nothing is changed.
+
+    NOT_FOUND: no such snapshot, or no such node.
+    FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
     """
     ReservePods: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.ReservePodsRequest, evenkeel.v1.spread_service_pb2.ReservePodsResponse]  # type: ignore[assignment]
     """Says that pods go to nodes, for callers that decide by themselves. Each pod counts
@@ -419,6 +433,19 @@ class SpreadServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[evenkeel.v1.plan_pb2.RebalanceResponse, collections.abc.Awaitable[evenkeel.v1.plan_pb2.RebalanceResponse]]:
         """Says which pods to move so that spread constraints hold, over all workloads, with
         the fewest moves. Nothing is moved.
+        """
+
+    @abc.abstractmethod
+    def PlanNodes(
+        self,
+        request: evenkeel.v1.plan_pb2.PlanNodesRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[evenkeel.v1.plan_pb2.PlanNodesResponse, collections.abc.Awaitable[evenkeel.v1.plan_pb2.PlanNodesResponse]]:
+        """Says which nodes may go and where their pods go then, or how many nodes must come so
+        that pods fit, and where. Nothing is changed.
+
+        NOT_FOUND: no such snapshot, or no such node.
+        FAILED_PRECONDITION and DEADLINE_EXCEEDED as for Filter.
         """
 
     @abc.abstractmethod
