@@ -195,13 +195,13 @@ fn long_lists_are_cut_unless_all_is_asked_for() {
 fn snapshots_are_listed_in_columns() {
     let snapshots: crate::proto::v1::ListSnapshotsResponse = answer(json!({"snapshots": [
         {"name": "default", "revision": 12, "synced": true, "nodeCount": 3, "podCount": 5800,
-         "memoryBytes": 2048, "updateTime": "2026-08-01T10:00:00Z"},
+         "updateTime": "2026-08-01T10:00:00Z"},
         {"name": "expected"},
     ]}));
     let expected = "\
-NAME      REVISION  SYNCED  NODES  PODS   MEMORY    UPDATED
-default   12        yes     3      5,800  2.00 KiB  2026-08-01T10:00:00Z
-expected  0         no      0      0      0 B       -
+NAME      REVISION  SYNCED  NODES  PODS   UPDATED
+default   12        yes     3      5,800  2026-08-01T10:00:00Z
+expected  0         no      0      0      -
 ";
     assert_eq!(plain(&super::snapshots(&snapshots.snapshots)), expected);
     assert_eq!(super::snapshots(&[]), "no snapshots\n");
