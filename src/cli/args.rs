@@ -7,12 +7,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use indicatif::ProgressBar;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::backend::Client;
 use super::endpoint::Endpoint;
-use super::output::{self, AnswerFormat};
+use super::output::{self, Format};
+use super::render::Page;
 use crate::manifest::{self, LoadedObjects};
 use crate::matching::KubernetesVersion;
 
@@ -124,19 +123,26 @@ impl RulesFlags {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputFlag {
     /// How to write the answer
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = AnswerFormat::Table)]
-    pub(crate) output: AnswerFormat,
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        value_parser = output::one_of(Format::USUAL),
+        default_value = "table"
+    )]
+    pub(crate) output: Format,
 }
 
 impl OutputFlag {
-    /// Writes `answer` to standard output. `table` and `names` return it in those formats.
-    pub(crate) fn print<T: Serialize + DeserializeOwned>(
+    /// Writes `answer` to standard output. `page` and `names` return it in formats for a person, and
+    /// by name.
+    pub(crate) fn print(
         &self,
-        answer: &T,
-        table: impl FnOnce(&T) -> String,
-        names: impl FnOnce(&T) -> Vec<String>,
+        answer: &dyn erased_serde::Serialize,
+        page: impl FnOnce() -> Page,
+        names: impl FnOnce() -> Vec<String>,
     ) -> Result<()> {
-        output::print(&self.output.render(answer, table, names)?)
+        output::print(&self.output.text(answer, page, names)?)
     }
 }
 

@@ -18,7 +18,10 @@ use crate::kubernetes::Transport;
 use crate::misspelt::nearest;
 use crate::proto::encoded::{BytesCodec, encode};
 use crate::proto::v1::spread_service_client::SpreadServiceClient;
-use crate::proto::v1::{self, GetSnapshotRequest, Snapshot};
+use crate::proto::v1::{
+    self, ExplainResponse, FilterResponse, GetSnapshotRequest, ObjectReference, PlaceResponse,
+    ScoreResponse, Snapshot,
+};
 use crate::snapshot::{Limits, Registry, Unobserved};
 
 /// A client of the service, with a timeout for each call.
@@ -179,3 +182,33 @@ pub(crate) async fn within<T>(
         Unreachable(format!("no answer within {limit} (see --timeout)")).into()
     })
 }
+
+/// The fields that all answers about a pod have.
+pub(crate) trait Answer {
+    /// The candidates that do not exist.
+    fn unknown_candidates(&self) -> &[String];
+    /// The deletions of the overlay whose objects do not exist.
+    fn unknown_deletes(&mut self) -> &mut Vec<ObjectReference>;
+    /// Returns the fields that were not checked.
+    fn unchecked(&mut self) -> &mut Vec<String>;
+}
+
+macro_rules! answers {
+    ($($answer:ident)*) => {$(
+        impl Answer for $answer {
+            fn unknown_candidates(&self) -> &[String] {
+                &self.unknown_candidates
+            }
+
+            fn unknown_deletes(&mut self) -> &mut Vec<ObjectReference> {
+                &mut self.unknown_deletes
+            }
+
+            fn unchecked(&mut self) -> &mut Vec<String> {
+                &mut self.unchecked
+            }
+        }
+    )*};
+}
+
+answers! { FilterResponse ScoreResponse ExplainResponse PlaceResponse }

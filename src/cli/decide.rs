@@ -8,17 +8,15 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use super::about_pods::Answer;
-use super::backend::{Client, UnaryRequest};
+use super::backend::{Answer, Client, UnaryRequest};
 use super::exit::Unreachable;
 use super::lint;
 use super::live_names;
 use super::loaded_question::LoadedQuestion;
 use super::matched;
-use super::output::{self, AnswerFormat};
-use super::render;
+use super::output::{self, Format};
+use super::render::{self, Page};
 use super::source::{self, QuestionScope};
 use super::stored::{self, PodsThere};
 use super::what_if::{self, Overlay, WhatIf};
@@ -194,7 +192,6 @@ impl QuestionArgs {
             others,
             overlay,
             client: opened.client,
-            title: self.state.title(),
             taken_out: false,
             there: OnceLock::new(),
             nearest: OnceLock::new(),
@@ -405,35 +402,31 @@ impl QuestionArgs {
         Ok(answer)
     }
 
-    /// Prints an answer. `table` and `names` return it in these formats.
-    pub(crate) fn print<T: Answer + Serialize + DeserializeOwned>(
+    /// Prints an answer. `page` and `names` return it in formats for a person, and by name.
+    pub(crate) fn print<T: Answer + Serialize>(
         &self,
         asked: &LoadedQuestion,
-        format: AnswerFormat,
+        format: Format,
         answer: &T,
-        table: impl FnOnce(&render::Head<'_>, &T) -> String,
+        page: impl FnOnce(&render::Head<'_>, &T) -> Page,
         names: impl FnOnce(&T) -> Vec<String>,
     ) -> Result<()> {
-        let head = self.head(asked);
-        output::print(&format.render(answer, |answer| table(&head, answer), names)?)?;
-        self.remark(asked, answer, format.is_table());
-        Ok(())
-    }
-
-    /// Returns the lines above an answer.
-    pub(crate) fn head<'a>(&'a self, asked: &'a LoadedQuestion) -> render::Head<'a> {
-        render::Head {
+        let head = render::Head {
             pod: &asked.workload.name,
-            snapshot: &asked.title,
+            source: self.state.source(),
             all: self.all,
             taken_out: asked.taken_out,
             selected: asked.there.get().map_or(0, |there| there.selected),
-        }
+        };
+        let text = format.text(answer, || page(&head, answer), || names(answer))?;
+        output::print(&text)?;
+        self.remark(asked, answer, format.is_for_person());
+        Ok(())
     }
 
     /// Writes warnings about the question: unknown candidates, and, unless the answer says it
     /// (`is_told`), that the pod was taken out, and how the pods of its workload were found.
-    pub(crate) fn remark(&self, asked: &LoadedQuestion, answer: &impl Answer, is_told: bool) {
+    fn remark(&self, asked: &LoadedQuestion, answer: &impl Answer, is_told: bool) {
         if asked.taken_out && !is_told {
             output::warn(render::TAKEN_OUT);
         }

@@ -2,11 +2,11 @@
 //! it to others.
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::args;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
-use super::output::{self, AnswerFormat};
 use super::pending;
 use super::render;
 use super::selector;
@@ -59,71 +59,29 @@ pub(crate) struct ExplainCommand {
     )]
     selector: Option<LabelSelector>,
 
-    /// How to write the answer
-    #[arg(
-        short, long, value_name = "FORMAT", value_enum, default_value_t = ExplanationFormat::Text,
-        help_heading = ANSWER
-    )]
-    output: ExplanationFormat,
-}
-
-/// The formats of an explanation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ExplanationFormat {
-    /// Sentences and bars for people.
-    #[value(alias = "table")]
-    Text,
-    /// The answer as proto-JSON.
-    Json,
-    /// The answer as proto-JSON, in YAML.
-    Yaml,
-    /// A self-contained page.
-    Html,
-}
-
-impl ExplanationFormat {
-    /// The format in [`AnswerFormat`]; `None` for a page.
-    fn answer_format(self) -> Option<AnswerFormat> {
-        match self {
-            Self::Text => Some(AnswerFormat::Table),
-            Self::Json => Some(AnswerFormat::Json),
-            Self::Yaml => Some(AnswerFormat::Yaml),
-            Self::Html => None,
-        }
-    }
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::OutputFlag,
 }
 
 impl ExplainCommand {
     /// Asks the question and prints the answer.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let (question, format) = (self.question, self.output);
+        let (question, format) = (self.question, self.output.output);
         if self.pending {
-            let selector = self.selector.as_ref();
-            return pending::explain(&question, selector, format.answer_format()).await;
+            return pending::explain(&question, self.selector.as_ref(), &self.output).await;
         }
         let asked = question.open_one().await?;
-        // A page gets all domains, because it folds long tables.
-        let for_person = format == ExplanationFormat::Text;
         let (pod, overlay) = (&asked.workload.pod, &asked.overlay.changes);
         let request = ExplainRequest {
             dialect: asked.workload.dialect().into(),
             waiting: question.waiting(&asked).await?,
-            ..question.explain_request(pod, overlay, for_person)
+            // A page gets all domains, because it folds long tables.
+            ..question.explain_request(pod, overlay, format.is_table())
         };
         let answer = question.ask(&asked, request).await?;
-        match format.answer_format() {
-            None => {
-                let head = question.head(&asked);
-                let origin = question.state.origin();
-                let page = |answer: &_| render::explain_html(&head, &origin, answer);
-                let html = output::shown(&answer, page);
-                output::print_bytes(html.as_bytes())?;
-                question.remark(&asked, &answer, true);
-            }
-            Some(format) => question.print(&asked, format, &answer, render::explain, |answer| {
-                answer.feasible.clone()
-            })?,
-        }
+        question.print(&asked, format, &answer, render::explain, |answer| {
+            answer.feasible.clone()
+        })?;
         Ok(Exit::of(answer.feasible_count > 0))
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use super::args;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
-use super::output::AnswerFormat;
+use super::output::Format;
 use super::render;
 use crate::proto::v1::{FilterRequest, View};
 
@@ -38,7 +38,7 @@ impl FilterCommand {
         let (question, format) = (self.question, self.output.output);
         let asked = question.open_one().await?;
         let view = match format {
-            AnswerFormat::Name => View::Basic,
+            Format::Name => View::Basic,
             _ => View::Full,
         };
         let request = FilterRequest {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::args::RulesFlags;
 use super::backend::Client;
@@ -17,7 +17,6 @@ use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
 use crate::matching::{Path, Violation};
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::snapshot::{Batch, Limits, ObjectKind};
-use crate::visible;
 
 /// The size of files from which on a progress bar is shown.
 const BAR_FROM_BYTES: u64 = 4 << 20;
@@ -224,13 +223,13 @@ fn version(objects: &LoadedObjects, rules: &RulesFlags) -> String {
 }
 
 /// What became of input that was sent.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadOutcome {
     #[serde(flatten)]
     pub(crate) answer: UpdateSnapshotResponse,
     /// The objects that were left out because they cannot be judged, each with its faults.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<String>,
 }
 
@@ -238,32 +237,6 @@ impl LoadOutcome {
     /// The warning that objects were left out.
     pub(crate) fn warning(&self) -> Option<String> {
         left_out_warning(&self.left_out)
-    }
-
-    /// The summary of a load, for a person.
-    pub(crate) fn summary(&self, snapshot: &str, loaded: &str, skipped: &str) -> String {
-        let answer = &self.answer;
-        let loaded = if loaded.is_empty() { "nothing" } else { loaded };
-        let mut text = format!(
-            "snapshot {snapshot:?}, revision {}\n  loaded   {loaded}\n  changed  {}, unchanged {}\n",
-            answer.revision,
-            number(answer.changed_count),
-            number(answer.unchanged_count)
-        );
-        if !self.left_out.is_empty() {
-            let count = number(self.left_out.len());
-            text.push_str(&format!("  left out {count}: they cannot be judged\n"));
-        }
-        if answer.skipped_count > 0 {
-            let count = number(answer.skipped_count);
-            text.push_str(&format!(
-                "  unknown  {count}: this server does not know their kinds\n"
-            ));
-        }
-        if !skipped.is_empty() {
-            text.push_str(&format!("  skipped  {}\n", visible::text(skipped)));
-        }
-        text
     }
 }
 

@@ -9,6 +9,7 @@ use super::args::{self, dumped_kinds};
 use super::exit::Exit;
 use super::input::{self, Input};
 use super::output;
+use super::render;
 use crate::snapshot::Limits;
 
 /// Flags of `evenkeel load`.
@@ -83,8 +84,8 @@ pub(super) async fn send(
     sent.warning().iter().for_each(|it| output::warn(it));
     format.print(
         &sent,
-        |sent| sent.summary(snapshot, &input.loaded(), &input.skipped()),
-        |_| vec![snapshot.clone()],
+        || render::loaded(&sent, snapshot, &input.loaded(), &input.skipped()),
+        || vec![snapshot.clone()],
     )?;
     Ok(Exit::Success)
 }

@@ -20,8 +20,6 @@ pub(crate) struct LoadedQuestion {
     pub(crate) overlay: Overlay,
     /// The client that answers.
     pub(crate) client: Client,
-    /// The source of the answer, for a person.
-    pub(crate) title: String,
     /// True if the pod is in the snapshot and is deleted by the overlay.
     pub(crate) taken_out: bool,
     /// The pods of the first workload that was asked for, once they are known.

@@ -135,7 +135,7 @@ async fn status(settings: &ReplicationSettings) -> Result<Exit> {
     let log = connect(settings).await?;
     let names = named(&*log, &[]).await?;
     let rows = insist(async || rows(&*log, &names).await.map_err(failed)).await?;
-    output::print(&render::logs(&rows))?;
+    output::print(&render::logs(&rows).text())?;
     Ok(Exit::Success)
 }
 

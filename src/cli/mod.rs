@@ -5,7 +5,7 @@
 //! a cluster), and `exit` the exit codes. `render` writes answers as text and pages. Commands show
 //! messages only through `output`.
 
-mod about_pods;
+mod about;
 mod args;
 mod backend;
 mod carry_out;
@@ -16,7 +16,6 @@ mod contexts;
 mod decide;
 mod deletion_costs;
 mod endpoint;
-mod environment;
 mod exit;
 mod explain;
 mod feed;
@@ -28,14 +27,12 @@ mod live_names;
 mod load;
 mod loaded_question;
 mod log;
-mod man;
 mod matched;
 mod nodes;
 mod output;
 mod pending;
 mod place;
 mod plugin;
-mod probe;
 mod rebalance;
 mod render;
 mod replay;
@@ -50,9 +47,9 @@ mod source;
 mod spread;
 mod state;
 mod stored;
-mod successor;
 mod token;
 mod verify;
+mod waiting;
 mod watching;
 mod what_if;
 
@@ -153,7 +150,7 @@ enum Command {
     /// Write a completion script for a shell
     Completions(completions::Completions),
     /// Write manual pages
-    Man(man::Man),
+    Man(completions::Man),
 }
 
 /// The commands for people who run servers or measure them.

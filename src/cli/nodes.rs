@@ -11,7 +11,7 @@ use super::args;
 use super::exit::Exit;
 use super::live_names;
 use super::place::missing;
-use super::rebalance::{EvictionFlags, RebalanceFormat};
+use super::rebalance::EvictionFlags;
 use super::render;
 use super::selector;
 use super::source::{self, Opened, QuestionScope};
@@ -53,9 +53,8 @@ struct NodesOutput {
     #[command(flatten)]
     state: source::SnapshotSource,
 
-    /// How to write the answer
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = RebalanceFormat::Table)]
-    output: RebalanceFormat,
+    #[command(flatten)]
+    output: args::OutputFlag,
 }
 
 /// Flags of `evenkeel nodes need`.
@@ -309,21 +308,19 @@ impl NodesOutput {
             snapshot: self.state.snapshot().to_owned(),
             question: Some(question),
             min_revision: self.at_least.min_revision,
-            max_domains: self.output.shows_domains().then_some(0),
+            max_domains: self.output.output.is_for_person().then_some(0),
             ..PlanNodesRequest::default()
         };
         let answer: PlanNodesResponse = opened.client.call(request.clone()).await?;
         let asked = request.question.as_ref();
-        let (title, origin) = (self.state.title(), self.state.origin());
-        let table = |answer: &_| render::nodes(&title, asked, answer);
-        let page = |answer: &_| render::nodes_html(&origin, asked, answer);
-        let names = |answer: &PlanNodesResponse| {
+        let page = || render::nodes(&self.state.source(), asked, &answer);
+        let names = || {
             let going = answer.nodes.iter().filter(|node| node.emptied);
             let going = going.map(|node| node.name.clone());
             let new = answer.new_nodes.iter().flat_map(|it| it.names.clone());
             going.chain(new).collect()
         };
-        self.output.print(&answer, table, page, names)?;
+        self.output.print(&answer, page, names)?;
         Ok(answer)
     }
 }

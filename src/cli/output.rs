@@ -1,100 +1,85 @@
 //! Writes answers to standard output, and messages about them to standard error.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::AnsiColor;
 use anyhow::Result;
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::render;
+use super::render::{self, Page};
 use crate::visible;
 
 /// The formats of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AnswerFormat {
-    /// Aligned columns for a person.
+pub(crate) enum Format {
+    /// Aligned columns, sentences and bars for a person.
+    #[value(alias = "text")]
     Table,
+    /// The same with bars for everything that is listed.
+    Wide,
     /// The answer as proto-JSON.
     Json,
     /// The answer as proto-JSON, in YAML.
     Yaml,
     /// Names alone, one a line.
     Name,
+    /// A self-contained page.
+    Html,
 }
 
-impl AnswerFormat {
-    /// Returns whether the format is for a person.
+/// Parses one of these formats.
+pub(crate) fn one_of(formats: &'static [Format]) -> impl TypedValueParser<Value = Format> {
+    let values = formats.iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values)
+        .map(|name| Format::from_str(&name, false).expect("it is one of the values"))
+}
+
+impl Format {
+    /// The formats of most answers.
+    pub(crate) const USUAL: &'static [Self] =
+        &[Self::Table, Self::Json, Self::Yaml, Self::Name, Self::Html];
+    /// The formats of an answer about several workloads.
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::Table,
+        Self::Wide,
+        Self::Json,
+        Self::Yaml,
+        Self::Name,
+        Self::Html,
+    ];
+
+    /// Returns whether the answer is text for a person.
     pub(crate) fn is_table(self) -> bool {
-        self == AnswerFormat::Table
+        matches!(self, Self::Table | Self::Wide)
     }
 
-    /// The text of `answer`. `table` and `names` return it in those formats.
-    pub(crate) fn render<T: Serialize + DeserializeOwned>(
+    /// Returns whether the answer is for a person.
+    pub(crate) fn is_for_person(self) -> bool {
+        self.is_table() || self == Self::Html
+    }
+
+    /// The text of `answer`. `page` and `names` return it in formats for a person, and by name.
+    pub(crate) fn text(
         self,
-        answer: &T,
-        table: impl FnOnce(&T) -> String,
-        names: impl FnOnce(&T) -> Vec<String>,
+        answer: &dyn erased_serde::Serialize,
+        page: impl FnOnce() -> Page,
+        names: impl FnOnce() -> Vec<String>,
     ) -> Result<String> {
         Ok(match self {
-            AnswerFormat::Table => render::fit(&shown(answer, table)),
-            AnswerFormat::Json => json(answer)?,
-            AnswerFormat::Yaml => yaml(answer)?,
-            AnswerFormat::Name => {
-                let names = shown(answer, names).into_iter();
-                names.map(|name| name + "\n").collect()
+            Self::Table | Self::Wide => render::fit(&page().text()),
+            Self::Html => page().html(),
+            Self::Json => json(answer)?,
+            Self::Yaml => yaml(answer)?,
+            Self::Name => {
+                let names = names().into_iter();
+                names
+                    .map(|name| format!("{}\n", visible::text(&name)))
+                    .collect()
             }
         })
-    }
-}
-
-/// Returns the result of `of` for an answer whose control characters are made visible, because its
-/// strings come from outside.
-pub(crate) fn shown<T: Serialize + DeserializeOwned, R>(answer: &T, of: impl FnOnce(&T) -> R) -> R {
-    of(made_visible(answer).as_ref().unwrap_or(answer))
-}
-
-/// A message with all of its strings made visible on one line, for a person. `None` if no string
-/// has to change, or the message cannot be converted to JSON and back.
-fn made_visible<T: Serialize + DeserializeOwned>(message: &T) -> Option<T> {
-    let written: &dyn erased_serde::Serialize = message;
-    let mut value = serde_json::to_value(written).ok()?;
-    make_visible(&mut value)
-        .then(|| serde_path_to_error::deserialize(value).ok())
-        .flatten()
-}
-
-/// Makes all strings visible. Returns whether any string was changed.
-fn make_visible(value: &mut Value) -> bool {
-    match value {
-        Value::String(string) => match visible::text(string) {
-            Cow::Borrowed(_) => false,
-            Cow::Owned(seen) => {
-                *string = seen;
-                true
-            }
-        },
-        Value::Array(values) => values
-            .iter_mut()
-            .fold(false, |any, v| make_visible(v) | any),
-        Value::Object(fields) => {
-            let hides = fields
-                .keys()
-                .any(|key| matches!(visible::text(key), Cow::Owned(_)));
-            if hides {
-                let hidden = std::mem::take(fields).into_iter();
-                fields.extend(hidden.map(|(key, value)| (visible::text(&key).into_owned(), value)));
-            }
-            fields
-                .values_mut()
-                .fold(hides, |any, v| make_visible(v) | any)
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

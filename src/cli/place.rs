@@ -11,8 +11,8 @@ use super::args;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
 use super::loaded_question::LoadedQuestion;
-use super::output::{self, AnswerFormat};
-use super::render;
+use super::output;
+use super::render::{self, Page};
 use super::stored::{self, PodsThere};
 use super::what_if;
 use crate::manifest::{PlacementPolicy, Preference, WorkloadFinder, WorkloadPod};
@@ -257,18 +257,18 @@ impl PlaceCommand {
         }
     }
 
-    /// Prints an answer. `table` returns it as a table.
+    /// Prints an answer. `page` returns it for a person.
     fn print(
         &self,
         asked: &LoadedQuestion,
         answer: &PlaceResponse,
-        table: impl FnOnce(&render::Head<'_>, &PlaceResponse) -> String,
+        page: impl FnOnce(&render::Head<'_>, &PlaceResponse) -> Page,
     ) -> Result<Exit> {
         let node = |placement: &Placement| placement.node.clone();
         let names = |answer: &PlaceResponse| answer.placements.iter().map(node).collect();
         let format = self.output.output;
-        self.question.print(asked, format, answer, table, names)?;
-        let there = asked.there.get().filter(|_| !format.is_table());
+        self.question.print(asked, format, answer, page, names)?;
+        let there = asked.there.get().filter(|_| !format.is_for_person());
         let waiting = there.and_then(|there| render::waiting(there));
         waiting.iter().for_each(|line| output::warn(line));
         Ok(Exit::of(answer.unplaced == 0))
@@ -286,9 +286,9 @@ impl PlaceCommand {
             ttl: Some(ttl.into()),
         });
         let max_domains = match self.output.output {
-            // The table shows domains before and after, so all are needed: those with the fewest
-            // pods may differ.
-            AnswerFormat::Table => Some(0),
+            // A person sees domains before and after, so all are needed: those with the fewest pods
+            // may differ.
+            format if format.is_for_person() => Some(0),
             _ => self.question.max_domains(false),
         };
         let completeness = match self.all_or_nothing {

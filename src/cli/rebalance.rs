@@ -6,24 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use clap::Args;
 
+use super::about::AboutWorkloads;
 use super::args;
 use super::backend::Client;
 use super::exit::Exit;
-use super::live_names;
-use super::matched::{PodScope, with_nearest};
-use super::output::{self, AnswerFormat};
+use super::matched::PodScope;
 use super::render;
 use super::selector;
 use super::source::{self, QuestionScope};
 use crate::kubernetes::{ClusterClient, Reads};
-use crate::manifest::{LoadedObjects, ObjectName};
-use crate::matching::names;
+use crate::manifest::LoadedObjects;
 use crate::proto::v1::{
-    EvictionRules, LabelSelector, RebalanceRequest, RebalanceResponse, StayingPod, WorkloadName,
+    EvictionRules, LabelSelector, RebalanceRequest, RebalanceResponse, StayingPod,
 };
 
 /// Flags of `evenkeel rebalance`.
@@ -52,30 +48,8 @@ Exit codes:
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct RebalanceCommand {
-    /// One workload: the kind and name of its pods' controller, e.g. deploy/web
-    ///
-    /// Kinds have kubectl's names, and KIND/NAMESPACE/NAME names another
-    /// namespace than --namespace.
-    #[arg(
-        value_name = "KIND/NAME",
-        value_parser = ObjectName::with_kind,
-        conflicts_with = "selector",
-        add = live_names::objects()
-    )]
-    object: Option<ObjectName>,
-
-    /// Namespace; by default all, or `default` with a workload
-    #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
-    namespace: Option<String>,
-
-    /// All namespaces: the default where no workload is named
-    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "object"])]
-    all_namespaces: bool,
-
-    /// Workloads with pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector::parse)]
-    selector: Option<LabelSelector>,
-
+    #[command(flatten)]
+    about: AboutWorkloads,
     /// Repair soft constraints (`ScheduleAnyway`) too
     #[arg(long)]
     soft: bool,
@@ -132,9 +106,8 @@ pub(crate) struct RebalanceCommand {
     )]
     pub(super) wait: Duration,
 
-    /// How to write the answer
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = RebalanceFormat::Table)]
-    output: RebalanceFormat,
+    #[command(flatten)]
+    output: args::OutputFlag,
 }
 
 /// Flags about the pods that may be evicted.
@@ -206,30 +179,10 @@ impl MovePlan {
     }
 }
 
-/// The formats of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum RebalanceFormat {
-    /// Aligned columns for people, and a bar for each domain.
-    Table,
-    /// The answer as proto-JSON.
-    Json,
-    /// The answer as proto-JSON, in YAML.
-    Yaml,
-    /// The names alone, one per line.
-    Name,
-    /// A self-contained page.
-    Html,
-}
-
 impl RebalanceCommand {
     /// Asks for a plan and prints it.
     pub(super) async fn show(&self) -> Result<Exit> {
-        let namespace = self
-            .namespace
-            .as_deref()
-            .unwrap_or(names::DEFAULT_NAMESPACE);
-        let named = self.object.clone().map(|named| named.or_in(namespace));
-        let (opened, finder) = self.state.open_about(named).await?;
+        let (opened, finder) = self.state.open_about(self.about.in_files()).await?;
         let rules = self.evictions.rules(opened.objects.clone())?;
         let request = self.request(rules, finder.selector());
         let answer = self.ask(&opened.client, request).await?;
@@ -240,13 +193,7 @@ impl RebalanceCommand {
 
     /// The scope of the question.
     pub(super) fn scope(&self) -> QuestionScope {
-        let named = self.object.as_ref();
-        let of_name = named.and_then(|named| named.namespace.as_deref());
-        let other = match named.is_some() {
-            true => QuestionScope::Own,
-            false => QuestionScope::All,
-        };
-        QuestionScope::of(of_name.or(self.namespace.as_deref()), other)
+        self.about.scope()
     }
 
     /// The request. `of_workload` is the selector of the workload in question, if it is known.
@@ -255,19 +202,12 @@ impl RebalanceCommand {
         rules: EvictionRules,
         of_workload: Option<LabelSelector>,
     ) -> RebalanceRequest {
-        let named = self.object.as_ref();
-        let own = self.state.own_namespace().filter(|_| named.is_some());
-        let namespace = named.and_then(|named| named.namespace.as_ref());
-        let namespace = namespace.or(self.namespace.as_ref()).or(own);
+        let named = self.about.named(&self.state, of_workload);
         RebalanceRequest {
             snapshot: self.state.snapshot().to_owned(),
-            namespace: namespace.cloned().unwrap_or_default(),
-            workload: named.map(|named| WorkloadName {
-                kind: named.kind.clone().unwrap_or_default(),
-                name: named.name.clone(),
-                selector: of_workload,
-            }),
-            selector: self.selector.clone(),
+            namespace: named.namespace,
+            workload: named.workload,
+            selector: self.about.selector.clone(),
             soft: self.soft,
             topology_key: self.by.clone().unwrap_or_default(),
             max_moves: self.max_moves.unwrap_or(0),
@@ -278,7 +218,11 @@ impl RebalanceCommand {
             stay: rules.stay,
             stay_selector: rules.stay_selector,
             min_revision: self.at_least.min_revision,
-            max_domains: self.output.shows_domains().then_some(0),
+            max_domains: match self.output.output {
+                // All domains are needed, because before and after are shown side by side.
+                format if format.is_for_person() => Some(0),
+                _ => None,
+            },
             ..Default::default()
         }
     }
@@ -315,32 +259,21 @@ impl RebalanceCommand {
 
     /// Asks for a plan. A plan of nothing has to be about something.
     async fn ask(&self, client: &Client, request: RebalanceRequest) -> Result<RebalanceResponse> {
-        let snapshot = self.state.snapshot();
-        let namespace = self.namespace.as_deref();
-        let scope = |selector| PodScope {
-            namespace,
-            selector,
-        };
-        if self.evictions.stay.is_some() {
-            let staying = scope(self.evictions.stay.as_ref());
-            staying.ensure_matched(client, snapshot).await?;
+        let (about, state) = (&self.about, &self.state);
+        if let Some(stay) = &self.evictions.stay {
+            let scope = PodScope {
+                namespace: about.namespace.as_deref(),
+                selector: Some(stay),
+            };
+            scope.ensure_matched(client, state.snapshot()).await?;
         }
-        let of = request.namespace.clone();
         let answer = client.call(request).await;
-        let Some(named) = &self.object else {
-            let answer: RebalanceResponse = answer?;
-            if answer.workloads.is_empty() {
-                let meant = scope(self.selector.as_ref());
-                meant.ensure_matched(client, snapshot).await?;
-            }
-            return Ok(answer);
-        };
-        match answer {
-            Ok(answer) => Ok(answer),
-            Err(error) => {
-                Err(with_nearest(error, client, snapshot, &named.clone().or_in(&of)).await)
-            }
+        let answer = about.or_nearest(answer, client, state).await?;
+        if about.object.is_none() && answer.workloads.is_empty() {
+            let selector = about.selector.as_ref();
+            about.ensure_matched(selector, client, state).await?;
         }
+        Ok(answer)
     }
 
     /// Returns whether no more moves may be made after this number.
@@ -351,41 +284,14 @@ impl RebalanceCommand {
 
     /// Prints a plan.
     pub(super) fn print(&self, answer: &RebalanceResponse) -> Result<()> {
-        let (title, origin) = (self.state.title(), self.state.origin());
-        let table = |answer: &_| render::rebalance(&title, answer);
-        let page = |answer: &_| render::rebalance_html(&origin, answer);
-        let names = |answer: &RebalanceResponse| {
+        let page = || render::rebalance(&self.state.source(), answer);
+        let names = || {
             let moves = answer.moves.iter();
             moves
                 .map(|it| format!("{}/{}", it.namespace, it.pod))
                 .collect()
         };
-        self.output.print(answer, table, page, names)
-    }
-}
-
-impl RebalanceFormat {
-    /// Returns whether a person reads the answer, who sees all domains before and after.
-    pub(super) fn shows_domains(self) -> bool {
-        matches!(self, Self::Table | Self::Html)
-    }
-
-    /// Prints an answer. `table`, `page` and `names` return it in these formats.
-    pub(super) fn print<T: Serialize + DeserializeOwned>(
-        self,
-        answer: &T,
-        table: impl FnOnce(&T) -> String,
-        page: impl FnOnce(&T) -> String,
-        names: impl FnOnce(&T) -> Vec<String>,
-    ) -> Result<()> {
-        let format = match self {
-            Self::Html => return output::print_bytes(output::shown(answer, page).as_bytes()),
-            Self::Table => AnswerFormat::Table,
-            Self::Json => AnswerFormat::Json,
-            Self::Yaml => AnswerFormat::Yaml,
-            Self::Name => AnswerFormat::Name,
-        };
-        output::print(&format.render(answer, table, names)?)
+        self.output.print(answer, page, names)
     }
 }
 

@@ -90,11 +90,12 @@ impl ReplayCommand {
                 ),
             }
         );
-        let names = |replayed: &Replayed| {
+        let names = || {
             let different = replayed.different.iter();
             different.map(|different| different.id.clone()).collect()
         };
-        self.output.print(&replayed, render::replayed, names)?;
+        self.output
+            .print(&replayed, || render::replayed(&replayed), names)?;
         Ok(Exit::of(replayed.different.is_empty()))
     }
 

@@ -77,15 +77,11 @@ impl ListReservations {
             reservations,
             ..Default::default()
         };
+        let held = &all.reservations;
         self.output.print(
             &all,
-            |all| render::reservations(&all.reservations),
-            |all| {
-                all.reservations
-                    .iter()
-                    .map(|held| held.id.clone())
-                    .collect()
-            },
+            || render::reservations(held),
+            || held.iter().map(|held| held.id.clone()).collect(),
         )?;
         Ok(Exit::Success)
     }

@@ -5,20 +5,18 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
+use super::about::AboutWorkloads;
 use super::args;
 use super::cluster;
 use super::exit::Exit;
-use super::matched::with_nearest;
-use super::output::{self, AnswerFormat};
+use super::output;
 use super::render;
 use super::selector;
 use super::source;
 use super::stored::{Controllers, name_of, namespace_of, pods_of};
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder};
-use crate::matching::names;
 use crate::proto::v1::{
-    LabelSelector, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse,
-    TopologySpreadConstraint, WorkloadName,
+    LabelSelector, Pod, PodFacts, RankRemovalsRequest, TopologySpreadConstraint,
 };
 use crate::spread::describe::selects;
 
@@ -87,18 +85,11 @@ pub(crate) struct ScaleDownCommand {
 impl ScaleDownCommand {
     /// Asks for a plan and prints it.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let namespace = self
-            .namespace
-            .as_deref()
-            .unwrap_or(names::DEFAULT_NAMESPACE);
-        let in_files = self.object.clone().or_in(namespace);
-        let (opened, mut finder) = self.state.open_about(Some(in_files)).await?;
+        let about = AboutWorkloads::one(&self.object, self.namespace.as_ref());
+        let (opened, mut finder) = self.state.open_about(about.in_files()).await?;
         let selector = finder.selector();
-        let namespace = self.object.namespace.as_ref();
-        let namespace = namespace.or(self.namespace.as_ref());
-        let namespace = namespace.or(self.state.own_namespace());
-        let namespace = namespace.map_or(names::DEFAULT_NAMESPACE, String::as_str);
-        let named = self.object.clone().or_in(namespace);
+        let question = about.named(&self.state, selector.clone());
+        let named = self.object.clone().or_in(&question.namespace);
         if named.kind.as_deref() == Some("Deployment") && self.state.asks_cluster() {
             finder = WorkloadFinder::in_cluster(named.clone());
             let cluster = self.state.connect().await?;
@@ -110,12 +101,8 @@ impl ScaleDownCommand {
         let objects = args::pods_or(&self.pods, opened.objects)?;
         let request = RankRemovalsRequest {
             snapshot: self.state.snapshot().to_owned(),
-            namespace: namespace.to_owned(),
-            workload: Some(WorkloadName {
-                kind: named.kind.clone().unwrap_or_default(),
-                name: named.name.clone(),
-                selector: selector.clone(),
-            }),
+            namespace: question.namespace,
+            workload: question.workload,
             count: self.by,
             pods: objects.map_or_else(Vec::new, |objects| {
                 facts(&objects, &named, selector.as_ref())
@@ -124,17 +111,17 @@ impl ScaleDownCommand {
             min_revision: self.at_least.min_revision,
             max_domains: match self.output.output {
                 // All domains are needed, because before and after are shown side by side.
-                AnswerFormat::Table => Some(0),
+                format if format.is_for_person() => Some(0),
                 _ => None,
             },
             ..Default::default()
         };
-        let answer = match opened.client.call(request).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                let snapshot = self.state.snapshot();
-                return Err(with_nearest(error, &opened.client, snapshot, &named).await);
-            }
+        let (client, state) = (&opened.client, &self.state);
+        let answer = client.call(request).await;
+        let answer = about.or_nearest(answer, client, state).await?;
+        let names = || {
+            let removals = answer.removals.iter();
+            removals.map(|removal| removal.name.clone()).collect()
         };
         let (gone, wanted) = (answer.removals.len() as i64, i64::from(self.by));
         if is_known && gone < wanted.min(answer.pod_count) {
@@ -143,16 +130,8 @@ impl ScaleDownCommand {
                  (maxSurge). The others go as the rollout goes on"
             ));
         }
-        let names = |answer: &RankRemovalsResponse| {
-            answer
-                .removals
-                .iter()
-                .map(|removal| removal.name.clone())
-                .collect()
-        };
-        let (title, workload) = (self.state.title(), named.to_string());
-        let table = |answer: &_| render::scale_down(&title, &workload, answer);
-        self.output.print(&answer, table, names)?;
+        let page = || render::scale_down(&self.state.source(), &named.to_string(), &answer);
+        self.output.print(&answer, page, names)?;
         let is_hard = |constraint: &TopologySpreadConstraint| {
             constraint.when_unsatisfiable == "DoNotSchedule"
         };

@@ -74,10 +74,11 @@ impl ListSnapshots {
             snapshots: snapshots.await?,
             ..Default::default()
         };
+        let snapshots = &all.snapshots;
         self.output.print(
             &all,
-            |all| render::snapshots(&all.snapshots),
-            |all| all.snapshots.iter().map(|one| one.name.clone()).collect(),
+            || render::snapshots(snapshots),
+            || snapshots.iter().map(|one| one.name.clone()).collect(),
         )?;
         Ok(Exit::Success)
     }
@@ -101,8 +102,9 @@ impl Get {
     async fn run(self) -> Result<Exit> {
         let state = self.state.named(self.name);
         let snapshot = state.client().await?.describe(state.snapshot()).await?;
+        let page = || render::snapshot(&snapshot);
         self.output
-            .print(&snapshot, render::snapshot, |it| vec![it.name.clone()])?;
+            .print(&snapshot, page, || vec![snapshot.name.clone()])?;
         Ok(Exit::Success)
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::slice;
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
 
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -17,7 +16,7 @@ use super::cluster::{self, ClusterArgs};
 use super::endpoint::Endpoint;
 use super::input::{self, Input};
 use super::output;
-use super::render::Provenance;
+use super::render::Source;
 use super::stored;
 use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, Reads};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
@@ -478,12 +477,12 @@ impl SnapshotSource {
         &self.target.name.snapshot
     }
 
-    /// The origin of an answer to a question that is asked now.
-    pub(crate) fn origin(&self) -> Provenance<'_> {
-        Provenance {
-            snapshot: self.snapshot(),
+    /// The source of an answer, in words.
+    pub(crate) fn source(&self) -> Source {
+        Source {
+            title: self.title(),
+            snapshot: self.snapshot().to_owned(),
             asked: self.asked(),
-            at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         }
     }
 

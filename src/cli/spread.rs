@@ -3,23 +3,18 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::about::AboutWorkloads;
 use super::args;
 use super::backend::{Client, all_pages};
 use super::exit::Exit;
-use super::live_names;
-use super::matched::{PodScope, with_nearest};
-use super::output::{self, AnswerFormat};
+use super::output::{self, Format};
 use super::render;
-use super::selector;
-use super::source::{self, QuestionScope};
+use super::source;
 use crate::manifest::ObjectName;
-use crate::matching::names;
 use crate::proto::v1::describe_spread_request::Subject;
-use crate::proto::v1::{
-    DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, WorkloadName,
-};
+use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector};
 
 /// The number of workloads in a page of the answer.
 pub(super) const PAGE_SIZE: i32 = 1_000;
@@ -51,34 +46,16 @@ Exit codes:
   2  the request or its input was refused
   3  the server could not be reached, or did not answer in time")]
 pub(crate) struct SpreadCommand {
-    /// One workload: the kind and name of its pods' controller, e.g. deploy/web
-    ///
-    /// Kinds have kubectl's names, and KIND/NAMESPACE/NAME names another
-    /// namespace than --namespace.
+    #[command(flatten)]
+    about: AboutWorkloads,
+    /// The same as KIND/NAME
     #[arg(
+        long,
         value_name = "KIND/NAME",
         value_parser = ObjectName::with_kind,
-        conflicts_with_all = ["workload", "selector"],
-        add = live_names::objects()
+        conflicts_with_all = ["object", "selector", "all_namespaces"]
     )]
-    object: Option<ObjectName>,
-
-    /// Namespace; by default all, or `default` with a workload
-    #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
-    namespace: Option<String>,
-
-    /// All namespaces: the default where no workload is named
-    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "object", "workload"])]
-    all_namespaces: bool,
-
-    /// The same as KIND/NAME
-    #[arg(long, value_name = "KIND/NAME", value_parser = ObjectName::with_kind, conflicts_with = "selector")]
     workload: Option<ObjectName>,
-
-    /// Pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector::parse)]
-    selector: Option<LabelSelector>,
-
     /// Label key of nodes whose values are the domains
     ///
     /// By default the keys of the constraints in force, or
@@ -107,55 +84,35 @@ pub(crate) struct SpreadCommand {
     watch: bool,
 
     /// How to write the answer
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = SpreadFormat::Table)]
-    output: SpreadFormat,
-}
-
-/// The formats of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SpreadFormat {
-    /// Aligned columns for people; bars for a single workload.
-    Table,
-    /// Bars for every workload listed.
-    Wide,
-    /// The answer as proto-JSON.
-    Json,
-    /// The answer as proto-JSON, in YAML.
-    Yaml,
-    /// Only names, one per line: KIND/NAMESPACE/NAME.
-    Name,
-    /// A self-contained page.
-    Html,
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        value_parser = output::one_of(Format::ALL),
+        default_value = "table"
+    )]
+    output: Format,
 }
 
 impl SpreadCommand {
     /// Asks for the spread and prints it.
-    pub(crate) async fn run(self) -> Result<Exit> {
+    pub(crate) async fn run(mut self) -> Result<Exit> {
+        let named = self.workload.take();
+        self.about.object = self.about.object.or(named);
         if self.watch {
             return self.keep_showing().await;
         }
-        self.state.is_about(self.scope());
-        let named = self.named().cloned();
-        let namespace = self
-            .namespace
-            .as_deref()
-            .unwrap_or(names::DEFAULT_NAMESPACE);
-        let named = named.map(|named| named.or_in(namespace));
-        let (opened, finder) = self.state.open_about(named).await?;
+        self.state.is_about(self.about.scope());
+        let (opened, finder) = self.state.open_about(self.about.in_files()).await?;
         let answer = self.ask(&opened.client, finder.selector()).await?;
         if answer.workloads.iter().all(|it| it.pod_count == 0) {
-            let scope = PodScope {
-                namespace: self.namespace.as_deref().filter(|_| self.named().is_none()),
-                selector: self.selector.as_ref(),
-            };
-            let matched = scope.ensure_matched(&opened.client, self.state.snapshot());
+            let selector = self.about.selector.as_ref();
+            let matched = self
+                .about
+                .ensure_matched(selector, &opened.client, &self.state);
             matched.await?;
         }
-        let text = self.text(&answer)?;
-        match self.output {
-            SpreadFormat::Html => output::print_bytes(text.as_bytes())?,
-            _ => output::print(&text)?,
-        }
+        output::print(&self.text(&answer)?)?;
         Ok(Exit::of(answer.violating_count == 0))
     }
 
@@ -163,7 +120,7 @@ impl SpreadCommand {
     /// output. Ends with an error, or when interrupted.
     async fn keep_showing(&self) -> Result<Exit> {
         anyhow::ensure!(
-            self.output != SpreadFormat::Html,
+            self.output != Format::Html,
             "--watch: a page is written once; leave out -o html"
         );
         let client = self.state.follow().await?;
@@ -191,77 +148,36 @@ impl SpreadCommand {
         client: &Client,
         selector: Option<LabelSelector>,
     ) -> Result<DescribeSpreadResponse> {
-        let request = self.request(selector);
-        let namespace = request.namespace.clone();
-        match (ask_all(client, request).await, self.named()) {
-            (Err(error), Some(named)) => {
-                let named = named.clone().or_in(&namespace);
-                Err(with_nearest(error, client, self.state.snapshot(), &named).await)
-            }
-            (answer, _) => answer,
-        }
+        let answer = ask_all(client, self.request(selector)).await;
+        self.about.or_nearest(answer, client, &self.state).await
     }
 
     /// The text of an answer in the chosen format.
     fn text(&self, answer: &DescribeSpreadResponse) -> Result<String> {
-        let all = self.named().is_none() && self.selector.is_none();
-        let title = self.state.title();
+        let about = &self.about;
+        let all = about.object.is_none() && about.selector.is_none();
+        let source = self.state.source();
         let about = render::SpreadOf {
             all,
-            snapshot: &title,
+            source: &source,
             by: self.by.as_deref(),
-            selector: self.selector.as_ref(),
-            bars: self.output == SpreadFormat::Wide || !all,
+            selector: self.about.selector.as_ref(),
+            bars: matches!(self.output, Format::Wide | Format::Html) || !all,
             loaded: self.state.is_local(),
         };
-        let format = match self.output {
-            SpreadFormat::Html => {
-                let origin = self.state.origin();
-                let page = |answer: &_| render::spread_html(&about, &origin, answer);
-                return Ok(output::shown(answer, page));
-            }
-            SpreadFormat::Table | SpreadFormat::Wide => AnswerFormat::Table,
-            SpreadFormat::Json => AnswerFormat::Json,
-            SpreadFormat::Yaml => AnswerFormat::Yaml,
-            SpreadFormat::Name => AnswerFormat::Name,
-        };
-        let table = |answer: &_| render::spread(&about, answer);
-        format.render(answer, table, workload_names)
-    }
-
-    /// The workload in question.
-    fn named(&self) -> Option<&ObjectName> {
-        self.object.as_ref().or(self.workload.as_ref())
-    }
-
-    fn scope(&self) -> QuestionScope {
-        let named = self.named();
-        let of_name = named.and_then(|named| named.namespace.as_deref());
-        let other = match named.is_some() {
-            true => QuestionScope::Own,
-            false => QuestionScope::All,
-        };
-        QuestionScope::of(of_name.or(self.namespace.as_deref()), other)
+        let names = || answer.workloads.iter().map(render::full_name).collect();
+        self.output
+            .text(answer, || render::spread(&about, answer), names)
     }
 
     /// The request. `of_workload` is the selector of the workload in question, if it is known.
     fn request(&self, of_workload: Option<LabelSelector>) -> DescribeSpreadRequest {
-        let named = self.named();
-        let workload = named.map(|named| {
-            Subject::Workload(WorkloadName {
-                kind: named.kind.clone().unwrap_or_default(),
-                name: named.name.clone(),
-                selector: of_workload,
-            })
-        });
-        let namespace = named.and_then(|named| named.namespace.as_ref());
-        let own = self.state.own_namespace().filter(|_| named.is_some());
-        let namespace = namespace.or(self.namespace.as_ref()).or(own);
-        let selector = self.selector.clone().map(Subject::Selector);
+        let named = self.about.named(&self.state, of_workload);
+        let selector = self.about.selector.clone().map(Subject::Selector);
         DescribeSpreadRequest {
             snapshot: self.state.snapshot().to_owned(),
-            namespace: namespace.cloned().unwrap_or_default(),
-            subject: workload.or(selector),
+            namespace: named.namespace,
+            subject: named.workload.map(Subject::Workload).or(selector),
             topology_key: self.by.clone().unwrap_or_default(),
             min_revision: self.at_least.min_revision,
             max_domains: Some(self.max_domains),
@@ -302,8 +218,4 @@ pub(crate) async fn ask_all(
     });
     let workloads = workloads.await?;
     Ok(DescribeSpreadResponse { workloads, ..last })
-}
-
-fn workload_names(answer: &DescribeSpreadResponse) -> Vec<String> {
-    answer.workloads.iter().map(render::full_name).collect()
 }

@@ -40,7 +40,7 @@ impl StateCommand {
         match self {
             Self::Show(it) => {
                 let found = store::show(&it.directory)?;
-                output::print(&render::states(&found.snapshots))?;
+                output::print(&render::states(&found.snapshots).text())?;
                 if let Some(loss) = found.loss {
                     output::warn(&loss.to_string());
                 }
@@ -48,7 +48,7 @@ impl StateCommand {
             }
             Self::Check(it) => match store::check(&it.directory) {
                 Ok(found) => {
-                    output::print(&render::states(&found.snapshots))?;
+                    output::print(&render::states(&found.snapshots).text())?;
                     output::print(&render::loss(found.loss))?;
                     Ok(Exit::of(found.loss.is_none()))
                 }

@@ -38,12 +38,12 @@ impl VerifySnapshot {
     pub(crate) async fn run(self) -> Result<Exit> {
         let client = self.state.client().await?;
         let answer = ask(&client, self.state.snapshot()).await?;
-        let names = |answer: &VerifySnapshotResponse| {
+        let names = || {
             let mismatches = answer.mismatches.iter();
             mismatches.map(|found| found.subject.clone()).collect()
         };
-        let table = |answer: &_| render::verified(self.state.snapshot(), answer);
-        self.output.print(&answer, table, names)?;
+        let page = || render::verified(self.state.snapshot(), &answer);
+        self.output.print(&answer, page, names)?;
         Ok(exit(&answer))
     }
 }
@@ -64,6 +64,11 @@ mod tests {
     use super::*;
     use crate::proto::v1::Mismatch;
 
+    fn plain(snapshot: &str, answer: &VerifySnapshotResponse) -> String {
+        let text = render::verified(snapshot, answer).text();
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
     #[test]
     fn drift_is_an_error_with_both_values() {
         let mut answer = VerifySnapshotResponse {
@@ -77,7 +82,7 @@ mod tests {
         };
         assert_eq!(exit(&answer), Exit::Success);
         assert_eq!(
-            render::verified("default", &answer),
+            plain("default", &answer),
             "OK: snapshot \"default\", revision 1: views 1, partitions 2, label sets 1, nodes 2, pods \
              2\n"
         );
@@ -90,7 +95,7 @@ mod tests {
             recounted: "1".to_owned(),
         });
         assert_eq!(exit(&answer), Exit::Negative);
-        let text = render::verified("default", &answer);
+        let text = plain("default", &answer);
         let expected =
             "  namespace default: view of zone: count of domain \"a\": kept 2, recounted 1\n";
         assert!(

@@ -1,6 +1,6 @@
 //! The files of the log, rotated by size: `FILE` is being written, `FILE.1` is the previous one,
-//! and so on. (Crates that rotate files swallow errors of opening them, or print errors that should
-//! be logged and counted.)
+//! and so on. (Crates that rotate files by size swallow errors of opening them, or print errors that
+//! should be logged and counted.)
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -22,16 +22,8 @@ pub struct FileSettings {
 #[derive(Debug)]
 pub(super) struct RotatedFiles {
     settings: FileSettings,
-    open: Option<OpenFile>,
-}
-
-#[derive(Debug)]
-struct OpenFile {
-    file: File,
-    /// The number of bytes in whole lines, including lines from before the file was opened.
-    whole: u64,
-    /// True if part of a line follows the whole lines.
-    is_torn: bool,
+    /// The open file, and its size in whole lines.
+    open: Option<(File, u64)>,
 }
 
 impl RotatedFiles {
@@ -46,55 +38,38 @@ impl RotatedFiles {
     /// that was written in part is removed from the file, so that no reader sees half a line, or
     /// two lines as one.
     pub(super) fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
-        // Mends before rotating, because a full file is not written any more.
-        self.open.as_mut().map_or(Ok(()), OpenFile::mend)?;
-        if self.is_full() {
-            self.rotate()?;
-        }
-        let open = self.file()?;
-        let mut written = 0;
-        let result = loop {
-            if written == lines.len() {
-                break Ok(());
+        // After an error the file is opened again.
+        let (mut file, size) = match self.open.take() {
+            Some((file, size)) if size < self.settings.max_bytes => (file, size),
+            Some(_) => self.next_file()?,
+            None => match open(&self.settings.path)? {
+                (_, size) if size >= self.settings.max_bytes => self.next_file()?,
+                opened => opened,
+            },
+        };
+        let result = file.write_all(lines);
+        let written = match (&result, file.metadata()) {
+            (Ok(()), _) => lines.len(),
+            (Err(_), Ok(metadata)) if metadata.is_file() => {
+                let written = usize::try_from(metadata.len().saturating_sub(size));
+                written.unwrap_or(0).min(lines.len())
             }
-            match open.file.write(&lines[written..]) {
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(bytes) => written += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
-            }
+            _ => 0,
         };
         let end = lines[..written].iter().rposition(|byte| *byte == b'\n');
         let whole = end.map_or(0, |end| end + 1);
         lines.drain(..whole);
-        open.whole += whole as u64;
+        let size = size + whole as u64;
         if whole < written {
-            open.is_torn = true;
-            // If the file cannot be mended now, the next write tries again.
-            let _ = open.mend();
+            // If this fails, the part becomes a line of its own when the file is opened.
+            let _ = file.set_len(size);
         }
-        result
+        result.map(|()| self.open = Some((file, size)))
     }
 
-    fn is_full(&self) -> bool {
-        let size = self.open.as_ref().map(|open| open.whole);
-        size.is_some_and(|size| size >= self.settings.max_bytes)
-    }
-
-    fn file(&mut self) -> io::Result<&mut OpenFile> {
-        if self.open.is_none() {
-            self.open = Some(OpenFile::at(&self.settings.path)?);
-            if self.is_full() {
-                self.rotate()?;
-                return self.file();
-            }
-        }
-        Ok(self.open.as_mut().expect("it was just opened"))
-    }
-
-    /// Renames every file to the next number. The last file is overwritten, or deleted when it is
-    /// the only one.
-    fn rotate(&mut self) -> io::Result<()> {
+    /// Renames every file to the next number, and opens a new one. The last file is overwritten, or
+    /// deleted when it is the only one.
+    fn next_file(&self) -> io::Result<(File, u64)> {
         let path = &self.settings.path;
         if self.settings.max_files <= 1 {
             fs::remove_file(path)?;
@@ -106,40 +81,19 @@ impl RotatedFiles {
                 _ => {}
             }
         }
-        self.open = None;
-        Ok(())
+        open(path)
     }
 }
 
-impl OpenFile {
-    /// Opens a file to add lines to it. If its last line was cut off, for instance because its
-    /// writer was killed, that line gets an end first.
-    fn at(path: &Path) -> io::Result<Self> {
-        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-        if ends_within_a_line(path) {
-            file.write_all(b"\n")?;
-        }
-        let whole = file.metadata()?.len();
-        Ok(Self {
-            file,
-            whole,
-            is_torn: false,
-        })
+/// Opens a file to add lines to it. If its last line was cut off, for instance because its writer was
+/// killed, that line gets an end first.
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    if ends_within_a_line(path) {
+        file.write_all(b"\n")?;
     }
-
-    /// Cuts off the part after the last whole line. A file that is not a regular one keeps that
-    /// part, as a line that cannot be read.
-    fn mend(&mut self) -> io::Result<()> {
-        if self.is_torn {
-            if self.file.metadata()?.is_file() {
-                self.file.set_len(self.whole)?;
-            } else {
-                self.file.write_all(b"\n")?;
-            }
-            self.is_torn = false;
-        }
-        Ok(())
-    }
+    let size = file.metadata()?.len();
+    Ok((file, size))
 }
 
 /// Returns whether a file ends within a line. A file that cannot be read is taken to end with a

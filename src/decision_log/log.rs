@@ -1,16 +1,36 @@
-//! The decision log as its callers use it: they begin a record, and finish it with the answer.
+//! The decision log: decisions begin a record and finish it with the answer. The record goes through
+//! a bounded queue to the thread that writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
+use tracing::warn;
 use uuid::Uuid;
 
 use super::brief::Brief;
-use super::files::FileSettings;
-use super::record::{DecisionRecord, LoggedRequest};
-use super::writer::{LogCounts, LogQueue, MAX_WAITING, Writer};
+use super::files::{FileSettings, RotatedFiles};
+use super::record::{Line, LoggedRequest};
+
+/// The most records that wait for the writer.
+const MAX_WAITING: usize = 16_384;
+/// The most bytes of waiting records.
+const MAX_WAITING_BYTES: usize = 64 << 20;
+
+/// The number of bytes that are gathered before they are written.
+const GATHERED_BYTES: usize = 64 << 10;
+
+/// The pause of the writer when no record waits. Decisions do not wake the writer: a wake-up would
+/// cost a decision more than its record does.
+const REST: Duration = Duration::from_millis(50);
+
+/// The pause after a failed attempt to write.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The shortest time between two warnings that the log is incomplete.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// Settings: the share of decisions that are logged, and the files.
 #[derive(Debug, Clone)]
@@ -33,6 +53,40 @@ pub struct Pending {
     began: Instant,
 }
 
+/// The queue that decisions and the writer share.
+#[derive(Debug)]
+struct LogQueue {
+    queue: SyncSender<QueuedRecord>,
+    sample: f64,
+    /// Distinguishes the ids of this process from those of others.
+    prefix: String,
+    next: AtomicU64,
+    waiting_bytes: AtomicUsize,
+    closed: AtomicBool,
+    counts: LogCounts,
+}
+
+/// The work of a log since the process started.
+#[derive(Debug, Default)]
+pub struct LogCounts {
+    /// Decisions written to the file.
+    pub logged: AtomicU64,
+    /// Decisions that should have been logged and were not: the queue was full, or the file could
+    /// not be written until the end.
+    pub dropped: AtomicU64,
+    /// Failed attempts to open, write or rotate a file. Each is repeated.
+    pub write_errors: AtomicU64,
+    /// Bytes written.
+    pub bytes: AtomicU64,
+}
+
+/// A record on its way to the writer.
+#[derive(Debug)]
+struct QueuedRecord {
+    line: Line,
+    bytes: usize,
+}
+
 impl DecisionLog {
     /// Starts a log and the thread that writes it, which runs until [`Writer::close`].
     ///
@@ -40,9 +94,9 @@ impl DecisionLog {
     /// When the thread cannot be started. A file that cannot be opened is no error: the writer
     /// tries again.
     pub fn start(settings: Settings) -> std::io::Result<(Self, Writer)> {
-        let (queue, receiver) = sync_channel(MAX_WAITING);
+        let (queue, records) = sync_channel(MAX_WAITING);
         let prefix = Uuid::new_v4().simple().to_string();
-        let log = Self(Arc::new(LogQueue {
+        let shared = Arc::new(LogQueue {
             queue,
             sample: settings.sample,
             prefix: prefix[..12].to_owned(),
@@ -50,9 +104,21 @@ impl DecisionLog {
             waiting_bytes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             counts: LogCounts::default(),
-        }));
-        let writer = Writer::start(Arc::clone(&log.0), receiver, settings.files)?;
-        Ok((log, writer))
+        });
+        let work = WriterLoop {
+            shared: Arc::clone(&shared),
+            records,
+            path: settings.files.path.display().to_string(),
+            files: RotatedFiles::new(settings.files),
+            lines: Vec::new(),
+            is_failing: false,
+            warned: None,
+            told: 0,
+        };
+        let thread = thread::Builder::new().name("decision-log".to_owned());
+        let thread = thread.spawn(move || work.run())?;
+        let log = Self(Arc::clone(&shared));
+        Ok((log, Writer { shared, thread }))
     }
 
     /// Begins to record a decision if it is in the sample. It calls `request` only then.
@@ -88,16 +154,170 @@ impl Pending {
         let log = &*self.log.0;
         let number = log.next.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number:x}", log.prefix);
-        let decided = DecisionRecord {
+        let took = took.unwrap_or_else(|| self.began.elapsed());
+        log.hand_over(Line {
             id: id.clone(),
-            time: SystemTime::now(),
-            took: took.unwrap_or_else(|| self.began.elapsed()),
+            time: humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
+            snapshot: self.request.snapshot().to_owned(),
             epoch,
             revision,
+            took_micros: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             request: self.request,
             answer: brief,
-        };
-        log.hand_over(decided);
+        });
         id
+    }
+}
+
+impl LogQueue {
+    /// Puts a record into the queue, or drops and counts it.
+    fn hand_over(&self, line: Line) {
+        let bytes = line.request.memory_bytes() + size_of::<QueuedRecord>();
+        let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = waiting + bytes <= MAX_WAITING_BYTES && !self.closed.load(Ordering::Relaxed);
+        let queued = QueuedRecord { line, bytes };
+        if !fits || self.queue.try_send(queued).is_err() {
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The thread that writes the log.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<LogQueue>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Writes the waiting records and ends the thread. Later decisions are not logged. Records that
+    /// cannot be written at once are dropped.
+    pub fn close(self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        if self.thread.join().is_err() {
+            warn!("the decision log ended badly");
+        }
+    }
+}
+
+struct WriterLoop {
+    shared: Arc<LogQueue>,
+    records: Receiver<QueuedRecord>,
+    files: RotatedFiles,
+    path: String,
+    /// The lines that are gathered and not yet written.
+    lines: Vec<u8>,
+    /// True if the last attempt to write failed.
+    is_failing: bool,
+    /// The time of the last warning.
+    warned: Option<Instant>,
+    /// The number of dropped records that the last warning told.
+    told: u64,
+}
+
+impl WriterLoop {
+    fn run(mut self) {
+        loop {
+            // Records that were handed over before the close are still read below.
+            let closed = self.shared.closed.load(Ordering::Acquire);
+            let mut rests = false;
+            while !rests && self.lines.len() < GATHERED_BYTES {
+                match self.records.try_recv() {
+                    Ok(waiting) => self.gather(waiting),
+                    Err(_) => rests = true,
+                }
+            }
+            match (self.write(), closed) {
+                (true, true) if rests => return,
+                (true, _) if rests => thread::park_timeout(REST),
+                (true, _) => {}
+                (false, false) => thread::park_timeout(RETRY_AFTER),
+                (false, true) => return self.give_up(),
+            }
+        }
+    }
+
+    fn gather(&mut self, waiting: QueuedRecord) {
+        let waiting_bytes = &self.shared.waiting_bytes;
+        waiting_bytes.fetch_sub(waiting.bytes, Ordering::Relaxed);
+        let before = self.lines.len();
+        if serde_json::to_writer(&mut self.lines, &waiting.line).is_ok() {
+            self.lines.push(b'\n');
+        } else {
+            // JSON cannot express a time in the record; requests are checked for that earlier.
+            self.lines.truncate(before);
+            self.shared.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of gathered lines.
+    fn gathered(&self) -> u64 {
+        self.lines.iter().filter(|byte| **byte == b'\n').count() as u64
+    }
+
+    /// Writes the gathered records, and warns of a log that is incomplete. Returns whether all were
+    /// written.
+    fn write(&mut self) -> bool {
+        let (bytes, gathered) = (self.lines.len(), self.gathered());
+        let written = match self.lines.is_empty() {
+            true => Ok(()),
+            false => self.files.write(&mut self.lines),
+        };
+        let (bytes, logged) = (bytes - self.lines.len(), gathered - self.gathered());
+        let counts = &self.shared.counts;
+        counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        counts.logged.fetch_add(logged, Ordering::Relaxed);
+        match &written {
+            Err(error) => {
+                counts.write_errors.fetch_add(1, Ordering::Relaxed);
+                self.is_failing = true;
+                if self.may_warn() {
+                    let dropped = self.tell_dropped();
+                    warn!(file = %self.path, %error, dropped, "cannot write the decision log, trying again");
+                }
+            }
+            Ok(()) if bytes > 0 && std::mem::take(&mut self.is_failing) => {
+                self.warned = Some(Instant::now());
+                let dropped = self.tell_dropped();
+                warn!(file = %self.path, dropped, "the decision log is written again");
+            }
+            Ok(()) => self.warn_of_dropped(),
+        }
+        written.is_ok()
+    }
+
+    /// Warns how many decisions are missing, once in a while.
+    fn warn_of_dropped(&mut self) {
+        let dropped = self.shared.counts.dropped.load(Ordering::Relaxed);
+        if dropped > self.told && self.may_warn() {
+            let dropped = self.tell_dropped();
+            warn!(file = %self.path, dropped, "the decision log is incomplete");
+        }
+    }
+
+    /// The number of dropped records, for a warning.
+    fn tell_dropped(&mut self) -> u64 {
+        self.told = self.shared.counts.dropped.load(Ordering::Relaxed);
+        self.told
+    }
+
+    fn may_warn(&mut self) -> bool {
+        let now = Instant::now();
+        let may = self.warned.is_none_or(|at| now - at >= WARN_EVERY);
+        if may {
+            self.warned = Some(now);
+        }
+        may
+    }
+
+    /// Counts the records that will not be written any more.
+    fn give_up(mut self) {
+        let waiting = self.records.try_iter().count() as u64 + self.gathered();
+        let dropped = &self.shared.counts.dropped;
+        dropped.fetch_add(waiting, Ordering::Relaxed);
+        self.warned = None;
+        self.warn_of_dropped();
     }
 }

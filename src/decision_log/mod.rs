@@ -8,10 +8,8 @@ mod brief;
 mod files;
 mod log;
 mod record;
-mod writer;
 
-pub use brief::{AnswerDifference, Brief, ConstraintBrief};
+pub use brief::{AnswerDifference, Brief};
 pub use files::FileSettings;
-pub use log::{DecisionLog, Pending, Settings};
-pub use record::{DecisionRecord, Line, LineError, LoggedRequest};
-pub use writer::{LogCounts, Writer};
+pub use log::{DecisionLog, LogCounts, Pending, Settings, Writer};
+pub use record::{Line, LoggedRequest};

@@ -1,6 +1,4 @@
-//! The record of a decision, and the line of the log that holds it.
-
-use std::time::{Duration, SystemTime};
+//! The line of the log that records a decision.
 
 use prost::Message;
 use serde::de::Error as _;
@@ -8,25 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::brief::Brief;
 use crate::proto::v1;
-
-/// A decision that was made.
-#[derive(Debug)]
-pub struct DecisionRecord {
-    /// Identifies the decision.
-    pub id: String,
-    /// The time of the decision.
-    pub time: SystemTime,
-    /// The time from taking the call to having the answer.
-    pub took: Duration,
-    /// Epoch of the revision.
-    pub epoch: String,
-    /// Revision that the decision read.
-    pub revision: i64,
-    /// The request.
-    pub request: LoggedRequest,
-    /// The answer, in brief.
-    pub answer: Brief,
-}
 
 /// The most bytes of memory that a valid request takes per byte on the wire, apart from the changes
 /// of an overlay: a toleration of all keys has 11 bytes on the wire, and takes 112 bytes of memory
@@ -50,9 +29,10 @@ macro_rules! requests {
                 }
             }
 
-            /// The snapshot that the request names.
+            /// Name of the snapshot that the request asks.
             pub fn snapshot(&self) -> &str {
                 match self {
+                    $(Self::$rpc(request) if request.snapshot.is_empty() => "default",)*
                     $(Self::$rpc(request) => &request.snapshot,)*
                 }
             }
@@ -119,7 +99,7 @@ requests! {
     Explain ExplainRequest;
 }
 
-/// A line as it is written and read.
+/// The record of a decision, as it is written and read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
@@ -142,37 +122,13 @@ pub struct Line {
     pub answer: Brief,
 }
 
-/// A line that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct LineError(#[from] serde_json::Error);
-
-impl From<DecisionRecord> for Line {
-    fn from(decided: DecisionRecord) -> Self {
-        let snapshot = match decided.request.snapshot() {
-            "" => "default",
-            name => name,
-        };
-        Self {
-            id: decided.id,
-            time: humantime::format_rfc3339_micros(decided.time).to_string(),
-            snapshot: snapshot.to_owned(),
-            epoch: decided.epoch,
-            revision: decided.revision,
-            took_micros: u64::try_from(decided.took.as_micros()).unwrap_or(u64::MAX),
-            request: decided.request,
-            answer: decided.answer,
-        }
-    }
-}
-
 impl Line {
     /// Reads a line.
     ///
     /// # Errors
     /// The line is not a valid record.
-    pub fn parse(text: &str) -> Result<Self, LineError> {
-        Ok(serde_json::from_str(text)?)
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The formats of findings for CI systems: annotations of GitHub's workflows, and JUnit.
 
+use maud::{Markup, PreEscaped, html};
+
 use super::finding::LintFinding;
 use super::rule::Severity;
 use crate::visible;
@@ -46,58 +48,33 @@ fn property(text: &str) -> String {
 /// Writes a test case for each finding, or one that passes if there are no findings. The findings of
 /// at least the severity `fail_on` fail.
 pub(crate) fn junit(findings: &[LintFinding], templates: usize, fail_on: Severity) -> String {
-    let cases: String = match findings {
-        [] => {
-            format!("    <testcase classname=\"evenkeel\" name=\"{templates} pod templates\"/>\n")
-        }
-        findings => findings.iter().map(|it| case(it, fail_on)).collect(),
-    };
     let failed = findings.iter().filter(|it| it.severity >= fail_on);
-    let (tests, failures) = (findings.len().max(1), failed.count());
-    format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"evenkeel \
-         lint\" tests=\"{tests}\" failures=\"{failures}\">\n{cases}  </testsuite>\n</testsuites>\n"
-    )
-}
-
-fn case(finding: &LintFinding, fail_on: Severity) -> String {
-    let place = match finding.line {
-        0 => finding.file.clone(),
-        line => format!("{}:{line}:{}", finding.file, finding.column),
-    };
-    let told = match finding.severity >= fail_on {
-        true => format!(
-            "<failure type=\"{}\" message=\"{}\">{}</failure>",
-            xml(finding.severity.as_str()),
-            xml(&finding.message),
-            xml(&place),
-        ),
-        false => format!(
-            "<system-out>{}</system-out>",
-            xml(&format!(
-                "{}: {place}: {}",
-                finding.severity.as_str(),
-                finding.message
-            )),
-        ),
-    };
-    format!(
-        "    <testcase classname=\"{}\" name=\"{}\">\n      {told}\n    </testcase>\n",
-        xml(&finding.file),
-        xml(&format!("{}: {}", finding.rule.id(), said(finding))),
-    )
-}
-
-fn xml(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in visible::text(text).chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
+    let suites = html! {
+        (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
+        testsuites {
+            testsuite name="evenkeel lint" tests=(findings.len().max(1)) failures=(failed.count()) {
+                @for finding in findings { (case(finding, fail_on)) }
+                @if findings.is_empty() {
+                    testcase classname="evenkeel" name={ (templates) " pod templates" } {}
+                }
+            }
         }
+    };
+    suites.into_string() + "\n"
+}
+
+fn case(finding: &LintFinding, fail_on: Severity) -> Markup {
+    let place = finding.place();
+    let place = visible::text(&place);
+    let (severity, message) = (finding.severity.as_str(), visible::text(&finding.message));
+    let name = format!("{}: {}", finding.rule.id(), said(finding));
+    html! {
+        testcase classname=(visible::text(&finding.file)) name=(visible::text(&name)) {
+            @match finding.severity >= fail_on {
+                true => failure type=(severity) message=(message) { (place) },
+                false => system-out { (severity) ": " (place) ": " (message) },
+            }
+        }
+        "\n"
     }
-    escaped
 }

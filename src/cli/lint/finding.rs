@@ -35,6 +35,14 @@ pub(crate) struct Said {
 }
 
 impl LintFinding {
+    /// The file, with the position if that is known.
+    pub(crate) fn place(&self) -> String {
+        match self.line {
+            0 => self.file.clone(),
+            line => format!("{}:{line}:{}", self.file, self.column),
+        }
+    }
+
     /// A finding about a file that cannot be read, at the position where reading stopped.
     pub(crate) fn of_file(
         file: &InputSource,
@@ -66,7 +74,7 @@ impl LintFinding {
             ("", field) => field.to_owned(),
             (item, field) => format!("{item}.{field}"),
         };
-        let at = (!in_cluster).then(|| all.find(&path)).flatten();
+        let at = (!in_cluster).then(|| object.position(all, &path)).flatten();
         Self {
             object: object.name.clone(),
             path,

@@ -255,19 +255,17 @@ impl LintCommand {
         opened: Option<&Opened>,
         linted: &mut Linted,
     ) -> Result<()> {
-        let (parts, read) = manifest::split(source, text);
-        linted.unread(read.err().and_then(|error| unread(source, &error, text)));
-        for part in &parts {
-            let (mut templates, read) = part.templates(source, &settings.resources);
-            linted.unread(read.err().and_then(|error| unread(source, &error, text)));
-            let positions = LazyCell::new(|| Positions::of(part));
-            templates.retain(|template| self.named.is_meant(template, &mut linted.named));
-            for template in &templates {
-                self.lint_template(template, source, &positions, opened, linted)
-                    .await?;
-            }
-            linted.templates += templates.len();
+        let (mut templates, faults) = manifest::templates_in(source, text, &settings.resources);
+        for fault in &faults {
+            linted.unread(unread(source, fault, text));
         }
+        templates.retain(|template| self.named.is_meant(template, &mut linted.named));
+        let positions = LazyCell::new(|| Positions::of_templates(source, text, &templates));
+        for template in &templates {
+            self.lint_template(template, source, &positions, opened, linted)
+                .await?;
+        }
+        linted.templates += templates.len();
         linted.files += 1;
         Ok(())
     }

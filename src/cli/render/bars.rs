@@ -6,7 +6,7 @@
 use anstyle::Style;
 
 use super::layout::columns;
-use super::text::styled;
+use super::look::{Look, styled};
 
 /// The most cells of the longest bar, which takes at most a quarter of the output.
 const WIDTH: i64 = 32;
@@ -67,7 +67,7 @@ impl BarScale {
         }
     }
 
-    /// A scale for [`BarScale::draw_growth`], for counts up to `longest`. A pod takes at most one
+    /// A scale for [`BarScale::draw_change`], for counts up to `longest`. A pod takes at most one
     /// cell.
     pub(crate) fn of_growth(longest: i64) -> Self {
         Self {
@@ -77,20 +77,15 @@ impl BarScale {
         }
     }
 
-    /// Draws a count that grew: `###++`, with the new part in `style`.
-    pub(crate) fn draw_growth(&self, before: i64, after: i64, style: Style) -> String {
-        self.draw_parts(before, after, "+", style)
-    }
-
-    /// Draws a count that fell: `###--`, with the removed part in `style`.
-    pub(crate) fn draw_decline(&self, before: i64, after: i64, style: Style) -> String {
-        self.draw_parts(after, before, "-", style)
-    }
-
-    fn draw_parts(&self, less: i64, more: i64, mark: &str, style: Style) -> String {
-        let (less, more) = (self.cells(less), self.cells(more));
+    /// Draws a count that changes: `###++` for one that grows, `###--` for one that falls.
+    pub(crate) fn draw_change(&self, before: i64, after: i64) -> String {
+        let (mark, look) = match after > before {
+            true => ("+", Look::Good),
+            false => ("-", Look::Bad),
+        };
+        let (less, more) = (self.cells(before.min(after)), self.cells(before.max(after)));
         let cells = |of: &str, count: i64| of.repeat(usize::try_from(count).unwrap_or(0));
-        cells("#", less) + &styled(style, &cells(mark, more - less))
+        cells("#", less) + &look.paint(&cells(mark, more - less))
     }
 
     /// Draws a bar, with the existing pods in `style`.

@@ -1,11 +1,10 @@
 //! Renders the answer of Explain: a sentence, bars for the domains, and hints.
 
-use anstyle::AnsiColor;
-
-use super::bars::{Bar, BarScale};
-use super::constraint;
-use super::layout::{paragraph, unbroken};
-use super::text::{BAD, GOOD, HEADING, Head, headline_style, not_checked, number, plural, styled};
+use super::bars::Bar;
+use super::decision::{facts, policies, reasons, section};
+use super::look::Look;
+use super::page::{Head, Page, PagePart, Parts, Table, TableCell, not_checked};
+use super::text::{number, plural};
 use crate::explain::{among, quoted};
 use crate::misspelt::topology_key_hint;
 use crate::proto::v1::constraint_insight::Minimum;
@@ -13,23 +12,43 @@ use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{
     ConstraintInsight, ConstraintReport, Domain, DomainInsight, ExplainResponse, Hint, LeftOut,
-    TopologySpreadConstraint,
+    NodeVerdict, TopologySpreadConstraint,
 };
 
-/// The answer as text.
-pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> String {
-    let mut text = head.lines(answer.revision, answer.defaults());
-    let style = headline_style(answer.feasible_count > 0, &answer.unchecked);
-    text.push_str(&paragraph(&answer.summary, "", |line| styled(style, line)));
-    text.push_str(&not_checked(&untold(answer)));
+/// Explain's answer.
+pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> Page {
+    let look = Look::of_verdict(answer.feasible_count > 0, &answer.unchecked);
+    let mut parts = Parts::default();
+    parts.lines(not_checked(&untold(answer)));
+    parts.push(PagePart::OnPage(tallies(answer)));
+    details(&mut parts, answer);
+    head.page("explain", answer.revision, answer.defaults())
+        .verdict(look, &*answer.summary)
+        .with(parts)
+}
+
+fn tallies(answer: &ExplainResponse) -> Parts {
+    let mut parts = Parts::default();
+    parts.line(format!("{} feasible", number(answer.feasible_count)));
+    reasons(&mut parts, &answer.reasons);
+    parts
+}
+
+/// Adds the constraints, the hints and, for a page, the nodes.
+pub(super) fn details(parts: &mut Parts, answer: &ExplainResponse) {
     for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
-        text.push('\n');
-        text.push_str(&one(report, insight));
+        parts.push(one(report, insight));
     }
     if answer.constraints.is_empty() {
-        text.push_str("\nno spread constraint\n");
+        parts.apart(Look::Plain, "no spread constraint");
     }
-    text + &hints(answer)
+    let hints = answer.hints.iter();
+    let hints = hints.map(|hint| (kind_text(hint.kind()), hint_text(answer, hint)));
+    let hints: Vec<_> = hints.collect();
+    if !hints.is_empty() {
+        parts.section("hints", Parts(vec![PagePart::Bullets(hints)]));
+    }
+    nodes(parts, answer);
 }
 
 /// Returns the unchecked fields that the summary does not name.
@@ -41,7 +60,7 @@ pub(super) fn untold(answer: &ExplainResponse) -> Vec<String> {
 
 /// Returns the text of a hint. If no node has the key, the text names the key that was probably
 /// meant.
-pub(super) fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
+fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
     let mut reports = answer.constraints.iter().zip(&answer.insights);
     let of_hint = reports.find(|(report, _)| report.constraint_index == hint.constraint_index);
     let key = of_hint.and_then(|(report, insight)| {
@@ -55,34 +74,50 @@ pub(super) fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
     format!("{}{meant}", hint.message)
 }
 
-fn hints(answer: &ExplainResponse) -> String {
-    let (hints, mut text) = (&answer.hints, String::new());
-    if !hints.is_empty() {
-        text.push_str(&format!("\n{}\n", styled(HEADING, "hints")));
+/// The kind of a hint in a few words.
+fn kind_text(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Unspecified => "hint",
+        Kind::SelfMismatch => "selector",
+        Kind::EmptySelector => "empty selector",
+        Kind::UnusableDomain | Kind::FleetUnusableDomain => "unusable domain",
+        Kind::MinDomains => "minDomains",
+        Kind::MissingKey => "missing label",
+        Kind::EmptyValue => "empty label",
+        Kind::MixedRevisions => "revisions",
+        Kind::TerminatingPods => "terminating",
+        Kind::FewerPods => "fewer pods",
+        Kind::MorePods => "more pods",
+        Kind::MaxSkew => "maxSkew",
+        Kind::Conflict => "conflict",
+        Kind::Room => "room",
+        Kind::NominatedPods => "nominated pods",
+        Kind::PodAffinity => "other pods",
+        Kind::Volumes => "volumes",
+        Kind::OneDomain => "one domain",
+        Kind::Preemption => "preemption",
+        Kind::OtherWorkloads => "other workloads",
+        Kind::UncountedPods => "not counted",
+        Kind::Soft => "soft",
+        Kind::FleetSkewTooLarge => "skew too large",
+        Kind::FleetGreedy => "greedy picking",
     }
-    for hint in hints {
-        let bullet = styled(AnsiColor::Yellow.on_default(), "*");
-        let lines = paragraph(&hint_text(answer, hint), "    ", str::to_owned);
-        text.push_str(&format!("  {bullet} {}", lines.trim_start()));
-    }
-    text
 }
 
 /// A constraint with its fields, the nodes that it leaves out, and its domains.
-fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+fn one(report: &ConstraintReport, insight: &ConstraintInsight) -> PagePart {
     let constraint = report.constraint.clone().unwrap_or_default();
-    let mut text = constraint::heading(report, &constraint);
+    let mut facts = facts(report, &constraint);
     if is_hard(&constraint) {
-        text.push_str(&format!("  minimum     {}\n", minimum(report, insight)));
+        facts.push(("minimum", minimum(report, insight)));
         if !counts_own_node(report, insight) {
-            text.push_str(&format!("  limit       {}\n", limit(report, insight)));
+            facts.push(("limit", limit(report, insight)));
         }
     }
-    text.push_str(&constraint::policies(&constraint));
-    for left_out in &insight.left_out {
-        text.push_str(&format!("  left out    {}\n", left_out_text(left_out)));
-    }
-    text + &domains(report, insight, &constraint)
+    facts.extend(policies(&constraint));
+    let left_out = insight.left_out.iter();
+    facts.extend(left_out.map(|it| ("left out", left_out_text(it))));
+    section(report, facts, domains(report, insight, &constraint))
 }
 
 /// Returns whether a hard constraint has no limit, because each pod of a DaemonSet counts its own node.
@@ -92,12 +127,12 @@ fn counts_own_node(report: &ConstraintReport, insight: &ConstraintInsight) -> bo
 }
 
 /// Returns whether a constraint is hard.
-pub(super) fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
+fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
     constraint.when_unsatisfiable != "ScheduleAnyway"
 }
 
 /// The minimum, and the domains that have it.
-pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let count = number(report.global_minimum);
     let named = among(&insight.minimum_domains);
     let wanted = report.constraint.as_ref().and_then(|c| c.min_domains);
@@ -126,7 +161,7 @@ pub(super) fn minimum(report: &ConstraintReport, insight: &ConstraintInsight) ->
 }
 
 /// Returns the number of pods that a domain may have, in words.
-pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
     let constraint = report.constraint.clone().unwrap_or_default();
     let (max_skew, minimum) = (constraint.max_skew, report.global_minimum);
     let most = minimum + i64::from(max_skew);
@@ -141,7 +176,7 @@ pub(super) fn limit(report: &ConstraintReport, insight: &ConstraintInsight) -> S
 }
 
 /// Says which nodes are left out, and why.
-pub(super) fn left_out_text(left_out: &LeftOut) -> String {
+fn left_out_text(left_out: &LeftOut) -> String {
     let why = match left_out.cause() {
         Cause::MissingKey | Cause::Unspecified => "without the topology key",
         Cause::MissingOtherKey => "without the topology key of another constraint",
@@ -165,7 +200,7 @@ pub(super) fn left_out_text(left_out: &LeftOut) -> String {
 }
 
 /// Returns the verdict on a domain: true if the pod can go there, and the text.
-pub(super) fn verdict(
+fn verdict(
     constraint: &TopologySpreadConstraint,
     domain: &Domain,
     insight: &DomainInsight,
@@ -187,50 +222,67 @@ pub(super) fn verdict(
     }
 }
 
-/// The bar of a domain.
-pub(super) fn bar(
-    report: &ConstraintReport,
-    domain: &Domain,
-    insight: &DomainInsight,
-    constraint: &TopologySpreadConstraint,
-) -> Bar {
-    let limit = report.global_minimum + i64::from(constraint.max_skew);
-    Bar {
-        count: domain.matching_pods,
-        added: insight.matching_pods_after - domain.matching_pods,
-        limit: is_hard(constraint).then_some(limit),
-    }
-}
-
 fn domains(
     report: &ConstraintReport,
     insight: &ConstraintInsight,
     constraint: &TopologySpreadConstraint,
-) -> String {
-    let pairs = || report.domains.iter().zip(&insight.domains);
-    if report.domains.is_empty() {
-        return String::new();
-    }
-    let bars: Vec<Bar> = pairs()
-        .map(|(domain, insight)| bar(report, domain, insight, constraint))
-        .collect();
-    let scale = BarScale::of(&bars);
-    let rows = pairs().zip(&bars).map(|((domain, insight), bar)| {
+) -> Table {
+    let limit = report.global_minimum + i64::from(constraint.max_skew);
+    let limit = is_hard(constraint).then_some(limit);
+    let rows = report.domains.iter().zip(&insight.domains);
+    let rows = rows.map(|(domain, insight)| {
         let (good, said) = verdict(constraint, domain, insight);
-        let style = if good { GOOD } else { BAD };
+        let look = Look::of(good);
+        let bar = Bar {
+            count: domain.matching_pods,
+            added: insight.matching_pods_after - domain.matching_pods,
+            limit,
+        };
+        let (usable, all) = (insight.usable_node_count, domain.eligible_nodes);
         [
-            quoted(&domain.value),
-            number(domain.matching_pods),
-            number(insight.matching_pods_after),
-            format!(
-                "{}/{}",
-                number(insight.usable_node_count),
-                number(domain.eligible_nodes)
-            ),
-            scale.draw(bar, style),
-            styled(style, &unbroken(&said)),
+            quoted(&domain.value).into(),
+            number(domain.matching_pods).into(),
+            number(insight.matching_pods_after).into(),
+            format!("{}/{}", number(usable), number(all)).into(),
+            TableCell::bar(look, bar),
+            TableCell::whole(look, said),
         ]
     });
+    let mut legend = vec![
+        ("pods", "pods".to_owned()),
+        ("added", "this pod".to_owned()),
+    ];
+    if limit.is_some() {
+        legend.extend([("room", "room".to_owned()), ("limit", "limit".to_owned())]);
+    }
     let headings = ["DOMAIN", "PODS", "AFTER", "USABLE", "", ""];
-    constraint::domain_table(report, headings, rows)
+    Table::new("domain", headings, rows).legend(legend)
+}
+
+/// Lists the nodes on a page, folded away.
+fn nodes(parts: &mut Parts, answer: &ExplainResponse) {
+    if !answer.feasible.is_empty() {
+        let summary = plural(answer.feasible.len(), "feasible node");
+        let names = PagePart::Names(answer.feasible.clone());
+        parts.push(PagePart::Folded(summary, Parts(vec![names])));
+    }
+    if !answer.infeasible.is_empty() {
+        let summary = plural(answer.infeasible.len(), "infeasible node");
+        let rows = answer.infeasible.iter();
+        let rows = rows.map(|it| [it.node.clone(), refusal(it)]);
+        let table = PagePart::Table(Table::new("node", ["NODE", "REASON"], rows));
+        parts.push(PagePart::Folded(summary, Parts(vec![table])));
+    }
+}
+
+fn refusal(verdict: &NodeVerdict) -> String {
+    let by = match verdict.constraint_index {
+        ..0 => String::new(),
+        index => format!(" (constraint {index})"),
+    };
+    let nominated = match verdict.nominated_pods {
+        0 => String::new(),
+        pods => format!(", with {} there", plural(pods, "nominated pod")),
+    };
+    format!("{}{by}{nominated}", verdict.reason)
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cli::output::{AnswerFormat, json as as_json, shown};
+use crate::cli::output::{Format, json as as_json};
 use crate::cli::stored::PodsThere;
 use crate::proto::v1::{ListReservationsResponse, ListSnapshotsResponse};
 use crate::visible;
@@ -48,10 +48,6 @@ fn answer(kind: &str, string: &str) -> Value {
             {"namespace": s, "labels": {s: s}, "podCount": 1, "fault": s}]}),
         "verified" => json!({"mismatchCount": 1, "mismatches": [
             {"namespace": s, "subject": s, "aspect": s, "kept": s, "recounted": s}]}),
-        "replayed" => json!({"snapshot": s, "epoch": s, "revision": 1, "same": 0, "leftOut": 0,
-            "ofOtherSnapshots": 0, "unreadable": 0, "different": [
-            {"id": s, "time": s, "rpc": s, "pod": s, "epoch": s, "revision": 1, "refused": s,
-             "differences": [{"part": s, "was": s, "is": s}]}]}),
         _ => unreachable!("{kind}"),
     }
 }
@@ -61,16 +57,16 @@ fn is_quiet(text: &str) -> bool {
     plain.lines().all(|line| visible::text(line) == line)
 }
 
-/// Checks an answer as text, as names and as JSON.
-fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, table: impl Fn(&T) -> String) {
-    let of = |string: &str| -> T { super::tests::answer(answer(kind, string)) };
-    let hostile = of(HOSTILE);
+/// Checks an answer in all formats.
+fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, page: impl Fn(&T) -> Page) {
+    let hostile: T = super::tests::answer(answer(kind, HOSTILE));
     let seen = visible::text(HOSTILE);
-    // The text is the same as for an answer whose strings were made visible before.
-    let text = shown(&hostile, &table);
-    assert_eq!(text, table(&of(&seen)), "{kind}");
+    let text = page(&hostile).text();
     assert!(text.contains(&*seen) && is_quiet(&text), "{kind}: {text:?}");
-    let names = AnswerFormat::Name.render(&hostile, &table, |_| vec![String::new()]);
+    let html = page(&hostile).html();
+    assert!(is_quiet(&html), "{kind}: {html:?}");
+    let names = || vec![HOSTILE.to_owned()];
+    let names = Format::Name.text(&hostile, || page(&hostile), names);
     assert!(is_quiet(&names.expect("names")), "{kind}");
     let json = as_json(&hostile).expect("it is written");
     assert!(is_quiet(&json), "{kind}: {json:?}");
@@ -85,7 +81,7 @@ fn check<T: Serialize + for<'de> Deserialize<'de>>(kind: &str, table: impl Fn(&T
 fn nothing_from_outside_moves_the_terminal() {
     let head = Head {
         pod: HOSTILE,
-        snapshot: "default",
+        source: Source::default(),
         all: false,
         taken_out: true,
         selected: 0,
@@ -106,10 +102,9 @@ fn nothing_from_outside_moves_the_terminal() {
     });
     check("snapshot", snapshot);
     check("verified", |answer| verified("default", answer));
-    check("replayed", |answer: &Replayed| replayed(answer));
     for bars in [false, true] {
         let about = SpreadOf {
-            snapshot: "default",
+            source: &Source::default(),
             by: None,
             selector: None,
             all: true,

@@ -1,52 +1,51 @@
-//! Fits lines to the width of the output.
+//! Fits lines and tables to the width of the output.
 //!
 //! Output to a terminal is wrapped to its width. Other output is not wrapped, because programs read
 //! it line by line.
 
 use std::sync::OnceLock;
 
+use anstyle::Style;
+use terminal_size::{Width, terminal_size_of};
 use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter, WrapAlgorithm};
 
+use super::look::styled;
+
 /// The most columns of a paragraph, because longer lines are hard to read.
 const LONGEST_LINE: usize = 100;
-
 /// The columns of a sentence below which names are broken before it gets narrower.
 const SENTENCE: usize = 24;
-
 /// The fewest columns of a name that is broken.
 const NARROWEST: usize = 8;
-
-/// A blank at which no line ends.
-pub(super) const NO_BREAK: &str = "\u{a0}";
-
 /// The number of blanks between two columns of a table.
 pub(super) const GAP: usize = 2;
+/// The characters behind which names are broken.
+const BREAKS: [char; 6] = ['-', '.', '/', ',', '=', ':'];
 
 static COLUMNS: OnceLock<usize> = OnceLock::new();
 
-/// Looks up the width of standard output before anything is written: that of COLUMNS, else that of
-/// the terminal.
+/// Looks up the width of standard output before anything is written.
 pub(crate) fn look_up_width() {
-    let said = std::env::var("COLUMNS").ok();
-    let said = said.and_then(|columns| columns.parse().ok());
-    let terminal = || terminal_size::terminal_size_of(std::io::stdout());
-    let columns = said.or_else(|| terminal().map(|(width, _)| usize::from(width.0)));
-    if let Some(columns) = columns.filter(|columns| *columns > 0) {
+    if let Some(columns) = width(terminal_size_of(std::io::stdout()).map(|(width, _)| width)) {
         // The width stays if it was set before.
         let _ = COLUMNS.set(columns);
     }
 }
 
-/// Wraps a message to standard error: to COLUMNS, else to the terminal.
-pub(crate) fn fit_message(text: &str) -> String {
+/// The width of an output: that of COLUMNS, else that of its terminal.
+fn width(terminal: Option<Width>) -> Option<usize> {
     let said = std::env::var("COLUMNS").ok();
     let said = said.and_then(|columns| columns.parse().ok());
-    let terminal = || terminal_size::terminal_size_of(std::io::stderr());
-    let columns = said.or_else(|| terminal().map(|(width, _)| usize::from(width.0)));
-    match columns {
-        Some(columns) if columns > 0 => hanging(text, columns),
-        _ => format!("{text}\n"),
+    let columns = said.or(terminal.map(|width| usize::from(width.0)));
+    columns.filter(|columns| *columns > 0)
+}
+
+/// Wraps a message to standard error.
+pub(crate) fn fit_message(text: &str) -> String {
+    match width(terminal_size_of(std::io::stderr()).map(|(width, _)| width)) {
+        Some(columns) => hanging(text, columns),
+        None => format!("{text}\n"),
     }
 }
 
@@ -87,12 +86,12 @@ fn hanging(text: &str, columns: usize) -> String {
 }
 
 /// Wraps `text` to the output, with `indent` before each line.
-pub(super) fn paragraph(text: &str, indent: &str, style: impl Fn(&str) -> String) -> String {
+pub(super) fn paragraph(text: &str, indent: &str, style: Style) -> String {
     let width = columns().map_or(usize::MAX, |columns| columns.min(LONGEST_LINE));
     let lines = textwrap::wrap(text, options(width.saturating_sub(indent.len())));
     let lines = lines
         .iter()
-        .map(|line| format!("{indent}{}\n", style(line)));
+        .map(|line| format!("{indent}{}\n", styled(style, line)));
     lines.collect()
 }
 
@@ -105,35 +104,73 @@ fn options<'o>(width: usize) -> Options<'o> {
         .wrap_algorithm(WrapAlgorithm::FirstFit)
 }
 
-/// Wraps the cells of rows so that each row fits into `columns`, in as many lines as it needs.
-/// Nothing is cut. Names are broken only if wrapped sentences are not enough, and bars never.
-pub(super) fn fitted<const N: usize>(rows: Vec<[String; N]>, columns: usize) -> Vec<[String; N]> {
-    let mut floors = [Floors::default(); N];
-    for row in &rows {
+/// A cell of a table, as it is drawn.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DrawnCell {
+    pub(super) text: String,
+    pub(super) style: Style,
+    /// True if the text stays on one line.
+    pub(super) is_whole: bool,
+}
+
+/// Aligns rows in lines. Wraps the cells so that each line fits into `columns`. Nothing is cut. Names
+/// are broken only if wrapped sentences are not enough, and bars never.
+pub(super) fn aligned(rows: &[Vec<DrawnCell>], columns: Option<usize>) -> Vec<String> {
+    let most = columns.map_or(
+        vec![usize::MAX; rows.first().map_or(0, Vec::len)],
+        |columns| widths_within(rows, columns),
+    );
+    let wrapped = rows.iter().map(|row| {
+        let cells = row.iter().zip(&most);
+        cells.map(|(cell, width)| cell.lines(*width)).collect()
+    });
+    let wrapped: Vec<Vec<Vec<String>>> = wrapped.collect();
+    let width = |column: usize| {
+        let cells = wrapped.iter().filter_map(|row| row.get(column)).flatten();
+        cells.map(|line| display_width(line)).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..most.len()).map(width).collect();
+    let mut lines = Vec::new();
+    for (row, cells) in rows.iter().zip(&wrapped) {
+        for number in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut line = String::new();
+            for (column, (cell, texts)) in row.iter().zip(cells).enumerate() {
+                let text = texts.get(number).map_or("", String::as_str);
+                line.push_str(&styled(cell.style, text));
+                line.push_str(&" ".repeat(widths[column] - display_width(text) + GAP));
+            }
+            lines.push(line.trim_end().to_owned());
+        }
+    }
+    lines
+}
+
+/// The widths of columns with which lines fit.
+fn widths_within(rows: &[Vec<DrawnCell>], columns: usize) -> Vec<usize> {
+    let count = rows.first().map_or(0, Vec::len);
+    let mut floors = vec![Floors::default(); count];
+    for row in rows {
         for (cell, floors) in row.iter().zip(&mut floors) {
             floors.widen(cell);
         }
     }
-    let widths = floors.map(|it| it.whole);
-    let most = columns.saturating_sub(GAP * N.saturating_sub(1));
-    let readable = shrunk(widths, floors.map(|it| it.readable), most);
-    let words = shrunk(readable, floors.map(|it| it.words), most);
-    let widths = match words.iter().sum::<usize>() <= most {
+    let of = |width: fn(&Floors) -> usize| floors.iter().map(width).collect::<Vec<_>>();
+    let most = columns.saturating_sub(GAP * count.saturating_sub(1));
+    let readable = shrunk(of(|it| it.whole), &of(|it| it.readable), most);
+    let words = shrunk(readable.clone(), &of(|it| it.words), most);
+    match words.iter().sum::<usize>() <= most {
         true => words,
         false => {
-            let pieces = shrunk(readable, floors.map(|it| it.pieces), most);
-            shrunk(pieces, floors.map(|it| it.least), most)
+            let pieces = shrunk(readable, &of(|it| it.pieces), most);
+            shrunk(pieces, &of(|it| it.least), most)
         }
-    };
-    rows.into_iter()
-        .flat_map(|row| in_lines(row, widths))
-        .collect()
+    }
 }
 
 /// Takes columns from the widest until the sum is at most `most`, or all are as narrow as `floors`.
-fn shrunk<const N: usize>(mut widths: [usize; N], floors: [usize; N], most: usize) -> [usize; N] {
+fn shrunk(mut widths: Vec<usize>, floors: &[usize], most: usize) -> Vec<usize> {
     while widths.iter().sum::<usize>() > most {
-        let wider = (0..N).filter(|column| widths[*column] > floors[*column]);
+        let wider = (0..widths.len()).filter(|column| widths[*column] > floors[*column]);
         let Some(widest) = wider.max_by_key(|column| widths[*column]) else {
             break;
         };
@@ -159,27 +196,19 @@ struct Floors {
 
 impl Floors {
     /// Makes the column wide enough for a cell.
-    fn widen(&mut self, cell: &str) {
-        let whole = display_width(cell);
-        let text = plain_text(cell);
+    fn widen(&mut self, cell: &DrawnCell) {
+        let whole = display_width(&cell.text);
         let longest = |ends: &[char]| {
-            let parts = text.map(|text| text.split_inclusive(ends));
-            let widths = parts.map(|parts| parts.map(|it| display_width(it.trim_end())).max());
-            widths.map_or(whole, Option::unwrap_or_default)
+            let parts = cell.text.split_inclusive(ends);
+            parts.map(|it| display_width(it.trim_end())).max()
         };
-        let words = longest(&[' ']);
-        let is_sentence = text.is_some_and(|text| text.contains(' '));
-        let readable = if is_sentence {
-            words.max(whole.min(SENTENCE))
-        } else {
-            whole
+        let words = longest(&[' ']).unwrap_or(0);
+        let readable = match cell.text.contains(' ') {
+            true => words.max(whole.min(SENTENCE)),
+            false => whole,
         };
-        let least = if text.is_some() {
-            whole.min(NARROWEST)
-        } else {
-            whole
-        };
-        let pieces = longest(&[' ', '-', '.', '/', ',', '=', ':']);
+        let least = whole.min(NARROWEST);
+        let pieces = longest(&[' ', '-', '.', '/', ',', '=', ':']).unwrap_or(0);
         for (floor, width) in [
             (&mut self.whole, whole),
             (&mut self.readable, readable),
@@ -187,92 +216,42 @@ impl Floors {
             (&mut self.pieces, pieces.max(least)),
             (&mut self.least, least),
         ] {
+            let width = if cell.is_whole { whole } else { width };
             *floor = width.max(*floor);
         }
     }
 }
 
-/// `text` with blanks at which no line ends. [`super::text::table`] makes them usual blanks.
-pub(super) fn unbroken(text: &str) -> String {
-    text.replace(' ', NO_BREAK)
-}
-
-/// A row whose cells are wrapped to `widths`, as one row for each line.
-fn in_lines<const N: usize>(row: [String; N], widths: [usize; N]) -> Vec<[String; N]> {
-    let cells = row.into_iter().zip(widths);
-    let mut cells: Vec<_> = cells
-        .map(|(cell, width)| wrapped(cell, width).into_iter())
-        .collect();
-    let most = cells.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-    let line = |_| std::array::from_fn(|column| cells[column].next().unwrap_or_default());
-    (0..most).map(line).collect()
-}
-
-/// Wraps a cell to `width`, at blanks, and within a word only where the word is too long.
-fn wrapped(cell: String, width: usize) -> Vec<String> {
-    let Some(text) = plain_text(&cell).filter(|_| display_width(&cell) > width) else {
-        return vec![cell];
-    };
-    let (before, after) = cell.split_once(text).unwrap_or_default();
-    let lines = textwrap::wrap(text, options(width));
-    let pieces = lines.iter().flat_map(|line| broken(line, width));
-    pieces
-        .map(|line| format!("{before}{line}{after}"))
-        .collect()
+impl DrawnCell {
+    /// Wraps the text to `width`, at blanks, and within a word only where the word is too long.
+    fn lines(&self, width: usize) -> Vec<String> {
+        if self.is_whole || display_width(&self.text) <= width {
+            return vec![self.text.clone()];
+        }
+        let lines = textwrap::wrap(&self.text, options(width));
+        lines.iter().flat_map(|line| broken(line, width)).collect()
+    }
 }
 
 /// Breaks a word that is longer than `width`, behind punctuation where there is any.
-fn broken(word: &str, width: usize) -> Vec<&str> {
+fn broken(word: &str, width: usize) -> Vec<String> {
     let (mut pieces, mut rest) = (Vec::new(), word);
     while display_width(rest) > width {
-        let fitting: usize = within(rest.chars(), width).map(char::len_utf8).sum();
+        let mut used = 0;
+        let fitting = rest.chars().take_while(|char| {
+            used += display_width(char.encode_utf8(&mut [0; 4]));
+            used <= width
+        });
+        let fitting: usize = fitting.map(char::len_utf8).sum();
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let fitting = fitting.max(first);
-        let punctuation = rest[..fitting].rfind(['-', '.', '/', ',', '=', ':']);
-        let end = punctuation.map_or(fitting, |at| at + 1);
-        let (piece, after) = rest.split_at(end);
-        pieces.push(piece);
+        let punctuation = rest[..fitting].rfind(BREAKS);
+        let (piece, after) = rest.split_at(punctuation.map_or(fitting, |at| at + 1));
+        pieces.push(piece.to_owned());
         rest = after;
     }
-    pieces.push(rest);
+    pieces.push(rest.to_owned());
     pieces
-}
-
-/// The text of a cell without its style. `None` if it has several styles, as bars have.
-fn plain_text(cell: &str) -> Option<&str> {
-    let pieces = pieces(cell);
-    let mut texts = pieces
-        .into_iter()
-        .filter(|piece| !piece.starts_with('\u{1b}'));
-    match (texts.next(), texts.next()) {
-        (text, None) => Some(text.unwrap_or_default()),
-        _ => None,
-    }
-}
-
-/// Splits a cell into texts and the escape sequences that change the style.
-fn pieces(cell: &str) -> Vec<&str> {
-    let mut pieces = Vec::new();
-    let mut rest = cell;
-    while !rest.is_empty() {
-        let end = match rest.starts_with('\u{1b}') {
-            true => rest.find('m').map_or(rest.len(), |at| at + 1),
-            false => rest.find('\u{1b}').unwrap_or(rest.len()),
-        };
-        let (piece, after) = rest.split_at(end);
-        pieces.push(piece);
-        rest = after;
-    }
-    pieces
-}
-
-/// The first characters that fit into `width` columns.
-fn within(chars: impl Iterator<Item = char>, width: usize) -> impl Iterator<Item = char> {
-    let mut used = 0;
-    chars.take_while(move |char| {
-        used += display_width(char.encode_utf8(&mut [0; 4]));
-        used <= width
-    })
 }
 
 #[cfg(test)]
@@ -301,36 +280,53 @@ mod tests {
         }
     }
 
+    fn cell(text: &str) -> DrawnCell {
+        DrawnCell {
+            text: text.to_owned(),
+            ..DrawnCell::default()
+        }
+    }
+
     #[test]
     fn cells_are_wrapped_until_a_table_fits_and_nothing_is_cut() {
-        let rows = |last: &str| {
-            vec![
-                ["NODE".to_owned(), "REASON".to_owned(), "END".to_owned()],
-                [
-                    "ip-10-0-0-1.internal".to_owned(),
-                    "one two three".to_owned(),
-                    last.to_owned(),
-                ],
-            ]
-        };
+        let rows = [
+            ["NODE", "REASON", "END"].map(cell).to_vec(),
+            ["ip-10-0-0-1.internal", "one two three", "x"]
+                .map(cell)
+                .to_vec(),
+        ];
+        let broken = ["ip-10-0-  one two  x", "0-1.      three", "internal"];
         let cases = [
-            (40, vec!["ip-10-0-0-1.internal|one two three|x"]),
-            (34, vec!["ip-10-0-0-1.internal|one two|x", "|three|"]),
-            (24, vec!["ip-10-0-|one two|x", "0-1.|three|", "internal||"]),
-            (1, vec!["ip-10-0-|one two|x", "0-1.|three|", "internal||"]),
+            (40, vec!["ip-10-0-0-1.internal  one two three  x"]),
+            (
+                34,
+                vec![
+                    "ip-10-0-0-1.internal  one two  x",
+                    "                      three",
+                ],
+            ),
+            (24, broken.to_vec()),
+            (1, broken.to_vec()),
         ];
         for (columns, expected) in cases {
-            let fitting = fitted(rows("x"), columns);
-            let lines: Vec<String> = fitting[1..].iter().map(|row| row.join("|")).collect();
-            assert_eq!(lines, expected, "{columns}");
+            let lines = aligned(&rows, Some(columns));
+            assert_eq!(lines[1..], expected, "{columns}");
         }
+        assert_eq!(cell("界界界").lines(5), ["界界", "界"]);
         let red = anstyle::AnsiColor::Red.on_default();
+        let bar = DrawnCell {
+            is_whole: true,
+            ..cell(&format!("{red}##{red:#}|{red}####{red:#}"))
+        };
+        assert_eq!(bar.lines(3), [bar.text.clone()]);
+        let red_text = DrawnCell {
+            style: red,
+            ..cell("one two")
+        };
+        let lines = aligned(&[vec![red_text]], Some(5));
         assert_eq!(
-            wrapped(format!("{red}one two{red:#}"), 5),
+            lines,
             [format!("{red}one{red:#}"), format!("{red}two{red:#}")]
         );
-        assert_eq!(wrapped("界界界".to_owned(), 5), ["界界", "界"]);
-        let bar = format!("{red}##{red:#}|{red}####{red:#}");
-        assert_eq!(wrapped(bar.clone(), 3), [bar]);
     }
 }

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::text::{BAD, GOOD, HEADING, styled};
+use super::look::{Look, styled};
 use crate::cli::lint::finding::LintFinding;
 use crate::cli::lint::rule::Severity;
 use crate::explain::plural;
@@ -21,21 +21,17 @@ pub(crate) fn lint(findings: &[LintFinding], templates: usize, place: &str) -> S
 fn style(severity: Severity) -> Style {
     match severity {
         Severity::Note => AnsiColor::Cyan.on_default(),
-        Severity::Warning => AnsiColor::Yellow.on_default(),
-        Severity::Error => BAD,
+        Severity::Warning => Look::Fair.style(),
+        Severity::Error => Look::Bad.style(),
     }
     .bold()
 }
 
 fn finding(finding: &LintFinding) -> String {
-    let file = visible::text(&finding.file);
-    let place = match finding.line {
-        0 => file.into_owned(),
-        line => format!("{file}:{line}:{}", finding.column),
-    };
+    let place = finding.place();
     let mut text = format!(
         "{}: {}: {} [{}]\n",
-        styled(HEADING, &place),
+        Look::Strong.paint(&place),
         styled(style(finding.severity), finding.severity.as_str()),
         visible::text(&finding.message),
         finding.rule.id(),
@@ -57,7 +53,7 @@ fn totals(findings: &[LintFinding], templates: usize, place: &str) -> String {
         return format!("nothing to check: no pod template in {place}\n");
     }
     if findings.is_empty() {
-        return format!("{}: {looked_at}\n", styled(GOOD, "nothing found"));
+        return format!("{}: {looked_at}\n", Look::Good.paint("nothing found"));
     }
     let of = |severity: Severity| {
         let count = findings.iter().filter(|f| f.severity == severity).count();

@@ -1,26 +1,24 @@
-//! Renders answers as text for a person, by pure functions from a response to a string. Styles are
-//! always written; the output drops them if they are not wanted. The width of the output is looked
-//! up only once.
+//! Renders answers for a person: pure functions from a response to a [`Page`], which is written as text
+//! or as HTML. Styles are always written; the output drops them if they are not wanted. The width of
+//! the output is looked up only once.
 
 mod bars;
-mod constraint;
 mod coverage;
+mod decision;
 mod explain;
-mod filter;
 #[cfg(test)]
 mod hostile;
 mod html;
 mod layout;
 mod lint;
-mod log;
+mod look;
 mod nodes;
+mod page;
 mod pending;
 mod place;
-mod rebalance;
+mod plans;
 mod replay;
 mod report;
-mod scale_down;
-mod score;
 mod snapshot;
 mod spread;
 #[cfg(test)]
@@ -28,22 +26,18 @@ mod tests;
 mod text;
 
 pub(crate) use coverage::suggested_key;
+pub(crate) use decision::{filter, score};
 pub(crate) use explain::explain;
-pub(crate) use filter::filter;
-pub(crate) use html::{
-    explain_html, nodes_html, pending_html, rebalance_html, report_html, spread_html,
-};
 pub(crate) use layout::{fit, fit_message, look_up_width};
 pub(crate) use lint::lint;
-pub(crate) use log::{LogRow, logs};
 pub(crate) use nodes::nodes;
+pub(crate) use page::{Head, Page, Source, TAKEN_OUT, found_by_selector};
 pub(crate) use pending::{PendingPods, PendingWorkload, PodNotJudged, pending};
 pub(crate) use place::{place, place_numbered, place_together, waiting};
-pub(crate) use rebalance::rebalance;
+pub(crate) use plans::{rebalance, scale_down};
 pub(crate) use replay::{Different, Replayed, replayed};
 pub(crate) use report::report;
-pub(crate) use scale_down::scale_down;
-pub(crate) use score::score;
-pub(crate) use snapshot::{loss, reservations, snapshot, snapshots, states, verified};
+pub(crate) use snapshot::{
+    LogRow, loaded, logs, loss, reservations, snapshot, snapshots, states, verified,
+};
 pub(crate) use spread::{SpreadOf, full_name, name_of_workload, spread};
-pub(crate) use text::{Head, Provenance, TAKEN_OUT, found_by_selector};

@@ -1,59 +1,62 @@
 //! Renders plans of nodes.
 
-use super::layout::paragraph;
-use super::rebalance::{row, workload};
-use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
+use super::look::Look;
+use super::page::{Page, PagePart, Parts, Source, Table};
+use super::plans::{row, workload};
+use super::text::{number, plural};
 use crate::explain::{joined, quoted};
 use crate::proto::v1::plan_nodes_request::Question;
 use crate::proto::v1::{NewNodes, PlacedPods, PlanNodesResponse, PodOfNode};
 
-/// The answer as text.
-pub(crate) fn nodes(
-    snapshot: &str,
-    asked: Option<&Question>,
-    answer: &PlanNodesResponse,
-) -> String {
-    let mut text = source_line(snapshot, answer.revision, answer.defaults());
-    text.push_str(&format!("{}\n", styled(HEADING, &headline(asked, answer))));
-    let lines = remarks(asked, answer).into_iter();
-    text.extend(lines.map(|line| paragraph(&line, "", str::to_owned)));
-    let is_drain = matches!(asked, Some(Question::Drain(_) | Question::Spare(_)));
-    if is_drain && !answer.nodes.is_empty() {
-        text.push('\n');
-        text.push_str(&table("", LEAVING, leaving(answer)));
+/// The answer of PlanNodes: a row for each node that leaves or comes, for each move and for each pod
+/// that cannot go, and for each workload a bar for each domain.
+pub(crate) fn nodes(source: &Source, asked: Option<&Question>, answer: &PlanNodesResponse) -> Page {
+    let is_well = answer.blocked.is_empty() && answer.unplaced.is_empty();
+    let about = match asked {
+        Some(Question::Drain(_)) => "Where the pods of nodes go",
+        Some(Question::Spare(_)) => "Which nodes can go",
+        _ => "How many nodes must come",
+    };
+    let mut parts = Parts::default();
+    parts.lines(remarks(asked, answer));
+    if matches!(asked, Some(Question::Drain(_) | Question::Spare(_))) {
+        let headings = ["NODE", "EMPTY", "MOVES", "CANNOT GO", "GO WITH IT"];
+        parts.table(Table::new("node", headings, leaving(answer)));
     }
-    if !answer.moves.is_empty() {
-        text.push('\n');
-        let rows = answer.moves.iter().enumerate().map(|(at, it)| row(at, it));
-        text.push_str(&table("", ["MOVE", "POD", "FROM", "TO", "WHY"], rows));
-    }
-    if !answer.blocked.is_empty() {
-        text.push_str(&format!("\n{}\n", styled(BAD, "Cannot go")));
-        text.push_str(&table(
-            "",
-            ["POD", "NODE", "WHY"],
-            answer.blocked.iter().map(of_node),
-        ));
-    }
-    if !answer.new_nodes.is_empty() {
-        text.push('\n');
-        text.push_str(&table("", NEW, answer.new_nodes.iter().map(new)));
-    }
-    if !answer.placed.is_empty() {
-        text.push_str(&format!("\n{}\n", styled(GOOD, "The pods go to")));
-        text.push_str(&table("", ["NODE", "PODS", "OF"], placed(answer)));
-    }
-    text.extend(answer.workloads.iter().map(workload));
-    text
+    let moves = answer.moves.iter().enumerate();
+    let moves = moves.map(|(at, it)| row(at, it));
+    let headings = ["MOVE", "POD", "FROM", "TO", "WHY"];
+    parts.table(Table::new("move", headings, moves));
+    let blocked = answer.blocked.iter().map(of_node);
+    let blocked = Table::new("pod", ["POD", "NODE", "WHY"], blocked);
+    section(&mut parts, Look::Bad, "Cannot go", blocked);
+    let headings = ["NEW NODES", "LIKE", "IN", "PRICE", "NAMES"];
+    let new = answer.new_nodes.iter().map(new);
+    parts.table(Table::new("row", headings, new));
+    let placed = Table::new("node", ["NODE", "PODS", "OF"], placed(answer));
+    section(&mut parts, Look::Good, "The pods go to", placed);
+    answer
+        .workloads
+        .iter()
+        .for_each(|it| workload(&mut parts, it));
+    Page::new("nodes", format!("{about}: {}", source.snapshot))
+        .of(source, answer.revision, answer.defaults())
+        .verdict(Look::of(is_well), headline(asked, answer))
+        .with(parts)
 }
 
-/// The heads of tables.
-pub(super) const LEAVING: [&str; 5] = ["NODE", "EMPTY", "MOVES", "CANNOT GO", "GO WITH IT"];
-/// The same of new nodes.
-pub(super) const NEW: [&str; 5] = ["NEW NODES", "LIKE", "IN", "PRICE", "NAMES"];
+/// Adds a table below a heading, unless it is empty.
+fn section(parts: &mut Parts, look: Look, heading: &str, table: Table) {
+    let mut below = Parts::default();
+    below.table(table);
+    if !below.0.is_empty() {
+        let heading = vec![(look, heading.to_owned())];
+        parts.push(PagePart::Section(heading, below));
+    }
+}
 
 /// Returns a line with the verdict.
-pub(super) fn headline(asked: Option<&Question>, answer: &PlanNodesResponse) -> String {
+fn headline(asked: Option<&Question>, answer: &PlanNodesResponse) -> String {
     let all = answer.nodes.len() as i64;
     let empty = answer.nodes.iter().filter(|node| node.emptied).count() as i64;
     let moves = plural(answer.moves.len() as i64, "move");
@@ -88,7 +91,7 @@ pub(super) fn headline(asked: Option<&Question>, answer: &PlanNodesResponse) -> 
 }
 
 /// Returns remarks about the whole plan: what is proven, and what does not fit.
-pub(super) fn remarks(asked: Option<&Question>, answer: &PlanNodesResponse) -> Vec<String> {
+fn remarks(asked: Option<&Question>, answer: &PlanNodesResponse) -> Vec<String> {
     let mut lines = Vec::new();
     let why = &answer.bound_reason;
     match asked {
@@ -128,7 +131,7 @@ pub(super) fn remarks(asked: Option<&Question>, answer: &PlanNodesResponse) -> V
 }
 
 /// The cells of the nodes that are drained.
-pub(super) fn leaving(answer: &PlanNodesResponse) -> impl Iterator<Item = [String; 5]> {
+fn leaving(answer: &PlanNodesResponse) -> impl Iterator<Item = [String; 5]> {
     answer.nodes.iter().map(|it| {
         let of_node = |pods: &[PodOfNode]| {
             let pods = pods.iter().filter(|pod| pod.node == it.name);
@@ -146,13 +149,13 @@ pub(super) fn leaving(answer: &PlanNodesResponse) -> impl Iterator<Item = [Strin
 }
 
 /// The cells of a pod that cannot go.
-pub(super) fn of_node(it: &PodOfNode) -> [String; 3] {
+fn of_node(it: &PodOfNode) -> [String; 3] {
     let pod = format!("{}/{}", it.namespace, it.pod);
     [pod, it.node.clone(), it.text.clone()]
 }
 
 /// The cells of new nodes.
-pub(super) fn new(it: &NewNodes) -> [String; 5] {
+fn new(it: &NewNodes) -> [String; 5] {
     [
         number(it.names.len() as i64),
         it.template.clone(),
@@ -163,7 +166,7 @@ pub(super) fn new(it: &NewNodes) -> [String; 5] {
 }
 
 /// The cells of the nodes that pods go to, each with the pods of one kind.
-pub(super) fn placed(answer: &PlanNodesResponse) -> impl Iterator<Item = [String; 3]> {
+fn placed(answer: &PlanNodesResponse) -> impl Iterator<Item = [String; 3]> {
     let mut sums: Vec<(&PlacedPods, i64)> = Vec::new();
     for it in &answer.placed {
         let same = |known: &PlacedPods| {

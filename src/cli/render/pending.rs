@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::explain::untold;
-use super::layout::paragraph;
+use super::explain::{details, untold};
+use super::look::Look;
+use super::page::{Page, PagePart, Parts, Source, Table, not_checked};
 use super::spread::name_of_workload;
-use super::text::{BAD, GOOD, HEADING, UNSURE, not_checked, number, plural, source_line, styled};
+use super::text::{number, plural};
 use crate::cli::exit::RefusedCall;
 use crate::explain::{but_for, verb};
 use crate::proto::v1::ExplainResponse;
-use crate::visible;
 
 /// The pods of a snapshot that wait for a node.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PendingPods {
     /// The number of pending pods.
@@ -29,12 +29,11 @@ pub(crate) struct PendingPods {
     /// those with the fewest nodes for a pod, then those with the most pods, then by name.
     pub(crate) workloads: Vec<PendingWorkload>,
     /// The pods that cannot be judged, by namespace and workload.
-    #[serde(default)]
     pub(crate) not_judged: Vec<PodNotJudged>,
 }
 
 /// A pod that cannot be judged.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PodNotJudged {
     pub(crate) namespace: String,
@@ -75,7 +74,7 @@ impl fmt::Display for PodNotJudged {
 }
 
 /// The pending pods of one workload.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PendingWorkload {
     pub(crate) namespace: String,
@@ -103,31 +102,44 @@ pub(crate) struct PendingWorkload {
     pub(crate) explanation: ExplainResponse,
 }
 
-/// The answer as text: a paragraph for each workload.
-pub(crate) fn pending(snapshot: &str, pending: &PendingPods) -> String {
-    let newest = pending
-        .workloads
-        .iter()
-        .map(|workload| &workload.explanation);
-    let mut text = match newest.max_by_key(|answer| answer.revision) {
-        Some(answer) => source_line(snapshot, answer.revision, answer.defaults()),
-        None => format!("{}\n", visible::text(snapshot)),
-    };
-    let (first, is_well) = verdict(pending);
-    let style = match (is_well, unchecked(pending).is_empty()) {
-        (false, _) => BAD,
-        (true, true) => GOOD,
-        (true, false) => UNSURE,
-    };
-    text.push_str(&paragraph(&first, "", |line| styled(style.bold(), line)));
-    let not_judged = pending.not_judged.iter();
-    text.extend(not_judged.map(|pod| paragraph(&pod.to_string(), "", |line| styled(BAD, line))));
-    text.extend(pending.workloads.iter().map(one));
-    text
+/// The answer: a paragraph for each workload; on a page a table, and the explanation of the pod with the
+/// fewest nodes to go to.
+pub(crate) fn pending(source: &Source, pending: &PendingPods) -> Page {
+    let newest = pending.workloads.iter().map(|it| &it.explanation);
+    let newest = newest.max_by_key(|answer| answer.revision);
+    let (verdict, is_well) = verdict(pending);
+    let mut parts = Parts::default();
+    for pod in &pending.not_judged {
+        parts.styled(Look::Bad, pod.to_string());
+    }
+    let mut listed = Parts::default();
+    let rows = pending.workloads.iter().map(|it| {
+        let counts = (number(it.pods.len()), number(it.stuck_count));
+        [
+            it.full_name(),
+            counts.0,
+            counts.1,
+            it.explanation.summary.clone(),
+        ]
+    });
+    let headings = ["WORKLOAD", "PODS", "FIT NOWHERE", "WHY"];
+    listed.table(Table::new("workload", headings, rows));
+    parts.push(PagePart::OnPage(listed));
+    for workload in &pending.workloads {
+        one(&mut parts, workload);
+    }
+    let title = format!("Pods of {} that wait for a node", source.snapshot);
+    let mut page = Page::new("explain --pending", title);
+    match newest {
+        Some(answer) => page = page.of(source, answer.revision, answer.defaults()),
+        None => page.remarks.push(source.title.clone()),
+    }
+    page.verdict(Look::of_verdict(is_well, &unchecked(pending)), verdict)
+        .with(parts)
 }
 
 /// The answer in a sentence, and whether all pods fit somewhere.
-pub(super) fn verdict(pending: &PendingPods) -> (String, bool) {
+fn verdict(pending: &PendingPods) -> (String, bool) {
     let first = match (pending.pod_count, pending.stuck_count) {
         (0, _) => "no pod is pending".to_owned(),
         (pods, 0) if !pending.not_judged.is_empty() => format!(
@@ -174,7 +186,7 @@ fn said_by_cluster(count: usize) -> String {
 
 /// Returns the message of the cluster's scheduler about the pods, if it differs from the
 /// explanation, and a remark about a scheduler other than the default.
-pub(super) fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
+fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
     let (said, answer) = (&workload.scheduler_message, &workload.explanation);
     let mut reasons = answer.reasons.iter();
     let is_same = answer.feasible_count == 0
@@ -193,7 +205,7 @@ pub(super) fn of_scheduler(workload: &PendingWorkload) -> Vec<String> {
 }
 
 /// The number of the waiting pods of a workload, and of those that fit nowhere.
-pub(super) fn fit_text(workload: &PendingWorkload) -> String {
+fn fit_text(workload: &PendingWorkload) -> String {
     let pods = plural(workload.pods.len(), "pod");
     let stuck = match workload.stuck_count {
         0 => String::new(),
@@ -209,23 +221,27 @@ pub(super) fn fit_text(workload: &PendingWorkload) -> String {
     pods + &stuck
 }
 
-/// A workload: the number of its waiting pods, and the explanation of the worst of them.
-fn one(workload: &PendingWorkload) -> String {
-    let name = name_of_workload(
-        &workload.namespace,
-        &workload.kind,
-        &workload.name,
-        &workload.labels,
-    );
-    let mut text = format!("\n{}: {}\n", styled(HEADING, &name), fit_text(workload));
-    let summary = &workload.explanation.summary;
-    text.push_str(&paragraph(summary, "  ", str::to_owned));
-    for line in of_scheduler(workload) {
-        text.push_str(&paragraph(&line, "  ", str::to_owned));
+impl PendingWorkload {
+    /// The name of the workload.
+    fn full_name(&self) -> String {
+        name_of_workload(&self.namespace, &self.kind, &self.name, &self.labels)
     }
-    let unchecked = not_checked(&untold(&workload.explanation));
-    text.extend(unchecked.lines().map(|line| format!("  {line}\n")));
+}
+
+/// A workload: the number of its waiting pods, and the explanation of the worst of them.
+fn one(parts: &mut Parts, workload: &PendingWorkload) {
+    let answer = &workload.explanation;
+    let mut below = Parts::default();
+    below
+        .line(&*answer.summary)
+        .lines(of_scheduler(workload))
+        .lines(not_checked(&untold(answer)));
     let (namespace, pod) = (&workload.namespace, &workload.explained_pod);
-    text.push_str(&format!("  explained: pod/{namespace}/{pod}\n"));
-    text
+    below.line(format!("explained: pod/{namespace}/{pod}"));
+    let mut more = Parts::default();
+    details(&mut more, answer);
+    below.push(PagePart::OnPage(more));
+    let (name, fit) = (workload.full_name(), fit_text(workload));
+    let heading = vec![(Look::Strong, name), (Look::Plain, format!(": {fit}"))];
+    parts.push(PagePart::Section(heading, below));
 }

@@ -2,35 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use super::bars::BarScale;
-use super::layout::paragraph;
-use super::text::{
-    BAD, GOOD, HEADING, Head, and_more, headline_style, number, plural, styled, table,
-};
+use super::bars::Bar;
+use super::decision::{heading, reasons};
+use super::look::Look;
+use super::page::{Head, Page, PagePart, Parts, Table, TableCell};
+use super::text::{number, plural};
 use crate::cli::stored::PodsThere;
 use crate::explain::{among, but_for, quoted};
 use crate::proto::v1::{ConstraintReport, PlaceResponse, Placement};
-use crate::visible;
 
-/// The answer as text: summary, picks by node, constraints before and after. `there` are the pods
-/// that the workload had before.
-pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> String {
-    let mut text = head.lines(answer.revision, answer.defaults());
-    text.push_str(&summary(answer, there));
-    text.push_str(&nodes(head, answer));
+/// How to see what a table leaves out.
+const ALL: &str = "--all lists them";
+
+/// The answer: summary, picks by node, constraints before and after. `there` are the pods that the
+/// workload had before.
+pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> Page {
+    let mut parts = Parts::default();
+    parts.lines(waiting(there));
+    rest(&mut parts, answer);
+    parts.table(nodes(head, answer));
     for after in &answer.constraints {
         let mut all = answer.constraints_before.iter();
         let before = all.find(|before| before.constraint_index == after.constraint_index);
-        text.push('\n');
-        text.push_str(&bars(head, before, after));
+        parts.push(changes(head, before, after));
     }
-    text
+    page(head, answer, there).with(parts)
 }
 
 /// The answer about pods of a StatefulSet, each of which has claims of its own.
-pub(crate) fn place_numbered(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> String {
-    let mut text = head.lines(answer.revision, answer.defaults());
-    text.push_str(&summary(answer, there));
+pub(crate) fn place_numbered(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> Page {
+    let mut parts = Parts::default();
+    parts.lines(waiting(there));
+    rest(&mut parts, answer);
     let pods = &answer.workloads;
     let mut unplaced: Option<&str> = None;
     for pod in pods.iter().filter(|pod| pod.unplaced > 0) {
@@ -40,31 +43,31 @@ pub(crate) fn place_numbered(head: &Head, answer: &PlaceResponse, there: &PodsTh
             (Some(before), none) if none.is_empty() => format!("waits until {before} is ready"),
             (_, reasons) => reasons.join(", "),
         };
-        let line = format!("{}: {why}", visible::text(&pod.pod_name));
-        text.push_str(&paragraph(&line, "  ", str::to_owned));
+        parts.indented([format!("{}: {why}", pod.pod_name)]);
         unplaced = Some(&pod.pod_name);
     }
-    text.push_str(&nodes(head, answer));
+    parts.table(nodes(head, answer));
     let before = pods.first().map(|pod| &*pod.constraints_before);
     let after = pods.last().map(|pod| &*pod.constraints);
     let before = before.unwrap_or_default().iter();
     for (before, after) in before.zip(after.unwrap_or_default()) {
-        text.push('\n');
-        text.push_str(&bars(head, Some(before), after));
+        parts.push(changes(head, Some(before), after));
     }
-    text
+    page(head, answer, there).with(parts)
 }
 
 /// The answer about several workloads, which have these names.
-pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[String]) -> String {
-    let several = plural(names.len() as i64, "workload");
+pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[String]) -> Page {
+    let several = plural(names.len(), "workload");
     let head = &Head {
         pod: &several,
+        source: head.source.clone(),
         selected: 0,
         ..*head
     };
-    let mut text = head.lines(answer.revision, answer.defaults());
-    text.push_str(&summary(answer, &PodsThere::default()));
+    let nobody = PodsThere::default();
+    let mut parts = Parts::default();
+    rest(&mut parts, answer);
     for (index, (workload, name)) in answer.workloads.iter().zip(names).enumerate() {
         let is_of = |placement: &&Placement| usize::try_from(placement.workload) == Ok(index);
         let placements = answer.placements.iter().filter(is_of);
@@ -76,36 +79,30 @@ pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[Strin
             bound: workload.bound,
             ..PlaceResponse::default()
         };
-        text.push_str(&format!("\n{}\n", styled(HEADING, &visible::text(name))));
-        text.push_str(&summary(&one, &PodsThere::default()));
-        text.push_str(&nodes(head, &one));
-        for (before, after) in workload
-            .constraints_before
-            .iter()
-            .zip(&workload.constraints)
-        {
-            text.push_str(&bars(head, Some(before), after));
+        let mut below = Parts::default();
+        let (look, line) = summary(&one, &nobody);
+        below.styled(look, line);
+        rest(&mut below, &one);
+        below.table(nodes(head, &one));
+        let before = workload.constraints_before.iter();
+        for (before, after) in before.zip(&workload.constraints) {
+            below.push(changes(head, Some(before), after));
         }
+        parts.section(name, below);
     }
-    text
+    page(head, answer, &nobody).with(parts)
 }
 
-/// The line that pods of the workload wait for a node, if any do.
-pub(crate) fn waiting(there: &PodsThere) -> Option<String> {
-    let waiting = there.waiting.len();
-    let verb = if waiting == 1 { "waits" } else { "wait" };
-    let names = visible::text(&among(&there.waiting)).into_owned();
-    let all = number((there.on_nodes.len() + waiting) as i64);
-    let waiting = number(waiting as i64);
-    let line = || format!("{waiting} of the {all} {verb} for a node: {names}");
-    (!there.waiting.is_empty()).then(line)
+fn page(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> Page {
+    let (look, verdict) = summary(answer, there);
+    head.page("place", answer.revision, answer.defaults())
+        .verdict(look, verdict)
 }
 
-fn summary(answer: &PlaceResponse, there: &PodsThere) -> String {
+fn summary(answer: &PlaceResponse, there: &PodsThere) -> (Look, String) {
     let on_nodes = there.on_nodes.len() as i64;
     let placed = answer.placements.len() as i64;
     let unplaced = i64::from(answer.unplaced);
-    let style = headline_style(unplaced == 0, &answer.unchecked);
     let mut line = format!(
         "placed: {} of {}",
         number(placed),
@@ -117,37 +114,49 @@ fn summary(answer: &PlaceResponse, there: &PodsThere) -> String {
     if placed > 0 {
         line.push_str(&but_for(&answer.unchecked));
     }
-    let mut text = paragraph(&line, "", |line| styled(style, line));
-    text.extend(waiting(there).map(|line| paragraph(&line, "", str::to_owned)));
-    for reason in &answer.reasons {
-        text.push_str(&format!("  {} {}\n", number(reason.count), reason.reason));
-    }
+    (Look::of_verdict(unplaced == 0, &answer.unchecked), line)
+}
+
+/// Names the pods that wait for a node, if there are any.
+pub(crate) fn waiting(there: &PodsThere) -> Option<String> {
+    let (on_nodes, waiting) = (there.on_nodes.len(), there.waiting.len());
+    let verb = if waiting == 1 { "waits" } else { "wait" };
+    let (count, all) = (number(waiting), number(on_nodes + waiting));
+    let names = among(&there.waiting);
+    (waiting > 0).then(|| format!("{count} of the {all} {verb} for a node: {names}"))
+}
+
+/// Adds why replicas are on no node, and what else is to be said of a plan.
+fn rest(parts: &mut Parts, answer: &PlaceResponse) {
+    let placed = answer.placements.len() as i64;
+    let unplaced = i64::from(answer.unplaced);
+    reasons(parts, &answer.reasons);
     match answer.bound.map(i64::from) {
         // A bound equal to the wanted number says nothing.
         Some(bound) if unplaced > 0 && bound == placed + unplaced && bound > placed => {}
         Some(bound) if unplaced > 0 && bound > placed => {
-            text.push_str(&format!("no plan places more than {}\n", number(bound)));
+            parts.line(format!("no plan places more than {}", number(bound)));
         }
-        Some(_) if unplaced > 0 => text.push_str("no plan places more\n"),
+        Some(_) if unplaced > 0 => _ = parts.line("no plan places more"),
         _ => {}
     }
     if let Some(until) = &answer.reserved_until {
         let until = serde_json::to_value(until).unwrap_or_default();
         let until = until.as_str().unwrap_or_default();
-        text.push_str(&format!("reserved until {until}\n"));
+        parts.line(format!("reserved until {until}"));
     }
     for removed in &answer.removed {
-        text.push_str(&format!("{} {removed}\n", styled(BAD, "give up")));
+        parts.styled(Look::Bad, format!("give up {removed}"));
     }
-    text
 }
 
 /// One row per node, in the order in which they were first picked, or per pod that has a name.
-fn nodes(head: &Head, answer: &PlaceResponse) -> String {
+fn nodes(head: &Head, answer: &PlaceResponse) -> Table {
     if answer.placements.iter().any(|it| !it.pod_name.is_empty()) {
         let row = |it: &Placement| [it.pod_name.clone(), it.node.clone(), number(it.score)];
-        let (rows, count) = (answer.placements.iter().map(row), answer.placements.len());
-        return head.nodes(["POD", "NODE", "SCORE"], count, rows, "--all lists them");
+        let rows = answer.placements.iter().map(row);
+        let table = Table::new("node", ["POD", "NODE", "SCORE"], rows);
+        return head.listed(table, ALL);
     }
     let mut rows: Vec<(&str, i64, i64)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -158,42 +167,36 @@ fn nodes(head: &Head, answer: &PlaceResponse) -> String {
             None => rows.push((&placement.node, 1, placement.score)),
         }
     }
-    let (headings, count) = (["NODE", "PICKS", "FIRST SCORE"], rows.len());
     let rows = rows.into_iter();
     let rows = rows.map(|(node, picks, score)| [node.to_owned(), number(picks), number(score)]);
-    head.nodes(headings, count, rows, "--all lists them")
+    let table = Table::new("node", ["NODE", "PICKS", "FIRST SCORE"], rows);
+    head.listed(table, ALL)
 }
 
-/// Draws the counts of each domain: `#` for the pods before, `+` for added ones.
-fn bars(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport) -> String {
+/// The counts of each domain, before and after.
+fn changes(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport) -> PagePart {
     let constraint = after.constraint.clone().unwrap_or_default();
-    let title = format!(
-        "constraint {}: {}",
-        after.constraint_index, constraint.topology_key
-    );
-    let text = format!(
-        "{}, max skew {}, {}\n",
-        styled(HEADING, &title),
-        constraint.max_skew,
-        constraint.when_unsatisfiable
-    );
     let domains = before.into_iter().flat_map(|report| &report.domains);
     let counts: BTreeMap<&str, i64> = domains.map(|d| (&*d.value, d.matching_pods)).collect();
-    let most = after.domains.iter().map(|d| d.matching_pods).max();
-    let scale = BarScale::of_growth(most.unwrap_or(0));
     let mut domains: Vec<_> = after.domains.iter().collect();
     domains.sort_by(|a, b| a.value.cmp(&b.value));
-    let listed = head.listed(domains.len());
-    let rest = and_more("  ", domains.len() - listed, "domains", "--all lists them");
-    let rows = domains.into_iter().take(listed).map(|domain| {
+    let bar = |count: i64| Bar {
+        count,
+        ..Bar::default()
+    };
+    let rows = domains.into_iter().map(|domain| {
         let now = domain.matching_pods;
         let then = counts.get(&*domain.value).copied().unwrap_or(0);
         [
-            quoted(&domain.value),
-            number(then),
-            number(now),
-            scale.draw_growth(then, now, GOOD),
+            quoted(&domain.value).into(),
+            number(then).into(),
+            number(now).into(),
+            TableCell::Change(bar(then), bar(now)),
         ]
     });
-    text + &table("  ", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows) + &rest
+    let table = Table::new("domain", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows);
+    let mut parts = Parts::default();
+    parts.table(head.listed(table, ALL));
+    let heading = heading("constraint", after.constraint_index, &constraint);
+    PagePart::Section(heading, parts)
 }

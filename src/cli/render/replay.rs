@@ -1,12 +1,15 @@
 //! The result of a replay.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::text::{BAD, GOOD, HEADING, number, plural, styled};
+use super::look::Look;
+use super::page::{Page, PagePart, Parts};
+use super::text::{number, plural};
 use crate::decision_log::AnswerDifference;
 
 /// The result of a replay.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Replayed {
     /// Name of the snapshot.
@@ -30,7 +33,7 @@ pub(crate) struct Replayed {
 }
 
 /// A decision with a different result.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Different {
     /// The decision's id in the log.
@@ -48,65 +51,62 @@ pub(crate) struct Different {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) same_revision: Option<bool>,
     /// The differences.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) differences: Vec<AnswerDifference>,
     /// The reason why the request is refused now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
 }
 
-/// The result as text: a summary, and each different decision with both values.
-pub(crate) fn replayed(replayed: &Replayed) -> String {
+/// The result: a summary, and each different decision with both values.
+pub(crate) fn replayed(replayed: &Replayed) -> Page {
     let state = match replayed.revision {
         Some(revision) => format!("revision {revision}"),
         None => "of which the revision is not known".to_owned(),
     };
     let different = replayed.different.len();
-    let all = replayed.same + different;
-    let (style, verdict) = match different {
-        0 => (GOOD, format!("same: all of {}", plural(all, "decision"))),
-        _ => {
-            let (different, all) = (number(different), plural(all, "decision"));
-            (BAD, format!("different: {different} of {all}"))
-        }
+    let all = plural(replayed.same + different, "decision");
+    let verdict = match different {
+        0 => format!("same: all of {all}"),
+        _ => format!("different: {} of {all}", number(different)),
     };
-    let verdict = styled(style.bold(), &verdict);
-    let mut text = format!("snapshot {:?}, {state}\n{verdict}\n", replayed.snapshot);
-    let aside = [
+    let left_out = [
         (replayed.left_out, "left out, of other revisions"),
         (replayed.of_other_snapshots, "left out, of other snapshots"),
         (replayed.unreadable, "lines that are no decision"),
     ];
-    for (count, what) in aside.into_iter().filter(|(count, _)| *count > 0) {
-        text.push_str(&format!("  {} {what}\n", number(count)));
-    }
-    text.extend(replayed.different.iter().map(one));
-    text
+    let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
+    let mut parts = Parts::default();
+    parts.indented(left_out.map(|(count, what)| format!("{} {what}", number(count))));
+    parts.0.extend(replayed.different.iter().map(one));
+    let mut page = Page::new("admin replay", "Decisions again");
+    page.subject = Some(format!("snapshot {:?}, {state}", replayed.snapshot));
+    page.verdict(Look::of(different == 0), verdict).with(parts)
 }
 
-fn one(different: &Different) -> String {
+fn one(different: &Different) -> PagePart {
     let revision = match different.same_revision {
         Some(true) => "the same revision".to_owned(),
         Some(false) => format!("another revision, {}", different.revision),
         None => format!("revision {}", different.revision),
     };
     let title = format!("{} {} of {}", different.id, different.rpc, different.pod);
-    let title = styled(HEADING, &title);
-    let mut text = format!("\n{title}, {}, on {revision}\n", different.time);
+    let when = format!(", {}, on {revision}", different.time);
+    let mut parts = Parts::default();
     for found in &different.differences {
-        text.push_str(&format!(
-            "  {}: was {}, is {}\n",
-            found.part,
-            said(&found.here),
-            said(&found.there)
-        ));
+        let (was, is) = (said(&found.was), said(&found.is));
+        parts.line(format!("{}: was {was}, is {is}", found.field));
     }
-    if let Some(refused) = &different.refused {
-        text.push_str(&format!("  refused now: {refused}\n"));
-    }
-    text
+    let refused = different.refused.iter();
+    parts.lines(refused.map(|why| format!("refused now: {why}")));
+    PagePart::Section(vec![(Look::Strong, title), (Look::Plain, when)], parts)
 }
 
-fn said(text: &str) -> &str {
-    if text.is_empty() { "nothing" } else { text }
+/// A value in words: a text as it is.
+fn said(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
 }

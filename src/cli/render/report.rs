@@ -1,92 +1,206 @@
-//! Renders a report on a whole cluster as text.
+//! Renders a report on a whole cluster.
 
+use super::bars::Bar;
 use super::coverage;
-use super::layout::paragraph;
+use super::look::Look;
+use super::page::{Page, PagePart, Parts, Source, Table, TableCell};
 use super::spread;
-use super::text::{BAD, GOOD, HEADING, number, plural, source_line, styled, table};
-use crate::cli::report::judge::{ClusterReport, Unbalanced};
+use super::text::{number, plural};
+use crate::cli::report::judge::{ClusterReport, DomainLoad, Unbalanced};
+use crate::explain::quoted;
 
 /// The formula of the score.
-pub(super) const FORMULA: &str = "score = 100 × the average, over all workloads of at least two \
+const FORMULA: &str = "score = 100 × the average, over all workloads of at least two \
     placed pods that have a choice of domains, of: pods in the fullest domain if they were even ÷ \
     pods in the fullest domain now; 0 for a workload that violates a hard constraint";
+/// The least score that is good.
+const WELL: i64 = 90;
+/// The number of unbalanced workloads that a page draws with bars.
+const DRAWN: usize = 10;
 
-/// The report as text.
-pub(crate) fn report(snapshot: &str, report: &ClusterReport) -> String {
-    let mut text = source_line(snapshot, report.revision, report.constraints.defaults());
-    text.push_str(&format!("{}\n", counts(report)));
-    let style = match report.score.value {
-        Some(..100) => BAD,
-        _ => GOOD,
-    };
-    text.push_str(&format!(
-        "\n{}\n",
-        styled(style.bold(), &report.score.sentence())
-    ));
+/// The report.
+pub(crate) fn report(source: &Source, report: &ClusterReport) -> Page {
+    let mut parts = Parts::default();
     if report.score.value.is_some() {
-        text.push_str(&paragraph(FORMULA, "  ", str::to_owned));
+        let mut formula = Parts::default();
+        formula.line(FORMULA);
+        parts.push(PagePart::Folded(
+            "How the score is made".to_owned(),
+            formula,
+        ));
+        let mut formula = Parts::default();
+        formula.indented([FORMULA.to_owned()]);
+        parts.push(PagePart::InText(formula));
     }
-    if !report.stuck.is_empty() {
-        text.push_str(&heading("fit nowhere"));
-        let rows = report.stuck.iter();
-        let rows = rows.map(|it| [it.workload.clone(), number(it.pods), it.reason.clone()]);
-        text.push_str(&table("  ", ["WORKLOAD", "PODS", "REASON"], rows));
+    let stuck = report.stuck.iter();
+    let stuck = stuck.map(|it| [it.workload.clone(), number(it.pods), it.reason.clone()]);
+    listed(
+        &mut parts,
+        "fit nowhere",
+        Table::new("workload", ["WORKLOAD", "PODS", "REASON"], stuck),
+    );
+    constraints(&mut parts, report);
+    let risks = report.risks.iter();
+    let risks = risks.map(|it| [it.workload.clone(), number(it.pods), it.risk.clone()]);
+    listed(
+        &mut parts,
+        "risks",
+        Table::new("workload", ["WORKLOAD", "PODS", "RISK"], risks),
+    );
+    let mut load = Parts::default();
+    if report.load.len() > 1 {
+        listed(
+            &mut load,
+            &format!("load by {}", report.by),
+            loads(&report.load),
+        );
     }
-    text.push_str(&heading("constraints"));
-    let advice = coverage::advice(&report.constraints, false);
-    for line in coverage_lines(report).into_iter().chain(advice) {
-        text.push_str(&paragraph(&line, "  ", str::to_owned));
-    }
-    if !report.constraints.workloads.is_empty() {
-        text.push_str(&heading("beyond max skew"));
-        text.push_str(&spread::violations("  ", &report.constraints));
-    }
-    if !report.risks.is_empty() {
-        text.push_str(&heading("risks"));
-        let rows = report.risks.iter();
-        let rows = rows.map(|it| [it.workload.clone(), number(it.pods), it.risk.clone()]);
-        text.push_str(&table("  ", ["WORKLOAD", "PODS", "RISK"], rows));
-    }
-    if !report.unbalanced.is_empty() {
-        text.push_str(&heading(&format!("unbalanced over {}", report.by)));
-        let headings = ["WORKLOAD", "PODS", "FULLEST", "IF EVEN", "EVENNESS"];
-        text.push_str(&table("  ", headings, report.unbalanced.iter().map(row)));
-    }
-    text
-}
-
-fn heading(text: &str) -> String {
-    format!("\n{}\n", styled(HEADING, text))
-}
-
-/// Returns the numbers of nodes, pods and workloads in the cluster, in words.
-pub(super) fn counts(report: &ClusterReport) -> String {
-    format!(
+    parts.push(PagePart::OnPage(load));
+    let headings = ["WORKLOAD", "PODS", "FULLEST", "IF EVEN", "EVENNESS"];
+    let rows = report.unbalanced.iter().map(|one| {
+        [
+            one.workload.clone(),
+            number(one.pods),
+            format!("{} {}", one.fullest, number(one.most)),
+            number(one.even),
+            format!("{:.1} %", one.percent),
+        ]
+    });
+    let unbalanced = format!("unbalanced over {}", report.by);
+    listed(
+        &mut parts,
+        &unbalanced,
+        Table::new("workload", headings, rows),
+    );
+    let drawn = report.unbalanced.iter().take(DRAWN).map(even_domains);
+    parts.push(PagePart::OnPage(Parts(drawn.collect())));
+    let mut page = Page::new("report", format!("Report on {}", source.snapshot));
+    page.remarks.push(format!(
         "{}, {}, {}",
         plural(report.node_count, "node"),
         plural(report.pod_count, "pod"),
         plural(report.constraints.workload_count, "workload")
-    )
+    ));
+    page.of(source, report.revision, report.constraints.defaults())
+        .verdict(look(report), report.score.sentence())
+        .with(parts)
 }
 
-/// Returns lines with the verdict, the rules that keep workloads even, and the pods that cannot be
-/// judged.
-pub(super) fn coverage_lines(report: &ClusterReport) -> Vec<String> {
-    let verdict = coverage::verdict(&report.constraints);
-    let lines = coverage::lines(&report.constraints);
-    let not_judged = report.not_judged.iter().map(ToString::to_string);
-    std::iter::once(verdict)
-        .chain(lines)
-        .chain(not_judged)
-        .collect()
+fn look(report: &ClusterReport) -> Look {
+    match report.score.value {
+        _ if report.constraints.violating_count > 0 || !report.stuck.is_empty() => Look::Bad,
+        Some(..WELL) => Look::Fair,
+        _ => Look::Good,
+    }
 }
 
-fn row(one: &Unbalanced) -> [String; 5] {
-    [
-        one.workload.clone(),
-        number(one.pods),
-        format!("{} {}", one.fullest, number(one.most)),
-        number(one.even),
-        format!("{:.1} %", one.percent),
-    ]
+/// Adds a table under a heading, unless it is empty.
+fn listed(parts: &mut Parts, heading: &str, table: Table) {
+    let mut below = Parts::default();
+    below.table(table);
+    parts.section(heading, below);
+}
+
+/// Adds the verdict, the rules that keep workloads even, the pods that cannot be judged, and what
+/// violates constraints.
+fn constraints(parts: &mut Parts, report: &ClusterReport) {
+    let answer = &report.constraints;
+    let mut below = Parts::default();
+    below
+        .line(coverage::verdict(answer))
+        .lines(coverage::lines(answer))
+        .lines(report.not_judged.iter().map(ToString::to_string));
+    let mut advice = Parts::default();
+    advice.lines(coverage::advice(answer, false));
+    below.push(PagePart::InText(advice));
+    parts.section("constraints", below);
+    let beyond = "beyond max skew";
+    let mut text = Parts::default();
+    listed(&mut text, beyond, spread::violations(answer));
+    parts.push(PagePart::InText(text));
+    let workloads = answer.workloads.iter();
+    let workloads: Vec<PagePart> = workloads.map(|it| spread::workload(None, it, "")).collect();
+    if !workloads.is_empty() {
+        let mut page = Parts::default();
+        page.apart(Look::Strong, beyond);
+        page.0.extend(workloads);
+        parts.push(PagePart::OnPage(page));
+    }
+}
+
+/// Returns the resource whose requested share is drawn: of those that all domains have, the one with
+/// the highest share. `None` if there is none, so that pods are drawn.
+fn scarcest(loads: &[DomainLoad]) -> Option<&str> {
+    let of = |load: &DomainLoad, resource: &str| {
+        let mut shares = load.shares.iter();
+        shares
+            .find(|share| share.resource == resource)
+            .map(|share| share.percent)
+    };
+    let first = loads.first()?.shares.iter().map(|share| &*share.resource);
+    let highest = first.filter_map(|resource| {
+        let shares: Option<Vec<i64>> = loads.iter().map(|load| of(load, resource)).collect();
+        Some((shares?.into_iter().max()?, resource))
+    });
+    highest.max().map(|(_, resource)| resource)
+}
+
+/// Returns the load of each domain: the requested share of one resource, drawn in percent, or, if
+/// nodes report none, the number of pods.
+fn loads(loads: &[DomainLoad]) -> Table {
+    let drawn = scarcest(loads);
+    let rows = loads.iter().map(|it| {
+        let share = it.shares.iter().find(|it| Some(&*it.resource) == drawn);
+        let bar = Bar {
+            count: share.map_or(it.pods, |share| share.percent),
+            added: 0,
+            limit: share.map(|_| 100),
+        };
+        let shares: Vec<String> = it.shares.iter().map(ToString::to_string).collect();
+        let shares = shares.join("; ");
+        let said = format!("{} {shares}", plural(it.pods, "pod"));
+        [
+            quoted(&it.domain).into(),
+            number(it.pods).into(),
+            shares.into(),
+            TableCell::Bar(Look::Plain, bar, said),
+        ]
+    });
+    let unit = match drawn {
+        Some(resource) => format!("{resource} requested, in % of what nodes have"),
+        None => "pods".to_owned(),
+    };
+    let headings = ["DOMAIN", "PODS", "REQUESTED", ""];
+    Table::new("domain", headings, rows).legend(vec![("pods", unit)])
+}
+
+/// The domains of a workload, with the number of pods now, and if they were even.
+fn even_domains(one: &Unbalanced) -> PagePart {
+    let rows = one.domains.iter().enumerate().map(|(place, it)| {
+        let even = one.even_at(place);
+        let bar = Bar {
+            count: it.pods,
+            added: 0,
+            limit: Some(even),
+        };
+        let said = format!(
+            "{}, {} if they were even",
+            plural(it.pods, "pod"),
+            number(even)
+        );
+        [
+            quoted(&it.domain).into(),
+            number(it.pods).into(),
+            number(even).into(),
+            TableCell::Bar(Look::of(it.pods <= even), bar, said),
+        ]
+    });
+    let more = one.domain_count - one.domains.len() as i64;
+    let table = Table::new("domain", ["DOMAIN", "NOW", "IF EVEN", ""], rows).more(more, "");
+    let pods = plural(one.pods, "pod");
+    let percent = one.percent;
+    let heading = format!("{}: {pods}, {percent:.1} % even", one.workload);
+    let mut parts = Parts::default();
+    parts.table(table);
+    PagePart::Section(vec![(Look::Strong, heading)], parts)
 }

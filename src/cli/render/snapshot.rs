@@ -1,21 +1,41 @@
-//! Renders snapshots of servers and of state directories: their descriptions, their reservations,
-//! and the results of checks.
+//! Renders snapshots of servers, of state directories and of logs: their descriptions, their
+//! reservations, and the results of checks.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pbjson_types::Timestamp;
 
-use super::text::{number, table};
+use super::look::Look;
+use super::page::{Page, PagePart, Parts, Table};
+use super::text::number;
+use crate::cli::input::LoadOutcome;
+use crate::log::Bounds;
 use crate::proto::v1::{
     DefaultConstraints, HeldPlacement, Mismatch, Snapshot, VerifySnapshotResponse,
 };
 use crate::store::{Described, Loss};
 
-/// A table with a line for each snapshot.
-pub(crate) fn snapshots(snapshots: &[Snapshot]) -> String {
-    if snapshots.is_empty() {
-        return "no snapshots\n".to_owned();
+/// A log: its snapshot, its bounds, and the sequence and the time of its newest checkpoint.
+pub(crate) type LogRow = (String, Bounds, Option<(u64, SystemTime)>);
+
+/// A page with a table of things alone.
+fn list<const N: usize>(
+    command: &'static str,
+    things: &'static str,
+    headings: [&'static str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> Page {
+    let table = Table::new("row", headings, rows);
+    let mut parts = Parts::default();
+    if table.rows.is_empty() {
+        parts.line(format!("no {things}"));
     }
+    parts.table(table);
+    Page::new(command, things).with(parts)
+}
+
+/// A line for each snapshot.
+pub(crate) fn snapshots(snapshots: &[Snapshot]) -> Page {
     let rows = snapshots.iter().map(|snapshot| {
         [
             snapshot.name.clone(),
@@ -27,12 +47,13 @@ pub(crate) fn snapshots(snapshots: &[Snapshot]) -> String {
         ]
     });
     let headings = ["NAME", "REVISION", "SYNCED", "NODES", "PODS", "UPDATED"];
-    table("", headings, rows)
+    list("snapshot list", "snapshots", headings, rows)
 }
 
 /// One snapshot, a line for each field.
-pub(crate) fn snapshot(snapshot: &Snapshot) -> String {
-    let fields = [
+pub(crate) fn snapshot(snapshot: &Snapshot) -> Page {
+    let mut parts = Parts::default();
+    parts.facts([
         ("name", snapshot.name.clone()),
         ("epoch", snapshot.epoch.clone()),
         ("revision", snapshot.revision.to_string()),
@@ -44,11 +65,8 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> String {
         ("updated", time(snapshot.update_time.as_ref())),
         ("defaults", defaults(snapshot.default_constraints.as_ref())),
         ("kubernetes", kubernetes(&snapshot.kubernetes_version)),
-    ];
-    fields
-        .iter()
-        .map(|(field, value)| format!("{field:<12}{value}\n"))
-        .collect()
+    ]);
+    Page::new("snapshot get", &*snapshot.name).with(parts)
 }
 
 fn kubernetes(version: &str) -> String {
@@ -75,11 +93,8 @@ fn defaults(defaults: Option<&DefaultConstraints>) -> String {
     }
 }
 
-/// A table with a line for each reservation.
-pub(crate) fn reservations(held: &[HeldPlacement]) -> String {
-    if held.is_empty() {
-        return "no reservations\n".to_owned();
-    }
+/// A line for each reservation.
+pub(crate) fn reservations(held: &[HeldPlacement]) -> Page {
     let rows = held.iter().map(|held| {
         let pod = held.pod.as_ref().map(|pod| match pod.name.as_str() {
             "" => format!("uid {}", pod.uid),
@@ -102,14 +117,14 @@ pub(crate) fn reservations(held: &[HeldPlacement]) -> String {
         "EXPIRES",
         "CONFIRMED FOR",
     ];
-    table("", headings, rows)
+    list("reservation list", "reservations", headings, rows)
 }
 
 /// A line that says that all counts agree, or each mismatch with both values.
-pub(crate) fn verified(snapshot: &str, answer: &VerifySnapshotResponse) -> String {
+pub(crate) fn verified(snapshot: &str, answer: &VerifySnapshotResponse) -> Page {
     let checked = format!(
         "snapshot {snapshot:?}, revision {}: views {}, partitions {}, label sets {}, nodes {}, pods \
-         {}\n",
+         {}",
         answer.revision,
         number(answer.view_count),
         number(answer.partition_count),
@@ -117,19 +132,18 @@ pub(crate) fn verified(snapshot: &str, answer: &VerifySnapshotResponse) -> Strin
         number(answer.node_count),
         number(answer.pod_count),
     );
-    if answer.mismatch_count == 0 {
-        return format!("OK: {checked}");
+    let is_well = answer.mismatch_count == 0;
+    let mut parts = Parts::default();
+    if !is_well {
+        parts.line(format!("mismatches: {}", number(answer.mismatch_count)));
+        let unlisted = answer.mismatch_count - answer.mismatches.len() as i64;
+        let more = (unlisted > 0).then(|| format!("... and {} more", number(unlisted)));
+        parts.indented(answer.mismatches.iter().map(mismatch).chain(more));
     }
-    let mut text = format!(
-        "DRIFT: {checked}mismatches: {}\n",
-        number(answer.mismatch_count)
-    );
-    text.extend(answer.mismatches.iter().map(mismatch));
-    let unlisted = answer.mismatch_count - answer.mismatches.len() as i64;
-    if unlisted > 0 {
-        text += &format!("  ... and {} more\n", number(unlisted));
-    }
-    text
+    let verdict = if is_well { "OK" } else { "DRIFT" };
+    Page::new("verify", "Counts and a recount")
+        .verdict(Look::of(is_well), format!("{verdict}: {checked}"))
+        .with(parts)
 }
 
 fn mismatch(found: &Mismatch) -> String {
@@ -138,16 +152,13 @@ fn mismatch(found: &Mismatch) -> String {
         namespace => format!("namespace {namespace}: "),
     };
     format!(
-        "  {place}{}: {}: kept {}, recounted {}\n",
+        "{place}{}: {}: kept {}, recounted {}",
         found.subject, found.aspect, found.kept, found.recounted
     )
 }
 
-/// A table with a line for each snapshot of a state directory.
-pub(crate) fn states(all: &[Described]) -> String {
-    if all.is_empty() {
-        return "no snapshots\n".to_owned();
-    }
+/// A line for each snapshot of a state directory.
+pub(crate) fn states(all: &[Described]) -> Page {
     let rows = all.iter().map(|snapshot| {
         [
             snapshot.name.clone(),
@@ -168,7 +179,7 @@ pub(crate) fn states(all: &[Described]) -> String {
         "RESERVATIONS",
         "UPDATED",
     ];
-    table("", headings, rows)
+    list("admin state", "snapshots", headings, rows)
 }
 
 /// Returns the loss of an undamaged state directory, in words.
@@ -177,6 +188,75 @@ pub(crate) fn loss(loss: Option<Loss>) -> String {
         None => "everything is whole\n".to_owned(),
         Some(loss) => format!("what is there is whole, but {loss}; snapshots get new epochs\n"),
     }
+}
+
+/// A line for each log that several servers share.
+pub(crate) fn logs(all: &[LogRow]) -> Page {
+    let rows = all.iter().map(|(name, bounds, checkpoint)| {
+        let (covers, written) = match checkpoint {
+            Some((sequence, at)) => (
+                sequence.to_string(),
+                humantime::format_rfc3339_seconds(*at).to_string(),
+            ),
+            None => ("-".to_owned(), "-".to_owned()),
+        };
+        let limit = match bounds.max_bytes {
+            0 => "-".to_owned(),
+            most => number(most),
+        };
+        [
+            name.clone(),
+            bounds.first.to_string(),
+            bounds.last.to_string(),
+            number(bounds.bytes),
+            limit,
+            format!("{}/{}", bounds.current(), bounds.copies),
+            covers,
+            written,
+        ]
+    });
+    let headings = [
+        "NAME",
+        "FIRST",
+        "LAST",
+        "BYTES",
+        "MAX BYTES",
+        "COPIES",
+        "CHECKPOINT",
+        "WRITTEN",
+    ];
+    list("admin log", "logs", headings, rows)
+}
+
+/// What became of objects that were loaded: of those of `loaded` kinds, and of `skipped` ones.
+pub(crate) fn loaded(sent: &LoadOutcome, snapshot: &str, loaded: &str, skipped: &str) -> Page {
+    let answer = &sent.answer;
+    let loaded = if loaded.is_empty() { "nothing" } else { loaded };
+    let changed = number(answer.changed_count);
+    let changed = format!("{changed}, unchanged {}", number(answer.unchanged_count));
+    let mut facts = vec![("loaded", loaded.to_owned()), ("changed", changed)];
+    if !sent.left_out.is_empty() {
+        let count = number(sent.left_out.len());
+        facts.push(("left out", format!("{count}: they cannot be judged")));
+    }
+    if answer.skipped_count > 0 {
+        let count = number(answer.skipped_count);
+        let unknown = format!("{count}: this server does not know their kinds");
+        facts.push(("unknown", unknown));
+    }
+    if !skipped.is_empty() {
+        facts.push(("skipped", skipped.to_owned()));
+    }
+    let mut below = Parts::default();
+    below.facts(facts);
+    let mut parts = Parts::default();
+    parts.push(PagePart::Section(Vec::new(), below));
+    let mut page = Page::new("load", "What was loaded");
+    page.subject = Some(format!(
+        "snapshot {snapshot:?}, revision {}",
+        answer.revision
+    ));
+    page.with(parts)
 }
 
 fn yes_no(value: bool) -> &'static str {

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use anstyle::Style;
-
-use super::bars::{Bar, BarScale};
+use super::bars::Bar;
 use super::coverage;
-use super::layout::{paragraph, unbroken};
-use super::text::{
-    BAD, GOOD, HEADING, and_more, found_by_selector, number, plural, source_line, styled, table,
-};
+use super::look::Look;
+use super::page::{Fact, Page, PagePart, Parts, Source, Table, TableCell, found_by_selector};
+use super::text::{number, plural};
 use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::{
@@ -19,8 +16,8 @@ use crate::proto::v1::{
 
 /// The request of a spread.
 pub(crate) struct SpreadOf<'a> {
-    /// The subject, e.g. `snapshot "default"`.
-    pub(crate) snapshot: &'a str,
+    /// The source of the answer.
+    pub(crate) source: &'a Source,
     /// The topology key, if one was given.
     pub(crate) by: Option<&'a str>,
     /// The selector, if one was given.
@@ -33,19 +30,30 @@ pub(crate) struct SpreadOf<'a> {
     pub(crate) loaded: bool,
 }
 
-/// The answer as text: a line for each topology, or a bar for each domain.
-pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
-    let mut text = source_line(about.snapshot, answer.revision, answer.defaults());
+/// The answer: a line for each topology, or a bar for each domain.
+pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> Page {
+    let mut page = Page::new("spread", format!("Spread of {}", about.source.snapshot));
+    let mut parts = Parts::default();
     if about.all {
-        text.push_str(&summary(about, answer));
+        let (verdict, more) = summary(about, answer);
+        let look = match answer.violating_count {
+            _ if about.by.is_some() || !coverage::is_judged(answer) => Look::Plain,
+            violating => Look::of(violating == 0),
+        };
+        page = page.verdict(look, verdict);
+        parts.lines(more);
     }
     if about.bars {
+        let how = "--max-domains 0 lists them";
         let workloads = answer.workloads.iter();
-        text.extend(workloads.map(|spread| format!("\n{}", whole(about.selector, spread))));
-    } else if !answer.workloads.is_empty() {
-        text.push_str(&format!("\n{}", violations("", answer)));
+        parts
+            .0
+            .extend(workloads.map(|spread| workload(about.selector, spread, how)));
+    } else {
+        parts.table(violations(answer));
     }
-    text
+    page.of(about.source, answer.revision, answer.defaults())
+        .with(parts)
 }
 
 /// Kind and name, or the labels of pods without a controller.
@@ -66,15 +74,7 @@ fn labels_text(labels: &BTreeMap<String, String>) -> String {
 }
 
 /// Returns the lines above the workloads: the first line, and the others.
-pub(super) fn headline(
-    about: &SpreadOf<'_>,
-    answer: &DescribeSpreadResponse,
-) -> (String, Vec<String>) {
-    if !about.all {
-        let named = answer.workloads.first();
-        let named = named.map(|spread| title(about.selector, spread));
-        return (named.unwrap_or_default(), Vec::new());
-    }
+fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> (String, Vec<String>) {
     let (first, mut more) = match about.by {
         Some(key) => {
             let all = plural(answer.workload_count, "workload");
@@ -102,19 +102,8 @@ pub(super) fn not_judged(faulty: i64) -> Option<String> {
     (faulty > 0).then(|| format!("not judged for what their pods ask for: {workloads}"))
 }
 
-fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> String {
-    let (first, more) = headline(about, answer);
-    let style = match answer.violating_count {
-        _ if about.by.is_some() || !coverage::is_judged(answer) => Style::new(),
-        0 => GOOD.bold(),
-        _ => BAD.bold(),
-    };
-    let more = more.iter().map(|line| paragraph(line, "", str::to_owned));
-    paragraph(&first, "", |line| styled(style, line)) + &more.collect::<String>()
-}
-
 /// A row for each violated topology of each workload.
-pub(super) fn violations(indent: &str, answer: &DescribeSpreadResponse) -> String {
+pub(super) fn violations(answer: &DescribeSpreadResponse) -> Table {
     let headings = [
         "NAMESPACE",
         "WORKLOAD",
@@ -124,7 +113,11 @@ pub(super) fn violations(indent: &str, answer: &DescribeSpreadResponse) -> Strin
         "MOST",
         "FEWEST",
     ];
-    table(indent, headings, answer.workloads.iter().flat_map(rows))
+    Table::new(
+        "violation",
+        headings,
+        answer.workloads.iter().flat_map(rows),
+    )
 }
 
 /// The name of a workload: KIND/NAMESPACE/NAME or, without a controller, namespace and labels.
@@ -151,49 +144,39 @@ pub(crate) fn name_of_workload(
 }
 
 /// A row for each topology that is violated or was requested.
-fn rows(spread: &WorkloadSpread) -> Vec<[String; 7]> {
-    let row = |over: String, skew: String, most: String, fewest: String| {
+fn rows(spread: &WorkloadSpread) -> Vec<[TableCell; 7]> {
+    let row = |over: TableCell, skew: TableCell, most: String, fewest: String| {
         [
-            spread.namespace.clone(),
-            workload_name(spread),
-            pods(spread),
+            spread.namespace.clone().into(),
+            workload_name(spread).into(),
+            pods(spread).into(),
             over,
             skew,
-            most,
-            fewest,
+            most.into(),
+            fewest.into(),
         ]
     };
     let topologies = spread.topologies.iter();
     let told = topologies.filter(|t| t.excess > 0 || t.constraint.is_none());
-    let mut rows: Vec<_> = told
-        .map(|topology| {
-            let most = topology.domains.first().map(share);
-            let all_listed = topology.domain_count == topology.domains.len() as i64;
-            let fewest = match topology.domains.last().filter(|_| all_listed) {
-                Some(domain) => share(domain),
-                None => number(topology.global_minimum),
-            };
-            row(
-                over(topology),
-                match topology.excess {
-                    0 => skew(topology),
-                    _ => styled(BAD, &unbroken(&skew(topology))),
-                },
-                most.unwrap_or_default(),
-                fewest,
-            )
-        })
-        .collect();
-    if !spread.fault.is_empty() {
-        let none = String::new;
-        rows.push(row(
-            styled(BAD, &format!("not judged: {}", spread.fault)),
-            none(),
-            none(),
-            none(),
-        ));
-    }
-    rows
+    let rows = told.map(|topology| {
+        let most = topology.domains.first().map(share);
+        let all_listed = topology.domain_count == topology.domains.len() as i64;
+        let fewest = match topology.domains.last().filter(|_| all_listed) {
+            Some(domain) => share(domain),
+            None => number(topology.global_minimum),
+        };
+        let skew = match topology.excess {
+            0 => skew(topology).into(),
+            _ => TableCell::whole(Look::Bad, skew(topology)),
+        };
+        let over = over(topology).into();
+        row(over, skew, most.unwrap_or_default(), fewest)
+    });
+    let fault = (!spread.fault.is_empty()).then(|| {
+        let fault = TableCell::styled(Look::Bad, format!("not judged: {}", spread.fault));
+        row(fault, "".into(), String::new(), String::new())
+    });
+    rows.chain(fault).collect()
 }
 
 /// Returns the number of pods, and of pending pods, in words.
@@ -234,66 +217,56 @@ fn skew(topology: &TopologySpread) -> String {
     }
 }
 
-/// Returns the title of a workload above its domains.
-pub(super) fn title(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
+/// One workload with all its topologies; `how` says how to see all domains.
+pub(super) fn workload(
+    selector: Option<&LabelSelector>,
+    spread: &WorkloadSpread,
+    how: &'static str,
+) -> PagePart {
     let name = match selector.map(selector_text) {
         Some(selector) if selector.is_empty() => "all pods".to_owned(),
         Some(selector) => format!("pods with {selector}"),
         None => workload_name(spread),
     };
-    format!("{name}, namespace {}", spread.namespace)
-}
-
-/// One workload with all its domains.
-fn whole(selector: Option<&LabelSelector>, spread: &WorkloadSpread) -> String {
-    let title = title(selector, spread);
-    let mut pods = plural(spread.pod_count, "pod");
-    if spread.pending_count > 0 {
-        pods.push_str(&format!(
-            ", {} of them pending",
-            number(spread.pending_count)
-        ));
-    }
-    let mut text = format!("{}: {pods}\n", styled(HEADING, &title));
-    let selected = found_by_selector(spread.selected_count);
-    text.extend(selected.map(|line| paragraph(&line, "  ", str::to_owned)));
+    let name = format!("{name}, namespace {}", spread.namespace);
+    let pending = match spread.pending_count {
+        0 => String::new(),
+        pending => format!(", {} of them pending", number(pending)),
+    };
+    let pods = format!(": {}{pending}", plural(spread.pod_count, "pod"));
+    let mut parts = Parts::default();
+    parts.lines(found_by_selector(spread.selected_count));
     if !spread.fault.is_empty() {
-        let fault = format!("not judged: {}", spread.fault);
-        text.push_str(&format!("  {}\n", styled(BAD, &fault)));
-    }
-    if spread.topologies.is_empty() && spread.fault.is_empty() {
-        text.push_str("  no constraint is in force\n");
+        parts.styled(Look::Bad, format!("not judged: {}", spread.fault));
+    } else if spread.topologies.is_empty() {
+        parts.line("no constraint is in force");
     }
     for topology in &spread.topologies {
-        text.push_str(&format!("  over {}\n", over(topology)));
-        for (what, said) in facts(topology, &spread.kind) {
-            let said = match what {
-                "skew" if topology.excess > 0 => styled(BAD, &said),
-                _ => said,
-            };
-            text.push_str(&format!("    {what:<8} {said}\n"));
-        }
-        text.push_str(&domains(topology));
+        let mut below = Parts::default();
+        below.push(PagePart::Facts(facts(topology, &spread.kind)));
+        below.table(domains(topology, how));
+        let over = vec![(Look::Plain, format!("over {}", over(topology)))];
+        parts.push(PagePart::Section(over, below));
     }
-    text
+    PagePart::Section(vec![(Look::Strong, name), (Look::Plain, pods)], parts)
 }
 
-/// Returns the facts about a topology of a workload of a kind, other than its domains, each as a word
-/// and its value.
-pub(super) fn facts(topology: &TopologySpread, kind: &str) -> Vec<(&'static str, String)> {
+/// Returns the facts about a topology of a workload of a kind, other than its domains.
+fn facts(topology: &TopologySpread, kind: &str) -> Vec<Fact> {
     let mut facts = Vec::new();
+    let mut add = |name, look, value| facts.push(Fact { name, look, value });
     if let Some(constraint) = &topology.constraint {
         let counts = match constraint.label_selector.as_ref().map(selector_text) {
             Some(selector) if !selector.is_empty() => format!("pods with {selector}"),
             _ => "no pods".to_owned(),
         };
-        facts.push(("counts", counts));
+        add("counts", Look::Plain, counts);
     }
-    let minimum = match topology.min_domains_unmet {
-        true => ", as there are fewer domains than minDomains",
-        false => "",
+    let look = match topology.excess {
+        0 => Look::Plain,
+        _ => Look::Bad,
     };
-    facts.push(("skew", skew(topology)));
+    add("skew", look, skew(topology));
     let is_hard = |it: &TopologySpreadConstraint| {
         it.when_unsatisfiable == "DoNotSchedule" && it.min_domains.unwrap_or(1) <= 1
     };
@@ -304,54 +277,58 @@ pub(super) fn facts(topology: &TopologySpread, kind: &str) -> Vec<(&'static str,
             }
             _ => "none: with one domain it refuses no node; minDomains: 2 or another key would",
         };
-        facts.push(("effect", effect.to_owned()));
+        add("effect", Look::Plain, effect.to_owned());
     }
     let smallest = number(topology.global_minimum);
-    facts.push(("minimum", format!("{smallest}{minimum}")));
+    let minimum = match topology.min_domains_unmet {
+        true => ", as there are fewer domains than minDomains",
+        false => "",
+    };
+    add("minimum", Look::Plain, smallest + minimum);
     if topology.outside_pods > 0 {
         let outside = number(topology.outside_pods);
-        facts.push((
-            "outside",
-            format!("{outside} of its pods, on nodes in no domain"),
-        ));
+        let outside = format!("{outside} of its pods, on nodes in no domain");
+        add("outside", Look::Plain, outside);
     }
     if topology.domains.is_empty() {
-        facts.push(("domains", "none, as no node is eligible".to_owned()));
+        add(
+            "domains",
+            Look::Plain,
+            "none, as no node is eligible".to_owned(),
+        );
     }
     facts
 }
 
 /// A bar for each domain, with the most pods that it may have.
-fn domains(topology: &TopologySpread) -> String {
-    if topology.domains.is_empty() {
-        return String::new();
-    }
-    let max_skew = topology.constraint.as_ref().map(|c| i64::from(c.max_skew));
-    let limit = max_skew.map(|max| topology.global_minimum.saturating_add(max));
-    let bars = topology.domains.iter().map(|domain| bar_of(domain, limit));
-    let bars: Vec<Bar> = bars.collect();
-    let scale = BarScale::of(&bars);
-    let rows = topology.domains.iter().zip(&bars).map(|(domain, bar)| {
+fn domains(topology: &TopologySpread, how: &'static str) -> Table {
+    let constraint = topology.constraint.as_ref();
+    let max_skew = constraint.map(|it| i64::from(it.max_skew));
+    let rows = topology.domains.iter().map(|domain| {
         let within = max_skew.is_none_or(|max| domain.skew <= max);
-        let style = if within { GOOD } else { BAD };
         [
-            quoted(&domain.value),
-            number(domain.matching_pods),
-            number(domain.skew),
-            number(domain.eligible_nodes),
-            scale.draw(bar, style),
+            quoted(&domain.value).into(),
+            number(domain.matching_pods).into(),
+            number(domain.skew).into(),
+            number(domain.eligible_nodes).into(),
+            TableCell::bar(Look::of(within), bar_of(topology, domain.matching_pods)),
         ]
     });
     let headings = ["DOMAIN", "PODS", "SKEW", "NODES", "SPREAD"];
-    let more = topology.domain_count as usize - topology.domains.len();
-    table("    ", headings, rows) + &and_more("    ", more, "domains", "--max-domains 0 lists them")
+    let more = match topology.domains.is_empty() {
+        true => 0,
+        false => topology.domain_count - topology.domains.len() as i64,
+    };
+    Table::new("domain", headings, rows).more(more, how)
 }
 
-/// The bar of a domain that may have at most `limit` pods.
-pub(super) fn bar_of(domain: &DomainSpread, limit: Option<i64>) -> Bar {
+/// The bar of a domain with so many pods, and the most that it may have.
+pub(super) fn bar_of(topology: &TopologySpread, count: i64) -> Bar {
+    let constraint = topology.constraint.as_ref();
+    let max_skew = constraint.map(|it| i64::from(it.max_skew));
     Bar {
-        count: domain.matching_pods,
+        count,
         added: 0,
-        limit,
+        limit: max_skew.map(|max| topology.global_minimum.saturating_add(max)),
     }
 }

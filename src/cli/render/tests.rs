@@ -5,20 +5,25 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const HEAD: Head<'static> = Head {
-    pod: "Deployment shop/web",
-    snapshot: "snapshot \"default\"",
-    all: false,
-    taken_out: false,
-    selected: 0,
-};
+fn head() -> Head<'static> {
+    Head {
+        pod: "Deployment shop/web",
+        source: Source {
+            title: "snapshot \"default\"".to_owned(),
+            ..Source::default()
+        },
+        all: false,
+        taken_out: false,
+        selected: 0,
+    }
+}
 
 pub(super) fn answer<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).expect("the fixture is an answer")
 }
 
-fn plain(text: &str) -> String {
-    anstream::adapter::strip_str(text).to_string()
+fn plain(page: &Page) -> String {
+    anstream::adapter::strip_str(&page.text()).to_string()
 }
 
 fn zone_constraint() -> Value {
@@ -68,7 +73,7 @@ constraint 0: zone, max skew 1, DoNotSchedule
   c       0     1     1      skew 1 <= 1
   a       2     3     2      skew 3 > 1
 ";
-    assert_eq!(plain(&filter(&HEAD, &answer)), expected);
+    assert_eq!(plain(&filter(&head(), &answer)), expected);
 }
 
 #[test]
@@ -139,7 +144,8 @@ fn a_constraint_says_what_it_counts_and_what_holds_the_minimum() {
         ),
     ];
     for (report, expected) in cases {
-        let text = plain(&constraint::hard(&answer(report), 1));
+        let constraints = json!({"constraints": [report], "feasibleCount": 1});
+        let text = plain(&filter(&head(), &answer(constraints)));
         assert!(
             text.lines().any(|line| line == expected),
             "{expected}\n{text}"
@@ -173,21 +179,27 @@ default constraint 0: zone, max skew 1, DoNotSchedule
   DOMAIN  PODS  NODES
   b       1     1
 ";
-    assert_eq!(plain(&score(&HEAD, &answer)), expected);
+    assert_eq!(plain(&score(&head(), &answer)), expected);
 }
 
 #[test]
 fn long_lists_are_cut_unless_all_is_asked_for() {
     let names: Vec<String> = (0..1_050).map(|number| format!("n{number}")).collect();
     let answer = answer(json!({"feasible": names, "feasibleCount": 1_050, "nodeCount": 1_050}));
-    let cut = plain(&filter(&HEAD, &answer));
+    let cut = plain(&filter(&head(), &answer));
     assert!(cut.contains("\nn49 "), "{cut}");
     assert!(!cut.contains("\nn50 "), "{cut}");
     assert!(
         cut.contains("\n... and 1,000 more nodes (--all lists them)\n"),
         "{cut}"
     );
-    let all = plain(&filter(&Head { all: true, ..HEAD }, &answer));
+    let all = plain(&filter(
+        &Head {
+            all: true,
+            ..head()
+        },
+        &answer,
+    ));
     assert!(all.contains("\nn1049 "), "{all}");
 }
 
@@ -204,5 +216,5 @@ default   12        yes     3      5,800  2026-08-01T10:00:00Z
 expected  0         no      0      0      -
 ";
     assert_eq!(plain(&super::snapshots(&snapshots.snapshots)), expected);
-    assert_eq!(super::snapshots(&[]), "no snapshots\n");
+    assert_eq!(plain(&super::snapshots(&[])), "no snapshots\n");
 }

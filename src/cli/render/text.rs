@@ -1,185 +1,194 @@
-//! Colours, tables and lines that several answers share.
+//! Writes an answer as text for a terminal: lines, wrapped and aligned, with styles.
 
-use std::io::Write;
+use anstyle::Style;
 
-use anstyle::{AnsiColor, Style};
-use tabwriter::TabWriter;
-
-use super::layout::{GAP, NO_BREAK, columns, fitted, paragraph};
+use super::bars::{Bar, BarScale};
+use super::layout::{DrawnCell, GAP, aligned, columns, paragraph};
+use super::look::Look;
+use super::page::{Fact, Page, PagePart, Parts, Table, TableCell};
 pub(super) use crate::explain::{number, plural};
-use crate::proto::v1::DefaultsKind;
 use crate::visible;
 
-/// The number of nodes that a table lists, unless all are requested.
-const LISTED_NODES: usize = 50;
+/// The indentation of what is below a heading.
+const INDENT: &str = "  ";
 
-/// The style of headings of columns and sections.
-pub(super) const HEADING: Style = Style::new().bold();
-/// The style of a check that admits the pod.
-pub(super) const GOOD: Style = AnsiColor::Green.on_default();
-/// The style of an answer that admits the pod, although not everything was checked.
-pub(super) const UNSURE: Style = AnsiColor::Yellow.on_default();
-/// The style of a check that keeps the pod out.
-pub(super) const BAD: Style = AnsiColor::Red.on_default();
-
-/// The lines above an answer.
-pub(crate) struct Head<'a> {
-    /// Kind and name of the pod or workload.
-    pub(crate) pod: &'a str,
-    /// The subject, e.g. `snapshot "default"`.
-    pub(crate) snapshot: &'a str,
-    /// True if all nodes are listed.
-    pub(crate) all: bool,
-    /// True if the pod was taken out of the snapshot for the answer.
-    pub(crate) taken_out: bool,
-    /// The number of pods of the workload that name no controller and were found by a selector.
-    pub(crate) selected: i64,
-}
-
-/// The origin of an answer, which pages show.
-pub(crate) struct Provenance<'a> {
-    /// Name of the snapshot.
-    pub(crate) snapshot: &'a str,
-    /// The address of the server, or the files.
-    pub(crate) asked: String,
-    /// The time of the question, in RFC 3339.
-    pub(crate) at: String,
-}
-
-/// The message about a pod that was taken out of the snapshot for the answer.
-pub(crate) const TAKEN_OUT: &str = "the pod is in the snapshot: it was taken out first";
-
-/// A line with the number of pods that name no controller, if there are any.
-pub(crate) fn found_by_selector(pods: i64) -> Option<String> {
-    let said = || {
-        format!(
-            "found by a selector, as they name no controller: {}",
-            plural(pods, "pod")
-        )
-    };
-    (pods > 0).then(said)
-}
-
-impl Head<'_> {
-    /// The first lines of an answer.
-    pub(super) fn lines(&self, revision: i64, defaults: DefaultsKind) -> String {
-        let lines = self.remarks().map(|line| format!("{line}\n"));
-        format!(
-            "{}\n{}{}",
-            visible::text(self.pod),
-            source_line(self.snapshot, revision, defaults),
-            lines.collect::<String>()
-        )
-    }
-
-    /// What is said of the pods that the answer is about, a line each.
-    pub(super) fn remarks(&self) -> impl Iterator<Item = String> {
-        let taken_out = self.taken_out.then(|| TAKEN_OUT.to_owned());
-        taken_out
-            .into_iter()
-            .chain(found_by_selector(self.selected))
-    }
-
-    /// A table of `count` nodes, which is cut unless all are requested; `how` says how to see the
-    /// others.
-    pub(super) fn nodes<const N: usize>(
-        &self,
-        headings: [&str; N],
-        count: usize,
-        rows: impl Iterator<Item = [String; N]>,
-        how: &str,
-    ) -> String {
-        if count == 0 {
-            return String::new();
+impl Page {
+    /// The answer as text.
+    pub(crate) fn text(&self) -> String {
+        let mut writer = TextWriter {
+            text: String::new(),
+            depth: 0,
+        };
+        if let Some(subject) = &self.subject {
+            writer.line(Style::new(), subject);
         }
-        let listed = self.listed(count);
-        let rest = and_more("", count - listed, "nodes", how);
-        format!("\n{}{rest}", table("", headings, rows.take(listed)))
+        if let Some(state) = &self.state {
+            let said = format!("{}, {}", state.source.title, state.words());
+            writer.line(Style::new(), &said);
+        }
+        for line in &self.remarks {
+            writer.line(Style::new(), line);
+        }
+        if let Some((look, verdict)) = &self.verdict {
+            let style = look.style();
+            let style = if *look == Look::Plain {
+                style
+            } else {
+                style.bold()
+            };
+            writer.line(style, verdict);
+        }
+        writer.parts(&self.parts);
+        writer.text
+    }
+}
+
+struct TextWriter {
+    text: String,
+    /// The number of headings that the parts are below.
+    depth: usize,
+}
+
+impl TextWriter {
+    fn indent(&self) -> String {
+        INDENT.repeat(self.depth)
     }
 
-    /// Returns the number of nodes to list, out of `count`.
-    pub(super) fn listed(&self, count: usize) -> usize {
-        if self.all {
-            count
-        } else {
-            count.min(LISTED_NODES)
+    fn line(&mut self, style: Style, text: &str) {
+        let lines = paragraph(&visible::text(text), &self.indent(), style);
+        self.text.push_str(&lines);
+    }
+
+    fn parts(&mut self, parts: &Parts) {
+        parts.0.iter().for_each(|part| self.part(part));
+    }
+
+    fn part(&mut self, part: &PagePart) {
+        match part {
+            PagePart::Line(look, text) => self.line(look.style(), text),
+            PagePart::Facts(facts) => self.facts(facts),
+            PagePart::Bullets(bullets) => {
+                for (_, text) in bullets {
+                    let bullet = Look::Fair.paint("*");
+                    let indent = self.indent();
+                    let below = format!("{indent}{INDENT}");
+                    let lines = paragraph(&visible::text(text), &below, Style::new());
+                    self.text
+                        .push_str(&format!("{indent}{bullet} {}", lines.trim_start()));
+                }
+            }
+            PagePart::Table(table) => {
+                self.gap();
+                if !table.rows.is_empty() {
+                    let rows = drawn(&self.indent(), table);
+                    self.text.push_str(&rows);
+                }
+                if let Some((count, how)) = table.more {
+                    let more = plural(count, &format!("more {}", table.noun));
+                    let how = if how.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" ({how})")
+                    };
+                    self.line(Style::new(), &format!("... and {more}{how}"));
+                }
+            }
+            PagePart::Section(heading, below) if heading.len() == 1 && below.0.is_empty() => {
+                self.gap();
+                let (look, text) = &heading[0];
+                self.line(look.style(), text);
+            }
+            PagePart::Section(heading, parts) => {
+                if !heading.is_empty() {
+                    self.gap();
+                    let pieces = heading.iter().map(|(look, text)| look.paint(text));
+                    let heading: String = pieces.collect();
+                    self.text.push_str(&format!("{}{heading}\n", self.indent()));
+                }
+                self.depth += 1;
+                self.parts(parts);
+                self.depth -= 1;
+            }
+            PagePart::Names(names) => self.line(Style::new(), &names.join(" ")),
+            PagePart::InText(parts) => self.parts(parts),
+            PagePart::Folded(..) | PagePart::OnPage(_) => {}
+        }
+    }
+
+    /// An empty line before a part that is below no heading.
+    fn gap(&mut self) {
+        if self.depth == 0 && !self.text.is_empty() {
+            self.text.push('\n');
+        }
+    }
+
+    fn facts(&mut self, facts: &[Fact]) {
+        let width = facts.iter().map(|fact| fact.name.len()).max();
+        let width = width.unwrap_or(0) + GAP;
+        for fact in facts {
+            let value = fact.look.paint(&fact.value);
+            let line = format!("{}{:<width$}{value}\n", self.indent(), fact.name);
+            self.text.push_str(&line);
         }
     }
 }
 
-/// Returns a line with the subject of an answer, its revision and the kind of default constraints.
-pub(super) fn source_line(snapshot: &str, revision: i64, defaults: DefaultsKind) -> String {
-    let snapshot = visible::text(snapshot);
-    format!(
-        "{snapshot}, revision {revision}, {}\n",
-        defaults_text(defaults)
-    )
+/// A table, aligned and wrapped to the width of the output. Each line starts with `indent`.
+fn drawn(indent: &str, table: &Table) -> String {
+    let scales = scales(table);
+    let headings = table.headings.iter().map(|text| DrawnCell {
+        text: (*text).to_owned(),
+        style: Look::Strong.style(),
+        is_whole: false,
+    });
+    let rows = table.rows.iter().map(|row| {
+        let cells = row.iter().zip(&scales);
+        cells.map(|(cell, scale)| drawn_cell(cell, scale)).collect()
+    });
+    let rows: Vec<Vec<DrawnCell>> = std::iter::once(headings.collect()).chain(rows).collect();
+    let columns = columns().map(|columns| columns.saturating_sub(indent.len()));
+    let lines = aligned(&rows, columns).into_iter();
+    lines.map(|line| format!("{indent}{line}\n")).collect()
 }
 
-/// The kind of default constraints, in words.
-pub(super) fn defaults_text(defaults: DefaultsKind) -> &'static str {
-    match defaults {
-        DefaultsKind::Unspecified => "default constraints: none",
-        DefaultsKind::System => "default constraints: system",
-        DefaultsKind::List => "default constraints: a list",
-    }
-}
-
-/// The line for omitted rows, e.g. `... and 4,950 more nodes`, after `indent`.
-pub(super) fn and_more(indent: &str, count: usize, what: &str, how: &str) -> String {
-    match count {
-        0 => String::new(),
-        _ => format!("{indent}... and {} more {what} ({how})\n", number(count)),
-    }
-}
-
-/// A line that names the fields of a pod that were not checked, if there are any.
-pub(super) fn not_checked(fields: &[String]) -> String {
-    if fields.is_empty() {
-        return String::new();
-    }
-    let fields = fields.join(", ");
-    paragraph(&format!("not checked: {fields}"), "", str::to_owned)
-}
-
-/// The style of the first line: of a good or bad verdict, or of a good one without all checks.
-pub(super) fn headline_style(is_well: bool, unchecked: &[String]) -> Style {
-    match (is_well, unchecked) {
-        (false, _) => BAD.bold(),
-        (true, []) => GOOD.bold(),
-        (true, _) => UNSURE.bold(),
-    }
-}
-
-/// `text` in `style`. An empty text stays empty.
-pub(super) fn styled(style: Style, text: &str) -> String {
-    if text.is_empty() {
-        return String::new();
-    }
-    format!("{style}{text}{style:#}")
-}
-
-/// Rows under headings, aligned and wrapped to the width of the output. Each line starts with
-/// `indent`.
-pub(super) fn table<const N: usize>(
-    indent: &str,
-    headings: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> String {
-    let headings = headings.map(|heading| styled(HEADING, heading));
-    let rows: Vec<[String; N]> = std::iter::once(headings).chain(rows).collect();
-    let rows = match columns() {
-        Some(columns) => fitted(rows, columns.saturating_sub(indent.len())),
-        None => rows,
+/// The scale of the bars of each column.
+fn scales(table: &Table) -> Vec<BarScale> {
+    let scale = |column: usize| {
+        let (mut bars, mut longest): (Vec<Bar>, i64) = (Vec::new(), 0);
+        for cell in table.rows.iter().filter_map(|row| row.get(column)) {
+            match cell {
+                TableCell::Bar(_, bar, _) => bars.push(*bar),
+                TableCell::Change(before, after) => {
+                    longest = longest.max(before.count).max(after.count);
+                }
+                TableCell::Text { .. } => {}
+            }
+        }
+        match bars.is_empty() {
+            true => BarScale::of_growth(longest),
+            false => BarScale::of(&bars),
+        }
     };
-    let mut aligned = TabWriter::new(Vec::new()).padding(GAP).ansi(true);
-    for row in rows {
-        writeln!(aligned, "{indent}{}", row.join("\t")).expect("a buffer takes everything");
+    (0..table.headings.len()).map(scale).collect()
+}
+
+fn drawn_cell(cell: &TableCell, scale: &BarScale) -> DrawnCell {
+    let bar = |text: String| DrawnCell {
+        text,
+        style: Style::new(),
+        is_whole: true,
+    };
+    match cell {
+        TableCell::Text {
+            look,
+            text,
+            is_whole,
+        } => DrawnCell {
+            text: visible::text(text).into_owned(),
+            style: look.style(),
+            is_whole: *is_whole,
+        },
+        TableCell::Bar(look, shown, _) => bar(scale.draw(shown, look.style())),
+        TableCell::Change(before, after) => bar(scale.draw_change(before.count, after.count)),
     }
-    let bytes = aligned.into_inner().expect("a buffer takes everything");
-    let text = String::from_utf8(bytes).expect("only UTF-8 was written");
-    let text = text.replace(NO_BREAK, " ");
-    text.lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
 }

@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::room::RequestedShare;
 use crate::cli::render::{self, PodNotJudged};
-use crate::proto::v1::{DescribeSpreadResponse, Snapshot, WorkloadSpread};
+use crate::cli::waiting::{self, WaitingPods};
+use crate::explain::joined;
+use crate::proto::v1::{DescribeSpreadResponse, FilterResponse, Snapshot, WorkloadSpread};
 
 /// The kind whose pods run once on each node, so that they cannot be spread.
 const DAEMON_SET: &str = "DaemonSet";
 
 /// The spread of a whole cluster.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClusterReport {
     /// The revision of the report.
@@ -27,13 +29,10 @@ pub(crate) struct ClusterReport {
     /// The score of all workloads together.
     pub(crate) score: Score,
     /// The workloads with waiting pods that no node can take, most such pods first.
-    #[serde(default)]
     pub(crate) stuck: Vec<Stuck>,
     /// The waiting pods that cannot be judged.
-    #[serde(default)]
     pub(crate) not_judged: Vec<PodNotJudged>,
     /// The load of each domain of `by`, most pods first; empty if there are too many domains.
-    #[serde(default)]
     pub(crate) load: Vec<DomainLoad>,
     /// The spread by constraints, with the workloads that violate constraints.
     pub(crate) constraints: DescribeSpreadResponse,
@@ -44,7 +43,7 @@ pub(crate) struct ClusterReport {
 }
 
 /// A score from 0 to 100 for the evenness of workloads.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Score {
     /// The score; `None` if no workload can be uneven.
@@ -54,7 +53,7 @@ pub(crate) struct Score {
 }
 
 /// A workload with waiting pods that no node can take.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Stuck {
     /// KIND/NAMESPACE/NAME.
@@ -66,7 +65,7 @@ pub(crate) struct Stuck {
 }
 
 /// The number of pods in a domain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DomainPods {
     pub(crate) domain: String,
@@ -75,19 +74,18 @@ pub(crate) struct DomainPods {
 }
 
 /// The load of a domain.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DomainLoad {
     pub(crate) domain: String,
     /// The number of pods in the domain.
     pub(crate) pods: i64,
     /// The requested shares of its nodes' resources.
-    #[serde(default)]
     pub(crate) shares: Vec<RequestedShare>,
 }
 
 /// A workload whose pods are all in one place.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Risk {
     /// KIND/NAMESPACE/NAME.
@@ -99,7 +97,7 @@ pub(crate) struct Risk {
 }
 
 /// A workload that could be more even.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Unbalanced {
     /// KIND/NAMESPACE/NAME.
@@ -115,10 +113,8 @@ pub(crate) struct Unbalanced {
     /// `even` in percent of `most`, to a tenth.
     pub(crate) percent: f64,
     /// The listed domains, the fullest first.
-    #[serde(default)]
     pub(crate) domains: Vec<DomainPods>,
     /// The number of domains.
-    #[serde(default)]
     pub(crate) domain_count: i64,
 }
 
@@ -198,6 +194,34 @@ pub(super) fn report(
         risks: risks(ranked, by_node),
         constraints,
         unbalanced,
+    }
+}
+
+/// The workloads with waiting pods that no node can take, most such pods first.
+pub(super) fn stuck(waiting: &WaitingPods) -> Vec<Stuck> {
+    let all = waiting.workloads.iter();
+    let stuck = all.filter_map(|((namespace, id), groups)| {
+        let (_, pods) = waiting::count(groups);
+        let answers = groups.iter().map(|alike| &alike.answer);
+        let last = answers.filter(|it| it.feasible_count == 0).last()?;
+        Some(Stuck {
+            workload: render::name_of_workload(namespace, &id.kind, &id.name, &id.labels),
+            pods: i64::try_from(pods).unwrap_or(i64::MAX),
+            reason: why(last),
+        })
+    });
+    let mut stuck: Vec<Stuck> = stuck.collect();
+    stuck.sort_by_key(|it| -it.pods);
+    stuck
+}
+
+/// The reasons why no node takes a pod, each with its number of nodes.
+fn why(answer: &FilterResponse) -> String {
+    let reasons = answer.reasons.iter();
+    let reasons = reasons.map(|it| format!("{} {}", it.count, it.reason));
+    match reasons.collect::<Vec<_>>() {
+        none if none.is_empty() => "there is no node".to_owned(),
+        all => joined(&all),
     }
 }
 

@@ -2,22 +2,23 @@
 
 pub(crate) mod judge;
 pub(crate) mod room;
-mod waiting;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use indicatif::ProgressBar;
 
 use self::judge::ClusterReport;
 use self::room::RoomTally;
+use super::args;
 use super::backend::Client;
 use super::exit::Exit;
 use super::live_names;
 use super::matched::PodScope;
-use super::output::{self, AnswerFormat};
 use super::render;
 use super::source;
 use super::spread::{PAGE_SIZE, ask_all};
-use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse};
+use super::waiting::WaitingPods;
+use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, FilterRequest};
 
 /// The label that distinguishes nodes.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -65,23 +66,8 @@ pub(crate) struct ReportCommand {
     #[arg(long, value_name = "SCORE", value_parser = clap::value_parser!(i64).range(0..=100))]
     fail_under: Option<i64>,
 
-    /// How to write the answer
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = ReportFormat::Text)]
-    output: ReportFormat,
-}
-
-/// The formats of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ReportFormat {
-    /// Sentences and tables for people.
-    #[value(alias = "table")]
-    Text,
-    /// As JSON.
-    Json,
-    /// As YAML.
-    Yaml,
-    /// A self-contained page.
-    Html,
+    #[command(flatten)]
+    output: args::OutputFlag,
 }
 
 impl ReportCommand {
@@ -91,35 +77,36 @@ impl ReportCommand {
         let scope = source::QuestionScope::of(namespace, source::QuestionScope::All);
         self.state.is_about(scope);
         let opened = self.state.open().await?;
+        let (client, snapshot) = (&opened.client, self.state.snapshot());
         let scope = PodScope {
             namespace,
             selector: None,
         };
-        let matched = scope.ensure_matched(&opened.client, self.state.snapshot());
-        matched.await?;
-        let mut report = self.gather(&opened.client).await?;
+        scope.ensure_matched(client, snapshot).await?;
+        let mut report = self.gather(client).await?;
         let (by, mut room) = (report.by.clone(), RoomTally::default());
         let look = |object: &_| room.add(object, &by);
-        let waiting = waiting::stuck(&opened, self.state.snapshot(), namespace, look).await?;
-        (report.stuck, report.not_judged) = (waiting.stuck, waiting.not_judged);
+        let mut waiting = WaitingPods::find(&opened, snapshot, scope, look).await?;
+        let ask = async |request| {
+            let snapshot = snapshot.to_owned();
+            client
+                .call(FilterRequest {
+                    snapshot,
+                    ..request
+                })
+                .await
+        };
+        waiting.judge(ask, &ProgressBar::hidden()).await?;
+        report.stuck = judge::stuck(&waiting);
+        report.not_judged = waiting.not_judged;
         let mut shares = room.shares();
         for load in &mut report.load {
             load.shares = shares.remove(&*load.domain).unwrap_or_default();
         }
-        let format = match self.output {
-            ReportFormat::Text => AnswerFormat::Table,
-            ReportFormat::Json => AnswerFormat::Json,
-            ReportFormat::Yaml => AnswerFormat::Yaml,
-            ReportFormat::Html => {
-                let origin = self.state.origin();
-                let page = output::shown(&report, |report| render::report_html(&origin, report));
-                output::print_bytes(page.as_bytes())?;
-                return Ok(self.exit(&report));
-            }
-        };
-        let title = self.state.title();
-        let table = |report: &_| render::report(&title, report);
-        output::print(&format.render(&report, table, |_| Vec::new())?)?;
+        let page = || render::report(&self.state.source(), &report);
+        let violating = report.constraints.workloads.iter();
+        let names = || violating.map(render::full_name).collect();
+        self.output.print(&report, page, names)?;
         Ok(self.exit(&report))
     }
 

@@ -1,8 +1,9 @@
 //! Computes the share of CPU and memory in each domain that pods request.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::matching::{Requested, Requests, RequestsByVersion, Resource};
 use crate::proto::v1;
@@ -12,7 +13,7 @@ use crate::proto::v1::change::Object;
 const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
 /// The requested share of a resource in a domain.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RequestedShare {
     pub(crate) resource: String,
@@ -22,6 +23,18 @@ pub(crate) struct RequestedShare {
     pub(crate) allocatable: String,
     /// The requested amount in percent of the allocatable amount.
     pub(crate) percent: i64,
+}
+
+impl fmt::Display for RequestedShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            resource,
+            requested,
+            allocatable,
+            percent,
+        } = self;
+        write!(f, "{resource} {percent} %: {requested} of {allocatable}")
+    }
 }
 
 /// The name of the node that a pod takes room on, even while it terminates.

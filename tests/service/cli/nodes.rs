@@ -79,7 +79,7 @@ fn a_drain_is_told_on_files_a_server_and_a_cluster() {
         "<!DOCTYPE html>",
         "Where the pods of nodes go",
         "a1",
-        "skew 0 → 0",
+        "skew 0 -&gt; 0",
     ] {
         page.says(part);
     }
@@ -143,12 +143,12 @@ NEW NODES  LIKE  IN      PRICE  NAMES
 2          a1    zone b  1      a1+1, a1+2
 
 The pods go to
-NODE  PODS  OF
-a1    1     shop/web
-a1+1  2     shop/web
-a1+2  1     shop/web
-a2    2     shop/web
-b1    1     shop/web
+  NODE  PODS  OF
+  a1    1     shop/web
+  a1+1  2     shop/web
+  a1+2  1     shop/web
+  a2    2     shop/web
+  b1    1     shop/web
 ";
 
 #[test]

@@ -221,11 +221,11 @@ fn a_server_takes_the_objects_that_it_can_judge() {
     for merge in ["", " --merge"] {
         let loaded = workspace.expect(0, &format!("load cluster.json{merge}"));
         assert!(
-            loaded.out.contains("\n  loaded   1 Node\n"),
+            loaded.out.contains("\n  loaded    1 Node\n"),
             "{}",
             loaded.out
         );
-        let counted = "\n  left out 2: they cannot be judged\n";
+        let counted = "\n  left out  2: they cannot be judged\n";
         assert!(loaded.out.contains(counted), "{}", loaded.out);
         loaded.complains(
             "left out, because they cannot be judged: Node newer (cluster.json, item 2)",

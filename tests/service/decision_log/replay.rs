@@ -77,8 +77,8 @@ async fn a_replay_on_another_state_shows_what_differs() {
             "different: 1 of 1 decision\n",
             &format!("{} Filter of default/, ", logged.decision_id),
             ", on another revision, 2\n",
-            "  nodes: was 2, is 1\n",
-            "  first nodes: was b1, c1, is c1\n",
+            "  nodeCount: was 2, is 1\n",
+            "  nodes: was [[\"b1\",null],[\"c1\",null]], is [[\"c1\",null]]\n",
         ];
         for part in expected {
             assert!(out.contains(part), "{part:?} is not in {out}");

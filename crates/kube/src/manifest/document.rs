@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::io::BufRead;
+use std::rc::Rc;
 
 use indicatif::ProgressBar;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::bounded::{BoundError, MAX_PIECE_BYTES, TextPiece};
+use super::bounded::{BoundedText, TextPiece};
 use super::error::ManifestError;
 use super::item::{Item, ObjectOrigin};
 use super::lean::{CompleteValue, Lean, LeanValue, read_field};
-use super::parts::{ListType, ObjectText};
 use super::source::{InputSource, Syntax};
 use super::yaml;
 
@@ -30,14 +30,14 @@ pub(super) fn for_each_item(
     match opened.syntax {
         Syntax::Json => {
             let json = serde_json::Deserializer::from_reader(opened.input);
-            json_items(source, index, json, &mut |item| {
+            json_items(source, index, json, Lean::Whole, &mut |item| {
                 opened.in_piece.set(0);
                 sink(item)
             })
         }
         Syntax::Yaml => yaml_documents(source, opened.input, &mut |document, LeanValue(value)| {
             let origin = ObjectOrigin::whole(index, document);
-            Splitter::new(source, origin, sink).document(value)
+            Splitter::new(source, origin, Lean::Whole, sink).document(value)
         }),
     }
 }
@@ -48,44 +48,43 @@ pub(super) fn for_each_item_in(
     source: &InputSource,
     sink: DocumentSink,
 ) -> Result<(), ManifestError> {
-    json_items(source, 0, serde_json::Deserializer::from_str(text), sink)
+    let json = serde_json::Deserializer::from_str(text);
+    json_items(source, 0, json, Lean::Whole, sink)
 }
 
-/// Passes the object of `part`, or every object of its document, to `sink`. No field is left out.
-pub(super) fn for_each_item_of(
-    part: &ObjectText<'_>,
+/// Passes every object of the `text` of `source` to `sink`, also the items of lists. No field is left
+/// out, and what is no object is passed over. Returns why documents cannot be read; documents after
+/// them may be.
+pub(super) fn for_each_whole_item(
+    text: &str,
     source: &InputSource,
     sink: DocumentSink,
-) -> Result<(), ManifestError> {
-    let CompleteValue(value) = read_part(part, source)?;
-    let mut splitter = Splitter::new(source, part.origin, sink);
-    match part.origin.item {
-        0 => splitter.document(value),
-        number => splitter.numbered([(number, value)], &part.list),
+) -> Vec<ManifestError> {
+    if source.format(text.as_bytes()) == Syntax::Json {
+        let text = BoundedText::new(text.as_bytes(), TextPiece::Object, u64::MAX);
+        let in_piece = Rc::clone(&text.in_piece);
+        let json = serde_json::Deserializer::from_reader(text.buffered());
+        let read = json_items(source, 0, json, Lean::Complete, &mut |item| {
+            in_piece.set(0);
+            sink(item)
+        });
+        return read.err().into_iter().collect();
     }
-}
-
-fn read_part(part: &ObjectText<'_>, source: &InputSource) -> Result<CompleteValue, ManifestError> {
-    if part.syntax == Syntax::Json && part.text.len() as u64 > MAX_PIECE_BYTES {
-        let too_long = BoundError::Piece {
-            piece: "object",
-            most: MAX_PIECE_BYTES,
-        };
-        return Err(source.io(too_long.into()));
+    let mut faults = Vec::new();
+    let mut input = text.as_bytes();
+    let documents =
+        serde_saphyr::read_with_options::<_, CompleteValue>(&mut input, yaml::options());
+    let mut number = 0;
+    for read in documents {
+        // An empty document is not counted, as in the positions.
+        number += u32::from(!matches!(read, Ok(CompleteValue(Value::Null))));
+        let read = read.map_err(|error| source.not_yaml(&error));
+        let origin = ObjectOrigin::whole(0, number);
+        let mut splitter = Splitter::new(source, origin, Lean::Complete, sink);
+        let passed = read.and_then(|CompleteValue(value)| splitter.document(value));
+        faults.extend(passed.err());
     }
-    let read = |text: &str| match part.syntax {
-        Syntax::Json => serde_json::from_str(text).map_err(|error| source.not_json(&error)),
-        Syntax::Yaml => serde_saphyr::from_str_with_options(text, yaml::options())
-            .map_err(|error| source.not_yaml(&error)),
-    };
-    let first_read = match part.syntax {
-        Syntax::Json => read(part.text),
-        Syntax::Yaml => read(&part.indented()),
-    };
-    // For an error, reads again with as many lines before the text as in the file, so that the
-    // error has the position in the file.
-    let lines_before = || "\n".repeat(part.start.line - 1);
-    first_read.or_else(|_| read(&(lines_before() + &part.indented())))
+    faults
 }
 
 /// Passes every document of `source` to `sink` unchanged.
@@ -110,13 +109,14 @@ fn json_items<'de>(
     source: &InputSource,
     index: u32,
     mut json: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
+    how: Lean,
     sink: DocumentSink,
 ) -> Result<(), ManifestError> {
     let mut document = 0;
     while json.end().is_err() {
         document += 1;
         let origin = ObjectOrigin::whole(index, document);
-        let mut splitter = Splitter::new(source, origin, sink);
+        let mut splitter = Splitter::new(source, origin, how, sink);
         let read = json.deserialize_any(&mut splitter);
         if let Some(error) = splitter.refused {
             return Err(error);
@@ -139,10 +139,45 @@ fn yaml_documents<T: DeserializeOwned>(
     Ok(())
 }
 
+/// Kind and version of a list, which its items may leave out.
+#[derive(Debug, Default)]
+struct ListType {
+    kind: Option<String>,
+    api_version: Option<String>,
+}
+
+impl ListType {
+    /// The type of a list with these fields: a `PodList` contains objects of kind `Pod`.
+    fn of(fields: &Map<String, Value>) -> Self {
+        let text = |field| fields.get(field).and_then(Value::as_str);
+        let kind = text("kind").and_then(|kind| kind.strip_suffix("List"));
+        Self {
+            kind: kind.filter(|kind| !kind.is_empty()).map(str::to_owned),
+            api_version: text("apiVersion").map(str::to_owned),
+        }
+    }
+
+    /// Fills in the kind and version that `item` leaves out.
+    fn apply(&self, item: &mut Value) {
+        if let (Some(kind), Value::Object(fields)) = (&self.kind, item)
+            && !fields.contains_key("kind")
+        {
+            fields.insert("kind".to_owned(), kind.clone().into());
+            if let Some(version) = &self.api_version {
+                fields
+                    .entry("apiVersion")
+                    .or_insert_with(|| version.clone().into());
+            }
+        }
+    }
+}
+
 /// Splits one document into objects.
 struct Splitter<'a> {
     source: &'a InputSource,
     origin: ObjectOrigin,
+    /// The fields that are read.
+    how: Lean,
     sink: DocumentSink<'a>,
     /// The sink's error, which the parser's error type cannot carry.
     refused: Option<ManifestError>,
@@ -155,10 +190,16 @@ fn is_empty_list(fields: &Map<String, Value>) -> bool {
 }
 
 impl<'a> Splitter<'a> {
-    fn new(source: &'a InputSource, origin: ObjectOrigin, sink: DocumentSink<'a>) -> Self {
+    fn new(
+        source: &'a InputSource,
+        origin: ObjectOrigin,
+        how: Lean,
+        sink: DocumentSink<'a>,
+    ) -> Self {
         Self {
             source,
             origin,
+            how,
             sink,
             refused: None,
         }
@@ -173,11 +214,11 @@ impl<'a> Splitter<'a> {
                 Some(Value::Array(items)) => {
                     self.numbered((1..).zip(items), &ListType::of(&fields))
                 }
-                Some(_) => Err(self.not_an_object("`items` is not a list")),
+                Some(_) => self.not_an_object("`items` is not a list"),
                 None if is_empty_list(&fields) => Ok(()),
                 None => self.object(Value::Object(fields)),
             },
-            _ => Err(self.not_an_object("a plain value, not a Kubernetes object")),
+            _ => self.not_an_object("a plain value, not a Kubernetes object"),
         }
     }
 
@@ -203,15 +244,19 @@ impl<'a> Splitter<'a> {
                     origin: self.origin,
                 })
             }
-            Value::Object(_) => Err(self.not_an_object("an object without a `kind`")),
-            _ => Err(self.not_an_object("a plain value, not a Kubernetes object")),
+            Value::Object(_) => self.not_an_object("an object without a `kind`"),
+            _ => self.not_an_object("a plain value, not a Kubernetes object"),
         }
     }
 
-    fn not_an_object(&self, message: &str) -> ManifestError {
-        ManifestError::NotAnObject {
-            place: self.origin.describe(self.source),
-            message: message.to_owned(),
+    /// Refuses what is no object, unless that is passed over.
+    fn not_an_object(&self, message: &str) -> Result<(), ManifestError> {
+        match self.how {
+            Lean::Complete => Ok(()),
+            _ => Err(ManifestError::NotAnObject {
+                place: self.origin.describe(self.source),
+                message: message.to_owned(),
+            }),
         }
     }
 
@@ -259,7 +304,7 @@ impl<'de> Visitor<'de> for &mut Splitter<'_> {
                 };
                 waiting = Some(map.next_value_seed(items)?);
             } else {
-                read_field(&mut fields, key, &mut map, Lean::Whole)?;
+                read_field(&mut fields, key, &mut map, self.how)?;
             }
         }
         match waiting {
@@ -301,7 +346,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut waiting = Vec::new();
         for number in 1.. {
-            let Some(item) = seq.next_element_seed(Lean::Whole)? else {
+            let Some(item) = seq.next_element_seed(self.splitter.how)? else {
                 break;
             };
             if self.list.kind.is_none() && item.is_object() && item.get("kind").is_none() {

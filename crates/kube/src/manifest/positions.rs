@@ -1,64 +1,105 @@
-//! The positions of the fields of an object: line and column by path.
+//! The positions of the fields of objects: line and column by path. They are found by a second pass over
+//! a text, for the objects that have faults.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::iter::successors;
 
 use granit_parser::Event;
 
 use super::error::Position;
-use super::parts::{ObjectText, OpenCollection, next};
+use super::item::ObjectOrigin;
+use super::source::{InputSource, Syntax};
 use super::yaml;
 
-/// The positions of all fields of a part of a file.
+/// The positions of the fields of objects of a text.
 #[derive(Debug, Default)]
 pub struct Positions {
-    /// The positions, by path in the document, e.g. `items[2].spec.containers[0].name`.
-    places: HashMap<String, Position>,
-    /// The path of the part in the document.
-    root: String,
+    /// The positions, by document and path in it, e.g. `items[2].spec.containers[0].name`.
+    places: HashMap<(u32, String), Position>,
+    /// The documents and items whose fields are found.
+    wanted: HashSet<(u32, u32)>,
 }
 
-/// A collection with the key of its value, and the key's position.
-type OpenField = OpenCollection<(String, Position)>;
+/// A collection that is being read.
+enum OpenCollection {
+    /// A map with the key of its value, and the key's position.
+    Map(Option<(String, Position)>),
+    /// A list with the index of its item.
+    List(u32),
+}
 
 impl Positions {
-    /// Finds the fields of a part. If the part does not parse, finds the fields before the fault.
-    pub fn of(part: &ObjectText<'_>) -> Self {
+    /// Finds the fields of the objects at `origins`. If the text does not parse, finds the fields
+    /// before the fault.
+    pub(super) fn of(
+        source: &InputSource,
+        text: &str,
+        origins: impl Iterator<Item = ObjectOrigin>,
+    ) -> Self {
         let mut positions = Self {
             places: HashMap::new(),
-            root: part.origin.path(),
+            wanted: origins.map(|it| (it.document, it.item)).collect(),
         };
-        positions.read(&part.indented(), part.start.line - 1);
+        if source.format(text.as_bytes()) == Syntax::Yaml {
+            positions.read(text, 0, 0);
+            return positions;
+        }
+        // YAML takes one document of JSON at a time.
+        let ignored = serde_json::Deserializer::from_str(text);
+        let mut documents = ignored.into_iter::<serde::de::IgnoredAny>();
+        let mut before = 0;
+        for document in 1.. {
+            let end = match documents.next() {
+                Some(Ok(_)) => documents.byte_offset(),
+                Some(Err(_)) => text.len(),
+                None => break,
+            };
+            // Blanks in place of what is before the document keep its columns.
+            let line_start = text[..before].rfind('\n').map_or(0, |at| at + 1);
+            let blanks = " ".repeat(text[line_start..before].chars().count());
+            let lines = text[..before].matches('\n').count();
+            let document_text = blanks + &text[before..end];
+            positions.read(&document_text, document - 1, lines);
+            if end == text.len() {
+                break;
+            }
+            before = end;
+        }
         positions
     }
 
-    /// The position of a field, or of the nearest field around it.
-    pub fn find(&self, path: &str) -> Option<Position> {
+    /// The position of a field of the object at `origin`, or of the nearest field around it.
+    pub(super) fn find(&self, origin: ObjectOrigin, path: &str) -> Option<Position> {
         // The outermost field is the document itself, whose path is empty.
         let paths = successors(Some(path), |path| Some(&path[..path.rfind(['.', '['])?]));
         let mut paths = paths.chain([""]);
-        paths.find_map(|path| self.places.get(path)).copied()
+        let place = |path: &str| self.places.get(&(origin.document, path.to_owned()));
+        paths.find_map(place).copied()
     }
 
-    fn read(&mut self, text: &str, lines_before: usize) {
+    /// Reads a text with `documents` and `lines` before it.
+    fn read(&mut self, text: &str, mut document: u32, lines: usize) {
         let mut levels = Vec::new();
         for event in yaml::events(text) {
             let Ok((event, span)) = event else { return };
             let mut here = Position::of(&span.start);
-            here.line += lines_before;
+            here.line += lines;
             match event {
                 Event::Scalar(value, ..) => match levels.last_mut() {
-                    Some(OpenField::Map(key @ None)) => *key = Some((value.into_owned(), here)),
-                    _ => self.enter(&mut levels, here),
+                    Some(OpenCollection::Map(key @ None)) => {
+                        *key = Some((value.into_owned(), here));
+                    }
+                    None if matches!(&*value, "" | "~" | "null") => {}
+                    _ => self.enter(&mut levels, &mut document, here, None),
                 },
-                Event::Alias(_) => self.enter(&mut levels, here),
+                Event::Alias(_) => self.enter(&mut levels, &mut document, here, None),
                 Event::MappingStart(..) => {
-                    self.note(&levels, here);
-                    levels.push(OpenField::Map(None));
+                    let map = Some(OpenCollection::Map(None));
+                    self.enter(&mut levels, &mut document, here, map);
                 }
                 Event::SequenceStart(..) => {
-                    self.note(&levels, here);
-                    levels.push(OpenField::List(0));
+                    let list = Some(OpenCollection::List(0));
+                    self.enter(&mut levels, &mut document, here, list);
                 }
                 Event::MappingEnd | Event::SequenceEnd => {
                     levels.pop();
@@ -69,44 +110,87 @@ impl Positions {
         }
     }
 
-    /// Records a plain value, and continues after it.
-    fn enter(&mut self, levels: &mut [OpenField], here: Position) {
-        self.note(levels, here);
-        next(levels);
+    /// Records a value, which opens a collection or ends here.
+    fn enter(
+        &mut self,
+        levels: &mut Vec<OpenCollection>,
+        document: &mut u32,
+        here: Position,
+        opens: Option<OpenCollection>,
+    ) {
+        *document += u32::from(levels.is_empty());
+        self.note(levels, *document, here);
+        match opens {
+            Some(collection) => levels.push(collection),
+            None => next(levels),
+        }
     }
 
     /// Records the position of the value that is being read: the position of its key, if it has a
     /// key.
-    fn note(&mut self, levels: &[OpenField], here: Position) {
-        let mut path = self.root.clone();
+    fn note(&mut self, levels: &[OpenCollection], document: u32, here: Position) {
+        let item = match levels {
+            [OpenCollection::List(index), ..] => index + 1,
+            [
+                OpenCollection::Map(Some((key, _))),
+                OpenCollection::List(index),
+                ..,
+            ] if key == "items" => index + 1,
+            _ => 0,
+        };
+        let is_wanted = |item| self.wanted.contains(&(document, item));
+        if !is_wanted(item) && !is_wanted(0) {
+            return;
+        }
+        let mut path = String::new();
         for level in levels {
             match level {
-                OpenField::Map(None) => {}
-                OpenField::Map(Some((key, _))) if path.is_empty() => path.push_str(key),
-                OpenField::Map(Some((key, _))) => path.extend([".", key]),
-                OpenField::List(index) => path.push_str(&format!("[{index}]")),
+                OpenCollection::Map(None) => {}
+                OpenCollection::Map(Some((key, _))) if path.is_empty() => path.push_str(key),
+                OpenCollection::Map(Some((key, _))) => path.extend([".", key]),
+                // A list of objects looks like one with the field `items`.
+                OpenCollection::List(index) if path.is_empty() => {
+                    path.push_str(&format!("items[{index}]"));
+                }
+                OpenCollection::List(index) => path.push_str(&format!("[{index}]")),
             }
         }
         let place = match levels.last() {
-            Some(OpenField::Map(Some((_, place)))) => *place,
+            Some(OpenCollection::Map(Some((_, place)))) => *place,
             _ => here,
         };
-        self.places.insert(path, place);
+        self.places.insert((document, path), place);
+    }
+}
+
+/// Continues after a value: a map expects a key next, a list its next item.
+fn next(levels: &mut [OpenCollection]) {
+    match levels.last_mut() {
+        Some(OpenCollection::Map(key)) => *key = None,
+        Some(OpenCollection::List(index)) => *index += 1,
+        None => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parts::split;
-    use super::super::source::InputSource;
     use super::*;
 
     /// The position of a field in a document.
     fn found(text: &str, document: u32, path: &str) -> Option<Position> {
-        let (parts, _) = split(&InputSource::StandardInput, text);
-        let of_it = parts.iter().filter(|part| part.origin.document == document);
-        let mut of_it = of_it.filter(|part| path.starts_with(&part.origin.path()));
-        Positions::of(of_it.next()?).find(path)
+        let item = path
+            .strip_prefix("items[")
+            .and_then(|rest| rest.split_once(']'));
+        let item = item.map_or(0, |(index, _)| {
+            index.parse().map_or(0, |index: u32| index + 1)
+        });
+        let origin = ObjectOrigin {
+            source: 0,
+            document,
+            item,
+        };
+        let standard_input = InputSource::StandardInput;
+        Positions::of(&standard_input, text, [origin].into_iter()).find(origin, path)
     }
 
     #[test]

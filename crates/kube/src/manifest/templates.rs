@@ -6,12 +6,12 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::admission::Admission;
-use super::document::for_each_item_of;
-use super::error::ManifestError;
+use super::document::for_each_whole_item;
+use super::error::{ManifestError, Position};
 use super::fleet::{PlacementPolicy, is_placement};
 use super::item::{Item, ObjectOrigin, describe, text};
-use super::parts::ObjectText;
 use super::places::{CONSTRAINTS, CustomResources, TemplatePath, Unsaid};
+use super::positions::Positions;
 use super::source::InputSource;
 use super::workload::{WorkloadPod, made_pod, path_of_kind, pod_of, template_paths};
 use evenkeel_core::proto::v1::Pod;
@@ -71,6 +71,11 @@ impl TemplateObject {
     /// The object's name, without kind and namespace.
     pub fn own_name(&self) -> &str {
         text(&self.value["metadata"], "name")
+    }
+
+    /// The position of a field of the object, by its path in the document.
+    pub fn position(&self, positions: &Positions, path: &str) -> Option<Position> {
+        positions.find(self.origin, path)
     }
 
     /// The object's own labels, not those of its pods.
@@ -303,25 +308,27 @@ fn is_made(value: &Value) -> bool {
     owners.any(|owner| owner["controller"] == true)
 }
 
-impl ObjectText<'_> {
-    /// Every pod, workload and placement in this part of `source`. Objects that a controller
-    /// created, and objects without a template, are left out.
-    ///
-    /// # Errors
-    /// The reason why the part cannot be read, with the templates before the fault.
-    pub fn templates(
-        &self,
-        source: &InputSource,
-        custom: &CustomResources,
-    ) -> (Vec<Template>, Result<(), ManifestError>) {
-        let mut templates = Vec::new();
-        let read = for_each_item_of(self, source, &mut |item| {
-            if !is_made(&item.value) {
-                templates.extend(templates_of(item, source, custom));
-            }
-            Ok(())
-        });
-        (templates, read)
+/// Every pod, workload and placement in the `text` of `source`, and why documents cannot be read. Objects
+/// that a controller created, and objects without a template, are left out.
+pub fn templates_in(
+    source: &InputSource,
+    text: &str,
+    custom: &CustomResources,
+) -> (Vec<Template>, Vec<ManifestError>) {
+    let mut templates = Vec::new();
+    let faults = for_each_whole_item(text, source, &mut |item| {
+        if !is_made(&item.value) {
+            templates.extend(templates_of(item, source, custom));
+        }
+        Ok(())
+    });
+    (templates, faults)
+}
+
+impl Positions {
+    /// The positions of the fields of templates, which are those of a text.
+    pub fn of_templates(source: &InputSource, text: &str, templates: &[Template]) -> Self {
+        Self::of(source, text, templates.iter().map(|it| it.object.origin))
     }
 }
 
