@@ -56,7 +56,6 @@ fn pod(number: usize) -> Pod {
                 name: "main".to_owned(),
                 resources: Some(ResourceRequirements {
                     requests: requests.into(),
-                    ..ResourceRequirements::default()
                 }),
                 ..Container::default()
             }],

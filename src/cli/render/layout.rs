@@ -318,7 +318,7 @@ mod tests {
             is_whole: true,
             ..cell(&format!("{red}##{red:#}|{red}####{red:#}"))
         };
-        assert_eq!(bar.lines(3), [bar.text.clone()]);
+        assert_eq!(bar.lines(3), std::slice::from_ref(&bar.text));
         let red_text = DrawnCell {
             style: red,
             ..cell("one two")

@@ -154,9 +154,18 @@ fn replay(cluster: &mut Cluster, plan: &PlanNodesResponse, asked: &NodeDrain, sa
 struct Case {
     nodes: Vec<BTreeMap<&'static str, String>>,
     room: Vec<usize>,
-    /// Of each workload its constraints, the request of a pod, and the nodes of its pods.
-    workloads: Vec<(Vec<(&'static str, i32)>, usize, Vec<usize>)>,
+    workloads: Vec<Workload>,
     has_daemons: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Workload {
+    /// The key and the max skew of each hard constraint.
+    constraints: Vec<(&'static str, i32)>,
+    /// The CPU that a pod requests.
+    cpu: usize,
+    /// The node of each pod.
+    nodes: Vec<usize>,
 }
 
 const KEYS: [&[&str]; 7] = [
@@ -172,17 +181,21 @@ const KEYS: [&[&str]; 7] = [
 impl Case {
     fn random(rng: &mut Rng) -> Self {
         let nodes = random_nodes(rng, 6);
-        let mut workloads = Vec::new();
+        let mut workloads: Vec<Workload> = Vec::new();
         for _ in 0..rng.usize(1..3) {
             let keys = KEYS[rng.usize(..KEYS.len())].iter();
             let constraints: Vec<_> = keys.map(|key| (*key, rng.i32(1..3))).collect();
             let pods = rng.usize(1..5);
             let pods: Vec<usize> = (0..pods).map(|_| rng.usize(..nodes.len())).collect();
-            workloads.push((constraints, rng.usize(1..3), pods));
+            workloads.push(Workload {
+                constraints,
+                cpu: rng.usize(1..3),
+                nodes: pods,
+            });
         }
         let used = |at: usize| -> usize {
             let all = workloads.iter();
-            all.map(|(_, size, on)| size * on.iter().filter(|it| **it == at).count())
+            all.map(|it| it.cpu * it.nodes.iter().filter(|node| **node == at).count())
                 .sum()
         };
         let room = (0..nodes.len()).map(|at| used(at).max(rng.usize(1..6)));
@@ -208,8 +221,8 @@ impl Case {
                 changes.push(owned_by(daemon, "DaemonSet", "d").change());
             }
         }
-        for (number, (.., nodes)) in self.workloads.iter().enumerate() {
-            for (index, at) in nodes.iter().enumerate() {
+        for (number, workload) in self.workloads.iter().enumerate() {
+            for (index, at) in workload.nodes.iter().enumerate() {
                 let pod = on(
                     self.pod(number, &format!("w{number}-{index}")),
                     &format!("n{at}"),
@@ -223,11 +236,11 @@ impl Case {
     fn pod(&self, number: usize, name: &str) -> Pod {
         let app = format!("w{number}");
         let labels = [("app", &*app)];
-        let (constraints, size, _) = &self.workloads[number];
-        let constraints = constraints.iter();
+        let workload = &self.workloads[number];
+        let constraints = workload.constraints.iter();
         let constraints = constraints.map(|(key, skew)| hard(*skew, key, &labels));
         let pod = spread(pod(name, &labels), constraints.collect());
-        let pod = requesting(pod, &[("cpu", &size.to_string())]);
+        let pod = requesting(pod, &[("cpu", &workload.cpu.to_string())]);
         owned_by(pod, "ReplicaSet", &app)
     }
 
@@ -242,7 +255,7 @@ impl Case {
     /// How far the skew of each constraint exceeds what it allows.
     fn excess(&self, cluster: &Cluster) -> Vec<i64> {
         let mut all = Vec::new();
-        for (number, (constraints, ..)) in self.workloads.iter().enumerate() {
+        for (number, Workload { constraints, .. }) in self.workloads.iter().enumerate() {
             let labels = |node: &Node| node.metadata.clone().unwrap_or_default().labels;
             let nodes: BTreeMap<String, _> = cluster
                 .nodes
