@@ -106,7 +106,7 @@ pub(crate) struct NeedNodes {
     #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The domains in which new nodes can be made: [TEMPLATE:]KEY=VALUE,VALUE
+    /// The domains in which new nodes can be made: KEY=VALUE,VALUE, or TEMPLATE:KEY=VALUE,VALUE
     ///
     /// A template has the name of its node; without it, all have these domains. A domain
     /// that has no node yet counts, too.
