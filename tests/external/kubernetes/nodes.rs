@@ -17,7 +17,10 @@ use crate::kubernetes::plans::{PATIENCE, ZONES, end, is_ready, name, start, work
 use crate::kubernetes::process;
 
 /// How long pods that still wait are given to find a node.
-const SETTLING: Duration = Duration::from_secs(3);
+const SETTLING: Duration = Duration::from_secs(6);
+
+/// The pause before pods that wait are made again. The scheduler of these tests tries no pod twice.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Runs `evenkeel nodes` on the cluster. Returns the answer.
 fn nodes(plane: &ControlPlane, line: &str) -> Value {
@@ -47,8 +50,8 @@ async fn add_node(api: &Api, name: &str, zone: &str) {
     api.create(&node).await;
 }
 
-/// Waits until this many pods are ready. Returns the number in each zone, or with `None` that some
-/// wait for a node.
+/// Waits until this many pods are ready. Pods that no node admits are deleted, and their controller
+/// makes others. Returns the number in each zone, or with `None` that some wait for a node.
 async fn settled(api: &Api, pods: usize) -> Option<BTreeMap<String, usize>> {
     let began = Instant::now();
     let mut waits_since = None;
@@ -60,21 +63,23 @@ async fn settled(api: &Api, pods: usize) -> Option<BTreeMap<String, usize>> {
             let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
             *counts.entry(node[..1].to_owned()).or_default() += 1;
         }
-        if all.len() == pods && ready.count() == pods {
+        if all.len() == pods && ready.clone().count() == pods {
             return Some(counts);
         }
         let refused = |pod: &Value| {
             let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
             conditions.any(|it| it["reason"] == "Unschedulable")
         };
-        match all.len() == pods && all.iter().any(refused) {
-            true => {
-                let since = *waits_since.get_or_insert_with(Instant::now);
-                if since.elapsed() > SETTLING {
-                    return None;
-                }
+        let waiting: Vec<&Value> = all.iter().filter(|pod| refused(pod)).collect();
+        if all.len() == pods && !waiting.is_empty() {
+            let since = *waits_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > SETTLING {
+                return None;
             }
-            false => waits_since = None,
+            tokio::time::sleep(RETRY).await;
+            for pod in waiting {
+                api.delete(&path("Pod", NAMESPACE, name(pod)), 0).await;
+            }
         }
         assert!(began.elapsed() < PATIENCE, "{pods} pods: {all:#?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
