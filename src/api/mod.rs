@@ -30,8 +30,9 @@
 //! decision that has to end returns `Stopped`, and no number of it is used. Messages are decoded
 //! from bytes that end when the caller is gone.
 //!
-//! **Shares.** Long decisions, changes, exports and decoding each have a `FairLimiter`. One caller has at most half of its places. Further work waits, and callers
-//! take turns. Exports are written on the threads of long decisions.
+//! **Shares.** Long decisions, changes, exports and decoding each have a `FairLimiter`. One caller
+//! has at most half of its places. Further work waits, and callers take turns. Exports are written on
+//! the threads of long decisions.
 //!
 //! **Requests** of more than 32 KiB are decoded and checked on threads of low priority
 //! (`decoders.rs`), where callers take turns.
