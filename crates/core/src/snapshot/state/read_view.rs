@@ -192,11 +192,6 @@ impl<'a> ReadView<'a> {
         Ok(DomainCounts::of(in_use, view, self.nodes))
     }
 
-    /// Returns whether there is memory for what can be made again.
-    pub fn has_memory_for_caches(&self) -> bool {
-        self.state.upkeep.has_memory()
-    }
-
     /// Caches a view of these label sets. It is found again at this revision, and at later ones
     /// unless a change of the namespace has come first.
     fn cache(
