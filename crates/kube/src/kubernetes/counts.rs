@@ -63,7 +63,7 @@ impl Default for KindCounts {
             errors: AtomicU64::default(),
             left_out: AtomicU64::default(),
             lists: Default::default(),
-            lag: lags(),
+            lag: durations(),
         }
     }
 }
@@ -100,8 +100,9 @@ impl KindCounts {
     }
 }
 
-/// Buckets in seconds: 1, 2.5 and 5 of each power of ten, from 1 µs to 10 s.
-fn lags() -> Histogram {
+/// A histogram of durations in seconds: 1, 2.5 and 5 of each power of ten, from 1 µs, the time of
+/// the smallest decision, to 10 s.
+pub fn durations() -> Histogram {
     let microseconds = (0..8).map(|power| 10_u64.pow(power));
     let nanoseconds = microseconds.flat_map(|it| [1_000, 2_500, 5_000].map(|part| it * part));
     Histogram::new(nanoseconds.take(22).map(|bound| bound as f64 / 1e9))

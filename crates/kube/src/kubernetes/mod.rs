@@ -34,7 +34,7 @@ mod target;
 mod watch;
 
 pub use connection::{ClusterClient, Reads};
-pub use counts::{FeedCounts, KindCounts, ListReason};
+pub use counts::{FeedCounts, KindCounts, ListReason, durations};
 pub use defaults::DefaultsSource;
 pub use deletion_cost::{CostWrite, DeletionCost};
 pub use error::Error;

@@ -12,6 +12,7 @@ use prost_types::FileDescriptorSet;
 use tonic::Code;
 
 use crate::api::{Decision, STREAMED_METHODS};
+use crate::kubernetes::durations;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 use crate::server::telemetry::counts::Refusals;
 
@@ -59,14 +60,6 @@ pub fn method(path: &str) -> &'static str {
 /// Labels with their values.
 type LabelPairs<const N: usize> = [(&'static str, &'static str); N];
 type Counters<const N: usize> = Family<LabelPairs<N>, Counter>;
-
-/// A histogram of durations in seconds: 1, 2.5 and 5 of each power of ten, from 1 µs, the time of
-/// the smallest decision, to 10 s.
-pub(in crate::server::telemetry) fn durations() -> Histogram {
-    let microseconds = (0..8).map(|power| 10_u64.pow(power));
-    let nanoseconds = microseconds.flat_map(|it| [1_000, 2_500, 5_000].map(|part| it * part));
-    Histogram::new(nanoseconds.take(22).map(|bound| bound as f64 / 1e9))
-}
 
 /// Makes [`durations`].
 #[derive(Debug, Clone, Copy)]
