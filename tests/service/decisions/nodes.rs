@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use crate::decisions::joint::random_nodes;
-use crate::decisions::rebalance::cases;
+use crate::decisions::rebalance::{KEYS, cases};
 use crate::decisions::removals::RACK;
 use evenkeel::proto::v1::plan_nodes_request::Question;
 use evenkeel::proto::v1::{
@@ -15,9 +15,7 @@ use evenkeel::proto::v1::{
 };
 use fastrand::Rng;
 use serde_json::json;
-use support::build::{
-    HOSTNAME, ZONE, hard, having, node, nominated, on, place_of, pod, requesting, spread,
-};
+use support::build::{ZONE, hard, having, node, nominated, on, place_of, pod, requesting, spread};
 use support::model::{self, Stored, delete};
 use support::recount::Cluster;
 use support::server::Server;
@@ -168,22 +166,16 @@ struct Workload {
     nodes: Vec<usize>,
 }
 
-const KEYS: [&[&str]; 7] = [
-    &[],
-    &[ZONE],
-    &[HOSTNAME],
-    &[ZONE, HOSTNAME],
-    &[ZONE, RACK],
-    &[RACK, HOSTNAME],
-    &[ZONE, RACK, HOSTNAME],
-];
-
 impl Case {
     fn random(rng: &mut Rng) -> Self {
         let nodes = random_nodes(rng, 6);
         let mut workloads: Vec<Workload> = Vec::new();
         for _ in 0..rng.usize(1..3) {
-            let keys = KEYS[rng.usize(..KEYS.len())].iter();
+            let keys = match rng.usize(..=KEYS.len()) {
+                0 => &[][..],
+                at => KEYS[at - 1],
+            };
+            let keys = keys.iter();
             let constraints: Vec<_> = keys.map(|key| (*key, rng.i32(1..3))).collect();
             let pods = rng.usize(1..5);
             let pods: Vec<usize> = (0..pods).map(|_| rng.usize(..nodes.len())).collect();
