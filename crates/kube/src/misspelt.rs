@@ -1,8 +1,10 @@
 //! Hints about misspelt names.
 
+use evenkeel_core::matching::names::HOSTNAME;
+
 /// Topology keys that clusters usually have.
 const WELL_KNOWN_KEYS: [&str; 4] = [
-    "kubernetes.io/hostname",
+    HOSTNAME,
     "node.kubernetes.io/instance-type",
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",

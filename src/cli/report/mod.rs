@@ -18,10 +18,8 @@ use super::render;
 use super::source;
 use super::spread::{PAGE_SIZE, ask_all};
 use super::waiting::WaitingPods;
+use crate::matching::names::HOSTNAME;
 use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, FilterRequest};
-
-/// The label that distinguishes nodes.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The number of domains that are listed for each workload, the fullest first.
 const MAX_DOMAINS: i32 = 12;

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use super::violations::{Path, Violations};
 use crate::limits::NodeNames;
 
+/// The label of nodes whose value is the name of each.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// The namespace of objects without a namespace.
 pub const DEFAULT_NAMESPACE: &str = "default";
 

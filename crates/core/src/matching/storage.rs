@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::names::HOSTNAME;
 use super::node_affinity::{NeededLabels, NodeAffinity};
 use super::quantity::Quantity;
 use super::selector::Selector;
@@ -41,9 +42,6 @@ pub const ZONE_LABELS: [(&str, &str); 4] = [
         "topology.kubernetes.io/region",
     ),
 ];
-
-/// The label of a node's own name.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The most lists in which a volume is found. One that more labels reach is found from all nodes.
 const MOST_LISTS: usize = 8;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::joint::most_picks;
 use super::moving::deletion;
 use crate::matching::Path;
+use crate::matching::names::HOSTNAME;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::{Defaults, Imagined, Limits, NamedPod, Phase, ReadView, Stopped};
@@ -27,9 +28,6 @@ const MOST_TRIED: usize = 300;
 
 /// The number of pods and nodes that the tried choices have together, beside the first few.
 const MOST_WORK: usize = 150_000;
-
-/// The label of nodes that is the name of each.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The prefixes of the taints that a node has while it is not ready or is about to go.
 const PASSING_TAINTS: [&str; 6] = [

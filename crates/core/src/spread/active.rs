@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::matching::names::HOSTNAME;
 use crate::matching::{Constraint, NodeAffinity, Policy, Selector, Tolerations};
 use crate::proto::v1;
 use crate::snapshot::{Controller, DomainKey, Eligibility, Query, ReadView, Stopped, partition};
-
-/// The label of hosts. In Score, every node is a domain of its own under this key.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The constraints in force.
 #[derive(Debug, Clone, Default)]
@@ -163,6 +161,7 @@ impl Constraints {
         };
         let active = |(index, (constraint, selector)): (usize, (Constraint, Selector))| {
             let is_soft = !constraint.is_hard();
+            // In Score, every node is a domain of its own under this key.
             let partition = if is_soft && *constraint.topology_key == *HOSTNAME {
                 partition::Key::everywhere(DomainKey::Node)
             } else {

@@ -6,13 +6,14 @@ use crate::explain::case::{Case, Hard, all_nodes};
 use crate::explain::diagnosis::{Diagnosis, hint, suggest};
 use crate::explain::insight::left_out_by;
 use crate::explain::words::{plural, quoted};
+use crate::matching::names::HOSTNAME;
 use crate::matching::{Constraint, Policy};
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
 use crate::snapshot::Stopped;
 
 /// The keys that are suggested in place of one with a single value, the best first.
-const BETTER_KEYS: [&str; 2] = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"];
+const BETTER_KEYS: [&str; 2] = ["topology.kubernetes.io/zone", HOSTNAME];
 
 /// Finds a constraint that counts one domain only, so that the skew is never more than 1, or of which
 /// each pod of a DaemonSet counts its own node.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::resource_versions::ResourceVersions;
 use crate::limits::{Limit, Limits};
+use crate::matching::names::HOSTNAME;
 use crate::matching::{Constraint, KubernetesVersion, Path, VersionRules, Violations};
 use crate::proto::v1;
 
@@ -134,7 +135,7 @@ impl Defaults {
     /// `systemDefaultConstraints`).
     fn system_constraints() -> Vec<Constraint> {
         vec![
-            Constraint::soft("kubernetes.io/hostname", 3),
+            Constraint::soft(HOSTNAME, 3),
             Constraint::soft("topology.kubernetes.io/zone", 5),
         ]
     }

@@ -2,17 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::matching::names::HOSTNAME;
 use crate::snapshot::{ReadView, Stopped};
 
 /// The topology key of zones. It is the default if a request names none.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Keys that Kubernetes defines for topologies, the most useful first.
-const WELL_KNOWN: [&str; 3] = [
-    ZONE,
-    "topology.kubernetes.io/region",
-    "kubernetes.io/hostname",
-];
+const WELL_KNOWN: [&str; 3] = [ZONE, "topology.kubernetes.io/region", HOSTNAME];
 
 /// The number of keys that are listed.
 const LISTED: usize = 20;
