@@ -17,7 +17,7 @@ use super::matched::PodScope;
 use super::output;
 use super::source::{self, QuestionScope};
 use super::spread;
-use crate::kubernetes::{ClusterClient, CostWrite, DeletionCost, Reads, Target};
+use crate::kubernetes::{ClusterClient, CostWrite, DeletionCost, OnRefusal, Target};
 use crate::log::lease::Lease;
 use crate::plan::deletion_costs;
 use crate::proto::v1::{
@@ -173,7 +173,7 @@ impl WantedCosts {
     /// Connects to the cluster.
     async fn keeper(&self) -> Result<CostKeeper<'_>> {
         Ok(CostKeeper {
-            cluster: self.target.clone().connect(Reads::WholeObjects).await?,
+            cluster: self.target.clone().connect(OnRefusal::Retry).await?,
             wanted: self,
             known: HashMap::new(),
         })

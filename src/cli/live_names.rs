@@ -14,7 +14,7 @@ use serde::Deserialize;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::kubernetes::{ApiResource, ClusterClient, ObjectSelection, Reads, Target};
+use crate::kubernetes::{ApiResource, ClusterClient, ObjectSelection, OnRefusal, Target};
 use crate::manifest::{self, NamedObject, ObjectName};
 use crate::matching::names::DEFAULT_NAMESPACE;
 use crate::snapshot::ObjectKind;
@@ -172,7 +172,7 @@ fn ask(
         return Vec::new();
     };
     let asked = async {
-        let cluster = words.target().connect(Reads::WholeObjects).await.ok()?;
+        let cluster = words.target().connect(OnRefusal::Retry).await.ok()?;
         let namespace = namespace.map(|it| it.unwrap_or_else(|| cluster.namespace.clone()));
         list(&cluster, resource, namespace.as_deref()).await
     };
@@ -205,7 +205,7 @@ async fn list(
 struct TypedWords(Vec<OsString>);
 
 impl TypedWords {
-    /// Reads the words. A shell's script passes them after `--`.
+    /// OnRefusal the words. A shell's script passes them after `--`.
     fn read() -> Self {
         let mut words: Vec<OsString> = env::args_os().collect();
         if let Some(place) = words.iter().position(|word| word == "--") {

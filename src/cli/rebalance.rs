@@ -16,7 +16,7 @@ use super::matched::PodScope;
 use super::render;
 use super::selector;
 use super::source::{self, QuestionScope};
-use crate::kubernetes::{ClusterClient, Reads};
+use crate::kubernetes::{ClusterClient, OnRefusal};
 use crate::manifest::LoadedObjects;
 use crate::proto::v1::{
     EvictionRules, LabelSelector, RebalanceRequest, RebalanceResponse, StayingPod,
@@ -237,10 +237,10 @@ impl RebalanceCommand {
             "--apply and --dry-run are about moves in a cluster: say --from-cluster, or which with --context or --kubeconfig"
         );
         let target = self.state.cluster.target();
-        Ok(target.connect(Reads::Refusals).await?)
+        Ok(target.connect(OnRefusal::Report).await?)
     }
 
-    /// Reads the cluster, and plans the remaining moves after `made` moves.
+    /// OnRefusal the cluster, and plans the remaining moves after `made` moves.
     pub(super) async fn plan(&self, made: usize) -> Result<MovePlan> {
         let opened = self.state.open().await?;
         let rules = self.evictions.rules(opened.objects.clone())?;

@@ -18,7 +18,7 @@ use super::input::{self, Input};
 use super::output;
 use super::render::Source;
 use super::stored;
-use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, Reads};
+use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, OnRefusal};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::revisions::is_revision_label;
 use crate::matching::{names, selector_text};
@@ -294,11 +294,7 @@ impl SnapshotSource {
 
     /// Connects to the cluster.
     pub(super) async fn connect(&self) -> Result<ClusterClient> {
-        let reads = match self.listed_for() {
-            ListedFor::Anything => Reads::WholeObjects,
-            ListedFor::Deciding | ListedFor::CountingSpread => Reads::Decisions,
-        };
-        let cluster = self.cluster.target().connect(reads).await?;
+        let cluster = self.cluster.target().connect(OnRefusal::Retry).await?;
         // The names may be set already, by an earlier connection to the same cluster.
         let names = (cluster.name.clone(), cluster.namespace.clone());
         let _ = self.context_names.set(names);

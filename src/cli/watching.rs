@@ -18,7 +18,7 @@ use super::exit::Exit;
 use super::live_names;
 use crate::api;
 use crate::kubernetes::FeedCounts;
-use crate::kubernetes::{DefaultsSource, FeedPlan, Reads, Target, run_in_thread};
+use crate::kubernetes::{DefaultsSource, FeedPlan, OnRefusal, Target, run_in_thread};
 use crate::server::config::LogFormat;
 use crate::server::{Config, Started, logging};
 
@@ -274,7 +274,7 @@ impl FeedCluster {
             context: self.context,
         };
         // Faults of the kubeconfig are reported at once. The feed would try without end.
-        target.clone().connect(Reads::WholeObjects).await?;
+        target.clone().connect(OnRefusal::Retry).await?;
         let defaults = self.scheduler_config.unwrap_or_default();
         let plan = FeedPlan::new(target, &self.name.snapshot, defaults);
         match plan.into(client.rpc()).run().await {}

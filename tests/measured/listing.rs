@@ -133,12 +133,14 @@ fn ask(cluster: &ApiServer, flags: &[&str]) -> Taken {
     let feasible = (NODES / 10 * 9).to_string();
     assert_eq!(answer["feasibleCount"], json!(feasible));
     let asked = cluster.take_asked();
-    let pods = asked.into_iter().map(|(address, _)| address);
     Taken {
         seconds,
         peak_mib: peak_kib >> 10,
         sent_mib: (cluster.crowd_bytes() - sent) >> 20,
-        asked: pods.filter(|it| it.contains("/pods?")).collect(),
+        asked: asked
+            .into_iter()
+            .filter(|it| it.contains("/pods?"))
+            .collect(),
     }
 }
 

@@ -11,8 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use evenkeel::proto::v1::Pod;
-use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -83,16 +81,15 @@ struct State {
     applied: u32,
     /// The number of pods that were evicted.
     evicted: usize,
-    /// The addresses that were asked for, each with the encodings that are accepted.
-    asked: Vec<(String, String)>,
+    /// The addresses that were asked for.
+    asked: Vec<String>,
     /// The pods that lists have in place of stored ones, if there are any.
     crowd: Option<Crowd>,
     /// The bytes of the bodies that were sent of the crowd.
     crowd_bytes: u64,
 }
 
-/// Pods that are made when they are listed, so that they take no memory. Clients have to accept
-/// protobuf.
+/// Pods that are made when they are listed, so that they take no memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Crowd {
     pub count: usize,
@@ -103,8 +100,8 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// A page of the pods that a request selects, in protobuf.
-    fn page(&self, target: &Target<'_>) -> Vec<u8> {
+    /// A page of the pods that a request selects, as JSON.
+    fn page(&self, target: &Target<'_>) -> String {
         let number = |field: &str| target.query.get(field).map(|it| it.parse().expect("ours"));
         let (from, limit) = (
             number("continue").unwrap_or(0),
@@ -120,33 +117,20 @@ impl Crowd {
         };
         let numbered = (from..self.count).map(|number| (number, (self.pod)(number)));
         let mut selected = numbered.filter(|(_, pod)| is_selected(pod));
-        let mut list = Vec::new();
-        let page: Vec<_> = selected.by_ref().take(limit).collect();
-        let mut metadata = Vec::new();
-        field(&mut metadata, 2, b"1");
-        if let Some((next, _)) = selected.next() {
-            field(&mut metadata, 3, next.to_string().as_bytes());
-        }
-        field(&mut list, 1, &metadata);
-        for (_, pod) in page {
-            let mut item = pod.encode_to_vec();
-            field(&mut item, 1_000, &vec![b'x'; self.unknown_bytes]);
-            field(&mut list, 2, &item);
-        }
-        let (mut kind, mut answer) = (Vec::new(), b"k8s\0".to_vec());
-        field(&mut kind, 1, b"v1");
-        field(&mut kind, 2, b"PodList");
-        field(&mut answer, 1, &kind);
-        field(&mut answer, 2, &list);
-        answer
+        let unknown = "x".repeat(self.unknown_bytes);
+        let items = selected.by_ref().take(limit).map(|(_, pod)| {
+            let mut item = serde_json::to_value(pod).expect("pods are JSON");
+            item["unknown"] = json!(unknown);
+            item
+        });
+        let items: Vec<_> = items.collect();
+        let next = selected.next().map(|(next, _)| next.to_string());
+        let metadata = json!({ "resourceVersion": "1", "continue": next });
+        let list = json!({
+            "kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items,
+        });
+        list.to_string()
     }
-}
-
-/// Adds a field to a message of protobuf.
-fn field(message: &mut Vec<u8>, tag: u32, content: &[u8]) {
-    encode_key(tag, WireType::LengthDelimited, message);
-    encode_varint(content.len() as u64, message);
-    message.extend_from_slice(content);
 }
 
 /// A value of a query without its escapes.
@@ -365,9 +349,8 @@ impl ApiServer {
         start_pods(&mut lock(&self.shared));
     }
 
-    /// Takes the addresses that were asked for since the last time, each with the encodings that are
-    /// accepted.
-    pub fn take_asked(&self) -> Vec<(String, String)> {
+    /// Takes the addresses that were asked for since the last time.
+    pub fn take_asked(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.shared).asked)
     }
 
@@ -660,9 +643,8 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
     let Some(asked) = Asked::read(stream) else {
         return;
     };
-    let accept = asked.field("accept").unwrap_or_default().to_owned();
     let address = asked.word(1).to_owned();
-    lock(shared).asked.push((address.clone(), accept));
+    lock(shared).asked.push(address.clone());
     if address == "/version" && !lock(shared).faults.hides_version {
         let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.3-fake.1"});
         return say(stream, 200, &version.to_string(), false);
@@ -683,8 +665,7 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
         drop(state);
         let page = crowd.page(&target);
         lock(shared).crowd_bytes += page.len() as u64;
-        let encoding = "application/vnd.kubernetes.protobuf";
-        return send(stream, 200, encoding, page.len(), &page);
+        return say(stream, 200, &page, false);
     }
     let (code, body) = match (refusal(&state.faults, &asked, &target), target.key()) {
         (Some(refusal), _) => refusal,
@@ -720,17 +701,12 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
 fn say(stream: &mut dyn Connection, code: u16, body: &str, cut: bool) {
     let length = body.len();
     let part = if cut { &body[..length / 2] } else { body };
-    send(stream, code, "application/json", length, part.as_bytes());
-}
-
-/// Sends the head of an answer, and as much of its body as there is.
-fn send(stream: &mut dyn Connection, code: u16, encoding: &str, length: usize, body: &[u8]) {
     let head = format!(
-        "HTTP/1.1 {code} Said\r\ncontent-type: {encoding}\r\ncontent-length: {length}\r\n\
+        "HTTP/1.1 {code} Said\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
          connection: close\r\n\r\n"
     );
     let sent = stream.write_all(head.as_bytes());
-    let _ = sent.and_then(|()| stream.write_all(body));
+    let _ = sent.and_then(|()| stream.write_all(part.as_bytes()));
 }
 
 fn status(code: u16, message: &str) -> (u16, Value) {

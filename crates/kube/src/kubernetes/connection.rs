@@ -2,30 +2,23 @@
 
 use kube::Client;
 use kube::client::{Body, ClientBuilder, DynBody};
-use tokio::time::sleep;
 use tonic::codegen::http::{Request, Response};
-use tower::layer::layer_fn;
 use tower::{BoxError, service_fn};
 
 use super::credentials::Credentials;
 use super::error::{ApiRequest, Error};
-use super::guard::{self, SentRequests};
-use super::protobuf::Translating;
 use super::pulse::Pulses;
 use super::renewal::Renewing;
 use super::resource::ApiResource;
 use super::target::Target;
 
-/// The purpose of a client, which decides what it reads of the objects that it lists.
+/// What a client does when an API server refuses a call temporarily.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reads {
-    /// The client reads whole objects.
-    WholeObjects,
-    /// The client reads the fields that decisions read. It also watches objects.
-    Decisions,
-    /// The client changes pods and reads little. It reports refusals at once, while other clients
-    /// first repeat calls that are refused temporarily.
-    Refusals,
+pub enum OnRefusal {
+    /// The client repeats the call a few times.
+    Retry,
+    /// The client reports the refusal at once.
+    Report,
 }
 
 /// A cluster, with a client of its API server.
@@ -52,23 +45,19 @@ impl Target {
     ///
     /// # Errors
     /// The fault of the kubeconfig or the credentials, or that no cluster is known.
-    pub async fn connect(self, reads: Reads) -> Result<ClusterClient, Error> {
+    pub async fn connect(self, on_refusal: OnRefusal) -> Result<ClusterClient, Error> {
         let mut access = self.read().await?;
-        access.config.default_retry &= reads != Reads::Refusals;
+        access.config.default_retry &= on_refusal == OnRefusal::Retry;
         let pulses = Pulses::new();
         let address = access.config.cluster_url.to_string();
         let namespace = access.config.default_namespace.clone();
         let (name, target) = (access.name.clone(), access.target.clone());
         let credentials = access.credentials.clone();
         let renewing = Renewing::new(access)?;
-        let way = (renewing.clone(), SentRequests::default(), pulses.clone());
+        let way = (renewing.clone(), pulses.clone());
         let way = service_fn(move |request| send(way.clone(), request));
-        let client = ClientBuilder::new(way, namespace.clone());
         Ok(ClusterClient {
-            client: match reads {
-                Reads::WholeObjects | Reads::Refusals => client.build(),
-                Reads::Decisions => client.with_layer(&layer_fn(Translating)).build(),
-            },
+            client: ClientBuilder::new(way, namespace.clone()).build(),
             pulses,
             name,
             target,
@@ -80,16 +69,14 @@ impl Target {
     }
 }
 
-/// Sends a request of a client within the bounds of `guard`, and tells `pulses` of its answer.
+/// Sends a request of a client, and tells `pulses` of its answer.
 async fn send(
-    (renewing, sent, pulses): (Renewing, SentRequests, Pulses),
+    (renewing, pulses): (Renewing, Pulses),
     request: Request<Body>,
 ) -> Result<Response<Box<DynBody>>, BoxError> {
-    let is_watch = guard::is_watch(request.uri());
     let place = pulses.asked(request.uri());
-    sleep(sent.pause(request.uri())).await;
     let answer = renewing.send(request).await?;
-    Ok(pulses.listen(place, guard::bounded(answer, is_watch)))
+    Ok(pulses.listen(place, answer))
 }
 
 impl ClusterClient {

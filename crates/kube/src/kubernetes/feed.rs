@@ -14,17 +14,16 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
-use super::connection::{ClusterClient, Reads};
+use super::connection::{ClusterClient, OnRefusal};
 use super::defaults::DefaultsSource;
 use super::error::Broken;
 use super::following::FollowedKinds;
-use super::guard::{LONGEST_PAUSE, SHORTEST_PAUSE};
 use super::known::LeftOut;
 use super::pulse::Pulses;
 use super::sink::Transport;
 use super::sink::{SnapshotSink, Undone};
 use super::target::Target;
-use super::watch::{KindEvent, follow};
+use super::watch::{KindEvent, LONGEST_PAUSE, SHORTEST_PAUSE, follow};
 use crate::kubernetes::counts::FeedCounts;
 use evenkeel_core::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel_core::proto::v1::{Change, DefaultConstraints, UpdateSnapshotResponse};
@@ -91,11 +90,11 @@ pub struct ClusterFeed {
     /// The lease, if several servers share the right to feed.
     lease: Option<Arc<Lease>>,
     /// Learns whether the feed is refused because the snapshot is fed from another cluster.
-    on_refusal: OnRefusal,
+    on_refusal: RefusalListener,
 }
 
 /// Learns whether a feed is refused, and why.
-type OnRefusal = Box<dyn Fn(Option<String>) + Send>;
+type RefusalListener = Box<dyn Fn(Option<String>) + Send>;
 
 impl ClusterFeed {
     /// The same feed of a snapshot of this server. It tells whether it is refused because the
@@ -146,7 +145,7 @@ impl ClusterFeed {
 
     /// Finds the cluster, and keeps the snapshot equal to it until something breaks.
     async fn feed(&mut self) -> Result<Infallible, Broken> {
-        let cluster = self.target.clone().connect(Reads::Decisions).await?;
+        let cluster = self.target.clone().connect(OnRefusal::Retry).await?;
         // The feed stays with this cluster, even if the current context changes later.
         self.target = cluster.target.clone();
         self.sink.cluster = cluster.identity().await?.unwrap_or_default();

@@ -7,8 +7,7 @@
 //! same way as those in files.
 //!
 //! `feed` keeps a snapshot equal to a cluster. `watch` follows each kind with `kube`'s watcher,
-//! `protobuf` converts the encoding, and `progress` notices a watch that is ahead of its API
-//! server. `following` finds changes by comparison with the `known` objects, `pending` collects
+//! and `progress` notices a watch that is ahead of its API server. `following` finds changes by comparison with the `known` objects, `pending` collects
 //! them in batches, and `sink` sends them.
 
 mod connection;
@@ -20,12 +19,10 @@ mod error;
 mod eviction;
 mod feed;
 mod following;
-mod guard;
 mod known;
 mod listing;
 mod pending;
 mod progress;
-mod protobuf;
 mod pulse;
 mod renewal;
 mod resource;
@@ -33,7 +30,7 @@ mod sink;
 mod target;
 mod watch;
 
-pub use connection::{ClusterClient, Reads};
+pub use connection::{ClusterClient, OnRefusal};
 pub use counts::{FeedCounts, KindCounts, ListReason, durations};
 pub use defaults::DefaultsSource;
 pub use deletion_cost::{CostWrite, DeletionCost};

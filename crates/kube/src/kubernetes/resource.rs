@@ -77,16 +77,6 @@ impl ApiResource {
         Self::of_kind(kind.as_str()).expect("each kind has a resource")
     }
 
-    /// The kind of the objects that are listed or watched in all namespaces at this path, if
-    /// decisions read it, or of the pods of one namespace.
-    pub(super) fn listed_at(path: &str) -> Option<ObjectKind> {
-        let in_namespace = path.split_once("/api/v1/namespaces/");
-        if in_namespace.is_some_and(|(_, rest)| rest.split('/').skip(1).eq(["pods"])) {
-            return Some(ObjectKind::Pod);
-        }
-        ObjectKind::all().find(|kind| path.ends_with(&Self::of(*kind).path(None)))
-    }
-
     /// The resource of this kind, e.g. `Deployment`. `None` if decisions do not read the kind and
     /// it is no workload of Kubernetes.
     pub fn of_kind(kind: &str) -> Option<&'static Self> {

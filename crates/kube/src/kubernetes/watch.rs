@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use kube::Api;
@@ -14,7 +14,6 @@ use tokio::time::sleep;
 
 use super::connection::ClusterClient;
 use super::error::{ApiRequest, Error};
-use super::guard::{LONGEST_PAUSE, SHORTEST_PAUSE};
 use super::progress::WatchProgress;
 use super::resource::ApiResource;
 use crate::kubernetes::counts::ListReason;
@@ -26,6 +25,11 @@ use evenkeel_log::backoff::Backoff;
 /// API server is alive. Bookmarks do not, because kinds that never changed get none. A dead
 /// connection is noticed 5 s later.
 const WATCH_SECONDS: u32 = 30;
+
+/// The shortest pause before the same request to an API server.
+pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
+/// The longest pause. An API server that comes back is noticed within this time.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// An object of a list or a watch: the metadata that `kube` needs, and the fields that decisions
 /// read.
