@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Reservation, ScoreRequest, View};
+use evenkeel::proto::v1::{
+    FilterRequest, PlaceRequest, ReleaseReservationsRequest, Reservation, ScoreRequest, View,
+};
 
 use super::held::{Held, WEB, template};
 use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, spread};
@@ -103,4 +105,41 @@ async fn plain_questions_step_on_each_other() {
         held.reserve(1).await;
     }
     assert_eq!(held.counts().await, [CLIENTS as i64 / 2; 2]);
+}
+
+/// Reservations count as pods in the state and are listed apart, so the number of pods tells whether
+/// both are of one revision.
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_and_reservations_are_of_one_revision() {
+    let held = Held::start().await;
+    let before = held.server.describe("").await;
+    assert_eq!(before.reservation_count, 0);
+    let request = PlaceRequest {
+        reserve: Some(Reservation {
+            owner: "crowd".into(),
+            ttl: Some(Duration::from_secs(600).into()),
+        }),
+        ..place_of(template(), 1)
+    };
+    let mut client = held.server.another_client().await;
+    let writer = tokio::spawn(async move {
+        for _ in 0..300 {
+            let placed = client.place(request.clone()).await.expect("it is placed");
+            let ids = placed.into_inner().placements.into_iter();
+            let release = ReleaseReservationsRequest {
+                ids: ids.map(|pick| pick.reservation_id).collect(),
+                ..ReleaseReservationsRequest::default()
+            };
+            let released = client.release_reservations(release).await;
+            released.expect("it is live");
+        }
+    });
+    let mut reserved = 0;
+    while !writer.is_finished() {
+        let told = held.server.describe("").await;
+        assert_eq!(told.pod_count, before.pod_count, "{told:?}");
+        reserved += told.reservation_count;
+    }
+    writer.await.expect("it does not panic");
+    assert!(reserved > 0, "no reservation was seen");
 }

@@ -44,7 +44,7 @@ impl Snapshot {
     pub fn assign(&self, pods: &[Assignment], limits: &Limits) -> Result<Assigned, Error> {
         self.in_turn(|turn| {
             let now = self.now();
-            let reservations = self.reservation_table();
+            let reservations = &turn.live.reservations;
             let claims = (0..).zip(pods);
             let claims = claims.map(|(i, pod)| (i, &*pod.hold.namespace, &pod.claim));
             let arrived = turn.live.arrived(claims);
@@ -72,7 +72,6 @@ impl Snapshot {
             limits.check(Limit::Reservations, left + held.len())?;
             let changes = held.iter().map(|(serial, held)| held.pod(*serial));
             let batch = Batch::trusted(changes.chain(reservations.deletions(&ended)));
-            drop(reservations);
             check_room(&turn.live, &batch, limits)?;
             if !held.is_empty() {
                 self.check_growth()?;

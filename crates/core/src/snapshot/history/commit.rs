@@ -151,7 +151,7 @@ impl Commit<'_> {
                 let rules = defaults.as_ref().unwrap_or(&known).rules();
                 let batch = Batch::of_version(&offer.batch, rules);
                 check_room(live, &batch, self.limits)?;
-                let taken = snapshot.reservation_table().taken_over(&batch);
+                let taken = live.reservations.taken_over(&batch);
                 entry.change = OwnedChange::Batch(batch);
                 entry.after.defaults = defaults;
                 entry.after.resource_versions = read;
@@ -168,8 +168,8 @@ impl Commit<'_> {
             Some(_) => 0,
             None if ended.is_empty() => return Ok(None),
             None => {
-                let reservations = snapshot.reservation_table();
-                ended.iter().filter(|it| reservations.holds(**it)).count()
+                let is_held = |serial: &&Serial| live.reservations.holds(**serial);
+                ended.iter().filter(is_held).count()
             }
         };
         // The revision stays if only answers are forgotten, which no reader can see.

@@ -14,7 +14,8 @@ impl Snapshot {
     /// The reservations and answers that are to end at a moment, ascending: those whose time is
     /// over, and those whose caller was never told.
     pub(super) fn due(&self, now: Moment) -> Vec<Serial> {
-        let reservations = self.reservation_table();
+        let state = self.state();
+        let reservations = &state.reservations;
         let mut due = self.unclaimed.lock().made.clone();
         due.retain(|serial| reservations.holds(*serial));
         due.extend(reservations.expired(now));
@@ -45,10 +46,12 @@ impl Snapshot {
         let ended = outcomes.try_for_each(|outcome| outcome.map(drop));
         let mut unclaimed = self.unclaimed.lock();
         if !unclaimed.made.is_empty() {
-            // The table is read under the lock of `unclaimed`, so it has every reservation that
+            // The state is read under the lock of `unclaimed`, so it has every reservation that
             // `made` can have.
-            let reservations = self.reservation_table();
-            unclaimed.made.retain(|serial| reservations.holds(*serial));
+            let state = self.state();
+            unclaimed
+                .made
+                .retain(|serial| state.reservations.holds(*serial));
         }
         ended
     }

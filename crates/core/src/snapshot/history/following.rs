@@ -8,8 +8,6 @@ use super::journal::{JournalError, OwnedChange, OwnedEntry};
 use super::named::Snapshot;
 use super::offer::FeedSign;
 use super::turn::{RecordedStep, WriteTurn};
-use crate::snapshot::clock::Moment;
-use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
 
 /// The number of attempts at a change while others come first.
 pub(super) const ATTEMPTS: usize = 8;
@@ -174,17 +172,5 @@ impl Snapshot {
     ) -> Result<T, Error> {
         let done = WriteTurn::take(self).attempt(attempt)?;
         done.ok_or_else(|| Error::NotFound(self.name().to_owned()))
-    }
-
-    /// Records the present form of reservations, and answers.
-    pub(super) fn put(
-        &self,
-        held: Vec<(Serial, Reservation)>,
-        answers: Vec<(Serial, KeptAnswer)>,
-        now: Moment,
-    ) {
-        self.change_reservations(held.len() + answers.len(), |reservations| {
-            reservations.put_all(held, answers, now);
-        });
     }
 }

@@ -43,7 +43,7 @@ impl Snapshot {
         deadline: &Deadline<'_>,
     ) -> Result<Overlaid, Stopped> {
         deadline.holds(state.copied_bytes(overlay))?;
-        let reservations = self.reservation_table();
+        let reservations = &state.reservations;
         let ended = reservations.deletions(&reservations.taken_over(overlay));
         let with_ended = (!ended.is_empty()).then(|| overlay.clone().and(ended));
         let overlay = with_ended.as_ref().unwrap_or(overlay);

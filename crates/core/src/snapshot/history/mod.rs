@@ -7,7 +7,7 @@
 //!   in `group_commit`.
 //! - `following` applies entries of other servers. `replacing` replaces the state, `successor` the
 //!   whole snapshot.
-//! - Reservations: `reservation_table`, `reservation_ids`, `reserving`, `assigning`, `ending`,
+//! - Reservations: `reservation_ids`, `reserving`, `assigning`, `ending`,
 //!   `unclaimed`.
 
 pub mod assigning;
@@ -29,7 +29,6 @@ pub mod reads;
 pub mod registry;
 pub mod replacing;
 mod reservation_ids;
-pub mod reservation_table;
 pub mod reserving;
 pub mod staged;
 pub mod successor;

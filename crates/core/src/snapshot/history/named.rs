@@ -15,16 +15,11 @@ use super::group_commit::GroupCommit;
 use super::journal::{Journal, OwnedChange, OwnedEntry, Restoring};
 use super::observer::Observer;
 use super::offer::{FeedSign, Job, Outcomes, Update};
-use super::reservation_table::ReservationTable;
 use super::unclaimed::Unclaimed;
 use crate::account::Account;
 use crate::snapshot::clock::{Clock, Moment, Now};
 use crate::snapshot::counters::{self, SnapshotCounters};
-use crate::snapshot::objects::reservation::Serial;
 use crate::snapshot::state::revision::{Applied, State};
-
-/// The number of reservations that are changed while look-ups wait: that takes about 1 ms.
-const FEW: usize = 1_000;
 
 /// A named snapshot.
 pub struct Snapshot {
@@ -42,8 +37,6 @@ pub struct Snapshot {
     /// The turn to change the snapshot.
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
-    /// Changed only with the turn.
-    reservations: Mutex<Arc<ReservationTable>>,
     pub(super) unclaimed: Mutex<Unclaimed>,
     /// The [`Moment`] when the next reservation ends.
     pub(super) next_expiry: AtomicI64,
@@ -122,7 +115,6 @@ impl Snapshot {
             state: ArcSwap::from_pointee(state),
             position: Mutex::default(),
             updated: Mutex::new(at),
-            reservations: Mutex::default(),
             unclaimed: Mutex::default(),
             next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
             moved: Event::new(),
@@ -161,6 +153,7 @@ impl Snapshot {
         };
         snapshot.apply_entry(&mut state, entry, now.steady);
         snapshot.publish(&Arc::new(state));
+        snapshot.note_expiry();
         snapshot
     }
 
@@ -314,53 +307,11 @@ impl Snapshot {
         self.freshness.check(self.name(), || self.now())
     }
 
-    /// Removes reservations from the table that the state does not have any more, and answers that
-    /// are forgotten.
-    pub(super) fn forget(&self, serials: &[Serial]) {
-        self.change_reservations(serials.len(), |reservations| {
-            for serial in serials {
-                reservations.remove(*serial);
-            }
-        });
-    }
-
-    /// The present table of reservations.
-    pub(super) fn reservation_table(&self) -> Arc<ReservationTable> {
-        Arc::clone(&self.reservations.lock())
-    }
-
-    /// Changes this many reservations in the table. The caller has the turn. A look-up never waits
-    /// for many changes: they are made in a copy.
-    pub(super) fn change_reservations(
-        &self,
-        count: usize,
-        change: impl FnOnce(&mut ReservationTable),
-    ) {
-        if count == 0 {
-            return;
-        }
-        let mut lock = self.reservations.lock();
-        match Arc::get_mut(&mut lock).filter(|_| count <= FEW) {
-            Some(reservations) => {
-                change(reservations);
-                drop(lock);
-            }
-            None => {
-                drop(lock);
-                let mut reservations = ReservationTable::clone(&self.reservation_table());
-                change(&mut reservations);
-                let old = std::mem::replace(&mut *self.reservations.lock(), Arc::new(reservations));
-                drop(old);
-            }
-        }
-        self.note_expiry();
-    }
-
     /// Records the next end of a reservation. Notifies the waiters for that end if it is earlier than
     /// before.
     pub(super) fn note_expiry(&self) {
-        let reservations = self.reservation_table();
-        let next = reservations.next_expiry().unwrap_or(Moment::NEVER);
+        let next = self.state.load().reservations.next_expiry();
+        let next = next.unwrap_or(Moment::NEVER);
         let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
         if next.to_number() < before {
             self.around.ends_changed.notify(usize::MAX);

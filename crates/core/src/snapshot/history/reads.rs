@@ -218,7 +218,7 @@ impl Snapshot {
     pub fn summary(&self) -> Summary {
         let updated = *self.updated.lock();
         let live = self.state();
-        let reservations = self.reservation_table().len();
+        let reservations = live.reservations.len();
         let mut sizes = live.sizes;
         // Reservations count as pods in the state, but are none.
         sizes.pods = sizes.pods.saturating_sub(reservations);

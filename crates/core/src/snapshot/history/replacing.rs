@@ -47,8 +47,8 @@ impl Snapshot {
             entry.after.synced = true;
             entry.after.defaults = Some(defaults.unwrap_or_else(|| Arc::clone(known)));
             entry.after.resource_versions = Some(Arc::new(read));
-            let confirmed = self.reservation_table();
-            entry.ended = new.new.state.arrived(confirmed.confirmed());
+            let confirmed = turn.live.reservations.confirmed();
+            entry.ended = new.new.state.arrived(confirmed);
             if let Some(aside) = new.aside() {
                 turn.record_as(&mut [&mut entry], |_| Change::Replaced(aside))?;
             }
@@ -74,7 +74,8 @@ impl Snapshot {
         for batch in turn.live.batches() {
             fresh.apply(&batch, 0);
         }
-        self.add_reservations(&mut fresh, &[]);
+        fresh.reservations = turn.live.reservations.clone();
+        fresh.add_reserved_pods();
         let defaults = Arc::clone(turn.live.defaults());
         fresh.adopt(turn.live.revision, defaults, &turn.live);
         fresh.resource_versions = Arc::clone(turn.live.resource_versions());

@@ -86,8 +86,8 @@ impl Snapshot {
     /// Returns the earlier answer to a request; `None` when it is new, or the time of the answer is
     /// over.
     pub fn answered<T>(&self, request: &Retryable) -> Option<Reserving<T>> {
-        let reservations = self.reservation_table();
-        let (kept, ends) = reservations.answer(request)?;
+        let state = self.state();
+        let (kept, ends) = state.reservations.answer(request)?;
         if *ends <= self.now().steady {
             return None;
         }
@@ -148,14 +148,13 @@ impl Snapshot {
     ) -> Result<(), Error> {
         let now = self.now();
         let live = Arc::clone(&turn.live);
-        let reservations = self.reservation_table();
+        let reservations = &live.reservations;
         let answer_count = reservations.answer_count() + usize::from(request.is_some());
         limits.check(Limit::Reservations, reservations.len() + picks.len())?;
         limits.check(Limit::Reservations, answer_count)?;
         let held = reservations.draft(holds, picks, now);
         let ttl = holds.first().map_or(Duration::ZERO, |hold| hold.ttl);
         let last = held.last().map_or(reservations.last, |(last, _)| *last);
-        drop(reservations);
         let pods = Batch::trusted(held.iter().map(|(serial, held)| held.pod(*serial)));
         check_room(&live, &pods, limits)?;
         let moves = !held.is_empty();
@@ -223,7 +222,7 @@ impl Snapshot {
         self.in_turn(|turn| {
             let now = self.now();
             let (mut confirmed, mut unknown) = (Vec::new(), Vec::new());
-            let reservations = self.reservation_table();
+            let reservations = &turn.live.reservations;
             for (id, claim) in &claims {
                 let serial = self.serial(id);
                 let held = serial.and_then(|s| reservations.confirmed_as(s, claim.clone(), now));
@@ -232,7 +231,6 @@ impl Snapshot {
                     None => unknown.push(id.clone()),
                 }
             }
-            drop(reservations);
             let claims = confirmed.iter().filter_map(|(serial, held)| {
                 let namespace = &*held.hold.namespace;
                 Some((*serial, namespace, held.claim.as_ref()?))
@@ -260,7 +258,7 @@ impl Snapshot {
         self.in_turn(|turn| {
             let (now, is_shared) = (self.now(), self.around.is_shared());
             let (mut longer, mut unknown, mut until) = (Vec::new(), Vec::new(), None);
-            let reservations = self.reservation_table();
+            let reservations = &turn.live.reservations;
             for id in &ids {
                 let serial = self.serial(id);
                 let renewed =
@@ -272,7 +270,6 @@ impl Snapshot {
                 until = until.into_iter().chain([held.expires]).min();
                 longer.extend(is_longer.then_some((serial, held)));
             }
-            drop(reservations);
             self.end_in_turn(turn, longer, Vec::new(), now)?;
             Ok(Renewed {
                 revision: self.revision(),
@@ -291,9 +288,9 @@ impl Snapshot {
             let now = self.now();
             let mut serials = Vec::new();
             let mut unknown = Vec::new();
-            let live = self.reservation_table().serials();
             for id in &ids {
-                match self.serial(id).filter(|s| live.binary_search(s).is_ok()) {
+                let is_held = |serial: &Serial| turn.live.reservations.holds(*serial);
+                match self.serial(id).filter(is_held) {
                     Some(serial) => serials.push(serial),
                     None => unknown.push(id.clone()),
                 }
@@ -309,8 +306,8 @@ impl Snapshot {
     /// Up to `count` live reservations after a number, oldest first; those of one owner, unless
     /// `owner` is empty.
     pub fn reservations(&self, after: Serial, owner: &str, count: usize) -> Vec<Listed> {
-        let reservations = self.reservation_table();
-        let all = reservations.after(after);
+        let state = self.state();
+        let all = state.reservations.after(after);
         let asked = all.filter(|(_, held)| owner.is_empty() || *held.hold.owner == *owner);
         let listed = |(serial, held): (Serial, &Reservation)| Listed {
             id: self.id(serial),

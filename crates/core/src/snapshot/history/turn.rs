@@ -18,8 +18,6 @@ use super::named::{JournalPosition, Origin, Snapshot};
 use super::offer::{FeedSign, Update};
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::counters;
-use crate::snapshot::objects::change::Batch;
-use crate::snapshot::objects::reservation::{Reservation, Serial};
 use crate::snapshot::state::revision::{Applied, State};
 
 /// The right to change a snapshot. While one caller has it, no other changes the snapshot.
@@ -61,7 +59,6 @@ struct AppliedStep {
     moves: bool,
     synced: bool,
     applied: Applied,
-    ended: Vec<Serial>,
     at: Now,
     feed: Option<FeedSign>,
 }
@@ -94,7 +91,7 @@ impl<'s> WriteTurn<'s> {
     /// The whole content of the snapshot.
     pub fn whole(&self) -> Whole {
         let now = self.snapshot.now().steady;
-        let reservations = self.snapshot.reservation_table();
+        let reservations = &self.live.reservations;
         let updated = *self.snapshot.updated.lock();
         let saved = SavedSnapshot {
             sequence: self.position.sequence,
@@ -127,7 +124,7 @@ impl<'s> WriteTurn<'s> {
                 synced: self.snapshot.is_synced(),
                 defaults: None,
                 resource_versions: None,
-                last_serial: self.snapshot.reservation_table().last,
+                last_serial: self.live.reservations.last,
                 held: Vec::new(),
                 answers: Vec::new(),
             },
@@ -265,30 +262,24 @@ impl Snapshot {
         if matches!(entry.change, OwnedChange::Replaced(_)) {
             counters::add(&self.around.counters.replaces, 1);
         }
-        let (mut applied, ended) = self.apply_entry(next, entry, now);
+        let ended = entry.ended.len();
+        let mut applied = self.apply_entry(next, entry, now);
         if feed.is_some() {
             // The ends of reservations are no changes of the caller.
-            applied.changed = applied.changed.saturating_sub(ended.len());
+            applied.changed = applied.changed.saturating_sub(ended);
         }
         AppliedStep {
             revision,
             moves: revision != before,
             synced,
             applied,
-            ended,
             at,
             feed,
         }
     }
 
-    /// The one way in which an entry changes a state, whoever made it. Returns the reservations
-    /// that have ended: they stay in the table until the state is published.
-    pub(super) fn apply_entry(
-        &self,
-        next: &mut State,
-        entry: OwnedEntry,
-        now: Moment,
-    ) -> (Applied, Vec<Serial>) {
+    /// The one way in which an entry changes a state, whoever made it.
+    pub(super) fn apply_entry(&self, next: &mut State, entry: OwnedEntry, now: Moment) -> Applied {
         let OwnedEntry {
             after,
             change,
@@ -299,8 +290,8 @@ impl Snapshot {
         let read = after.resource_versions;
         let applied = match change {
             OwnedChange::Batch(batch) => {
-                let batch = self.with_reservations(batch, &after.held, &ended);
-                self.put(after.held, after.answers, now);
+                let batch = next.with_reservations(batch, &after.held, &ended);
+                next.reservations.put_all(after.held, after.answers, now);
                 if let Some(defaults) = defaults {
                     next.shared.defaults = defaults;
                 }
@@ -313,58 +304,27 @@ impl Snapshot {
                 }
             }
             OwnedChange::Replaced(new) => {
-                self.put(after.held, after.answers, now);
                 let NewState { state, applied, .. } = *new;
                 let former = std::mem::replace(next, state);
                 let defaults = defaults.unwrap_or_else(|| Arc::clone(former.defaults()));
-                self.add_reservations(next, &ended);
+                next.reservations = former.reservations.clone();
+                next.reservations.put_all(after.held, after.answers, now);
+                next.reservations.remove_all(&ended);
+                next.add_reserved_pods();
                 next.adopt(after.revision, defaults, &former);
                 next.resource_versions = read.unwrap_or_default();
                 applied
             }
             OwnedChange::Deleted => Applied::default(),
         };
-        if self.reservation_table().last < after.last_serial {
-            self.change_reservations(1, |reservations| reservations.last = after.last_serial);
-        }
-        (applied, ended)
-    }
-
-    /// Adds the pods of all reservations to a state that was built without them, but for those that
-    /// its pods take over.
-    pub(super) fn add_reservations(&self, state: &mut State, taken: &[Serial]) {
-        let reservations = self.reservation_table();
-        let mut held = reservations.serials();
-        held.retain(|serial| taken.binary_search(serial).is_err());
-        state.apply(&Batch::trusted(reservations.pods(&held)), 0);
-    }
-
-    /// A batch with the effect of reservations on the state: new ones begin to count, and ended ones
-    /// cease to.
-    fn with_reservations(
-        &self,
-        batch: Arc<Batch>,
-        held: &[(Serial, Reservation)],
-        ended: &[Serial],
-    ) -> Arc<Batch> {
-        if held.is_empty() && ended.is_empty() {
-            return batch;
-        }
-        let reservations = self.reservation_table();
-        let mut more = reservations.deletions(ended);
-        let new = held
-            .iter()
-            .filter(|(serial, _)| !reservations.holds(*serial));
-        more.extend(new.map(|(serial, held)| held.pod(*serial)));
-        match more.is_empty() {
-            true => batch,
-            false => Arc::new(Arc::unwrap_or_clone(batch).and(more)),
-        }
+        next.reservations.remove_all(&ended);
+        next.reservations.last = next.reservations.last.max(after.last_serial);
+        applied
     }
 
     /// Tells everyone about an entry whose state is published.
     fn note_applied(&self, step: AppliedStep) -> Update {
-        self.forget(&step.ended);
+        self.note_expiry();
         if !step.moves {
             return Update {
                 revision: step.revision,

@@ -9,6 +9,7 @@
 //! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
 //!   (`cluster_table`), and `free_volumes` the volumes that claims can be bound to, in order.
+//! - Reservations: `reservation` and the `reservation_table`; `held_row` is their stored form.
 //! - `resource_versions` say how far a feed has read the kinds of its cluster.
 //! - Tables: `interner`, `symbols`, `sharded_table` and `blocks` (a hash table and lists whose copies
 //!   share unchanged parts).
@@ -36,6 +37,7 @@ pub mod pod_terms;
 pub mod requested;
 pub mod requirements;
 pub mod reservation;
+pub mod reservation_table;
 pub mod resource_versions;
 pub mod sharded_table;
 pub mod shrink;

@@ -17,7 +17,8 @@ use crate::snapshot::objects::name_table::NameTable;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::requested::RequestedTable;
-use crate::snapshot::objects::reservation::{Claim, Serial};
+use crate::snapshot::objects::reservation::{Claim, Reservation, Serial};
+use crate::snapshot::objects::reservation_table::ReservationTable;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
 
 /// One revision of a snapshot.
@@ -32,6 +33,8 @@ pub struct State {
     pub(in crate::snapshot) namespaces: NameTable<Arc<Namespace>>,
     /// The versions up to which the feed has read: the state has all changes up to there.
     pub(in crate::snapshot) resource_versions: Arc<ResourceVersions>,
+    /// The reservations, for each of which the state has a pod, and the kept answers.
+    pub(in crate::snapshot) reservations: ReservationTable,
     /// The number of objects of each kind.
     pub sizes: Sizes,
     pub(in crate::snapshot) upkeep: Arc<Upkeep>,
@@ -144,6 +147,7 @@ impl State {
             requested: Arc::default(),
             namespaces: NameTable::default(),
             resource_versions: Arc::default(),
+            reservations: ReservationTable::default(),
             sizes: Sizes::default(),
             upkeep: Arc::new(Upkeep::new(account, Arc::clone(counters))),
         }
@@ -161,6 +165,34 @@ impl State {
         };
         let nodes = Arc::make_mut(&mut self.shared.nodes);
         nodes.nodes_mut().ordered_at = ordered_at;
+    }
+
+    /// A batch with the effect of reservations on the state: new ones begin to count, and ended ones
+    /// cease to.
+    pub(in crate::snapshot) fn with_reservations(
+        &self,
+        batch: Arc<Batch>,
+        held: &[(Serial, Reservation)],
+        ended: &[Serial],
+    ) -> Arc<Batch> {
+        if held.is_empty() && ended.is_empty() {
+            return batch;
+        }
+        let mut more = self.reservations.deletions(ended);
+        let new = held
+            .iter()
+            .filter(|(serial, _)| !self.reservations.holds(*serial));
+        more.extend(new.map(|(serial, held)| held.pod(*serial)));
+        match more.is_empty() {
+            true => batch,
+            false => Arc::new(Arc::unwrap_or_clone(batch).and(more)),
+        }
+    }
+
+    /// Adds the pods of all reservations to a state that was built without them.
+    pub(in crate::snapshot) fn add_reserved_pods(&mut self) {
+        let pods = self.reservations.pods(&self.reservations.serials());
+        self.apply(&Batch::trusted(pods), 0);
     }
 
     /// The nodes.

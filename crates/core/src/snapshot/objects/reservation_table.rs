@@ -1,11 +1,12 @@
 //! The table of reservations: picks that are held for their owners, and the answers about them.
 //!
 //! A reservation counts because the state has a pod for it, under a name that no client can give.
-//! The table knows its owner and its end. Both change only with the turn of the snapshot, so they
-//! agree.
+//! The table, which is a part of the state, knows its owner and its end. A clone shares all that does
+//! not change.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
+
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
@@ -18,16 +19,16 @@ use crate::snapshot::objects::reservation::{
 #[derive(Debug, Clone, Default)]
 pub struct ReservationTable {
     /// The reservations, each with the moment when it ends by itself.
-    held: BTreeMap<Serial, (Reservation, Moment)>,
+    held: RedBlackTreeMapSync<Serial, (Reservation, Moment)>,
     /// The answers that are kept for retries. Their numbers are of the same series.
-    answers: BTreeMap<Serial, (KeptAnswer, Moment)>,
+    answers: RedBlackTreeMapSync<Serial, (KeptAnswer, Moment)>,
     /// The last answer for each key.
-    answered: HashMap<[u8; 32], Serial>,
-    by_expiry: BTreeSet<(Moment, Serial)>,
+    answered: HashTrieMapSync<[u8; 32], Serial>,
+    by_expiry: RedBlackTreeSetSync<(Moment, Serial)>,
     /// Confirmed reservations, by namespace and the identity of their pod.
-    claims: HashMap<(Box<str>, PodIdentity), Vec<Serial>>,
+    claims: HashTrieMapSync<(Box<str>, PodIdentity), Vec<Serial>>,
     /// The number of the last reservation ever made.
-    pub(super) last: Serial,
+    pub last: Serial,
 }
 
 impl ReservationTable {
@@ -73,20 +74,27 @@ impl ReservationTable {
         self.remove(serial);
         self.last = self.last.max(serial);
         let ends = now.after(held.left);
-        self.by_expiry.insert((ends, serial));
+        self.by_expiry.insert_mut((ends, serial));
         if let Some(key) = claim_key(&held) {
-            self.claims.entry(key).or_default().push(serial);
+            let mut serials = self.claims.get(&key).cloned().unwrap_or_default();
+            serials.push(serial);
+            self.claims.insert_mut(key, serials);
         }
-        self.held.insert(serial, (held, ends));
+        self.held.insert_mut(serial, (held, ends));
     }
 
     fn keep(&mut self, serial: Serial, answer: KeptAnswer, now: Moment) {
         self.remove(serial);
         self.last = self.last.max(serial);
         let ends = now.after(answer.left);
-        self.by_expiry.insert((ends, serial));
-        self.answered.insert(answer.request.key, serial);
-        self.answers.insert(serial, (answer, ends));
+        self.by_expiry.insert_mut((ends, serial));
+        self.answered.insert_mut(answer.request.key, serial);
+        self.answers.insert_mut(serial, (answer, ends));
+    }
+
+    /// Ends reservations, and forgets answers.
+    pub fn remove_all(&mut self, serials: &[Serial]) {
+        serials.iter().for_each(|serial| self.remove(*serial));
     }
 
     /// The answer that is kept under the key of a request, and the moment when its time is over.
@@ -112,7 +120,7 @@ impl ReservationTable {
 
     /// Returns the number of answers.
     pub fn answer_count(&self) -> usize {
-        self.answers.len()
+        self.answers.size()
     }
 
     /// Returns whether a reservation is live.
@@ -137,26 +145,30 @@ impl ReservationTable {
     }
 
     /// Ends a reservation, or forgets an answer.
-    pub fn remove(&mut self, serial: Serial) {
-        if let Some((answer, ends)) = self.answers.remove(&serial) {
-            self.by_expiry.remove(&(ends, serial));
+    fn remove(&mut self, serial: Serial) {
+        if let Some((answer, ends)) = self.answers.get(&serial) {
+            self.by_expiry.remove_mut(&(*ends, serial));
             let key = answer.request.key;
             if self.answered.get(&key) == Some(&serial) {
-                self.answered.remove(&key);
+                self.answered.remove_mut(&key);
             }
+            self.answers.remove_mut(&serial);
         }
-        let Some((held, ends)) = self.held.remove(&serial) else {
+        let Some((held, ends)) = self.held.get(&serial) else {
             return;
         };
-        self.by_expiry.remove(&(ends, serial));
-        if let Some(key) = claim_key(&held)
-            && let Some(serials) = self.claims.get_mut(&key)
+        self.by_expiry.remove_mut(&(*ends, serial));
+        if let Some(key) = claim_key(held)
+            && let Some(serials) = self.claims.get(&key)
         {
+            let mut serials = serials.clone();
             serials.retain(|other| *other != serial);
-            if serials.is_empty() {
-                self.claims.remove(&key);
+            match serials.is_empty() {
+                true => drop(self.claims.remove_mut(&key)),
+                false => drop(self.claims.insert_mut(key, serials)),
             }
         }
+        self.held.remove_mut(&serial);
     }
 
     /// A reservation with the pod that it became and a new time, to be put in. `None` when it is
@@ -211,7 +223,7 @@ impl ReservationTable {
     }
 
     /// The reservations that were confirmed for a pod.
-    pub(super) fn claimed(&self, namespace: &str, name: &str, uid: &str) -> Vec<Serial> {
+    pub fn claimed(&self, namespace: &str, name: &str, uid: &str) -> Vec<Serial> {
         let known = [PodIdentity::Name(name.into()), PodIdentity::Uid(uid.into())];
         let lists = known.map(|known| self.claims.get(&(namespace.into(), known)));
         let all = lists.into_iter().flatten().flatten().copied();
@@ -273,7 +285,7 @@ impl ReservationTable {
 
     /// Returns the number of reservations.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.held.size()
     }
 }
 
