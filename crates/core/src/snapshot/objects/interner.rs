@@ -3,7 +3,7 @@
 use hashbrown::DefaultHashBuilder;
 
 use super::blocks::Blocks;
-use super::sharded_table::ShardedTable;
+use super::hash_trie::HashTrie;
 
 /// The number of free numbers that is never too many.
 const MIN_FREE: usize = 256;
@@ -14,7 +14,7 @@ const MIN_FREE: usize = 256;
 /// Numbers are reused. The last entry is always in use.
 #[derive(Debug, Clone, Default)]
 pub struct Interner<E, const BLOCK: usize> {
-    by_hash: ShardedTable<u32>,
+    by_hash: HashTrie<u32>,
     entries: Blocks<E, BLOCK>,
     /// Numbers to give out again. Some may be past the end of `entries`.
     free: Vec<u32>,
@@ -73,8 +73,15 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
                 u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 entries")
             }
         };
-        let (by_hash, rehash) = self.rehashed_by(hash_of);
-        by_hash.insert(hash, number, rehash);
+        let Self {
+            by_hash,
+            entries,
+            hasher,
+            ..
+        } = self;
+        by_hash.insert(hash, number, |number| {
+            hash_of(hasher, &entries[*number as usize])
+        });
         number
     }
 
@@ -86,28 +93,12 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
         hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64,
     ) -> E {
         let hash = hash_of(&self.hasher, self.get(number));
-        let (by_hash, rehash) = self.rehashed_by(hash_of);
-        let removed = by_hash.remove(hash, |other| *other == number, rehash);
+        let removed = self.by_hash.remove(hash, |other| *other == number);
         debug_assert!(removed.is_some(), "an entry in use is in the table");
         let entry = std::mem::take(self.get_mut(number));
         self.free.push(number);
         self.trim(is_used);
         entry
-    }
-
-    /// The table of numbers, and the hash of the entry of a number.
-    fn rehashed_by<'s>(
-        &'s mut self,
-        hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64 + 's,
-    ) -> (&'s mut ShardedTable<u32>, impl Fn(&u32) -> u64 + 's) {
-        let Self {
-            by_hash,
-            entries,
-            hasher,
-            ..
-        } = self;
-        let rehash = move |number: &u32| hash_of(hasher, &entries[*number as usize]);
-        (by_hash, rehash)
     }
 
     /// A number to give out again. As long as `free` has one, `entries` does not grow, so a number

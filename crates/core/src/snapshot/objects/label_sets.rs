@@ -20,7 +20,7 @@ use crate::snapshot::deadline::{Deadline, Stopped};
 const FEW_LABELS: usize = 16;
 
 /// The number of label sets that are copied to change one of them.
-const BLOCK: usize = 32;
+const BLOCK: usize = 8;
 
 /// The label sets with a pair of key and value. It serves to match many selectors at once.
 #[derive(Debug, Default)]
@@ -156,7 +156,7 @@ impl LabelSets {
     pub fn pairs(&self) -> Pairs {
         let mut pairs = Pairs::default();
         for (id, _) in self.in_use() {
-            for pair in &self.sets.get(id.0).labels {
+            for pair in &*self.sets.get(id.0).labels {
                 pairs.0.entry(*pair).or_default().push(id);
             }
         }

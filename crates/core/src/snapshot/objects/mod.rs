@@ -11,7 +11,7 @@
 //!   (`cluster_table`), and `free_volumes` the volumes that claims can be bound to, in order.
 //! - Reservations: `reservation` and the `reservation_table`; `held_row` is their stored form.
 //! - `resource_versions` say how far a feed has read the kinds of its cluster.
-//! - Tables: `interner`, `symbols`, `sharded_table` and `blocks` (a hash table and lists whose copies
+//! - Tables: `interner`, `symbols`, `hash_trie` and `blocks` (a hash table and lists whose copies
 //!   share unchanged parts).
 
 pub mod blocks;
@@ -22,6 +22,7 @@ pub mod cluster_table;
 pub mod compiled;
 pub mod defaults;
 pub mod free_volumes;
+pub mod hash_trie;
 pub mod held_row;
 pub mod interner;
 pub mod kind;
@@ -39,7 +40,6 @@ pub mod requirements;
 pub mod reservation;
 pub mod reservation_table;
 pub mod resource_versions;
-pub mod sharded_table;
 pub mod shrink;
 pub mod slot_counts;
 pub mod slots;

@@ -5,39 +5,51 @@ use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::sharded_table::ShardedTable;
+use super::hash_trie::HashTrie;
 
 /// Entries by name. Copies share what does not change.
 #[derive(Debug, Clone)]
 pub struct NameTable<T> {
-    entries: ShardedTable<(Arc<str>, T)>,
+    entries: HashTrie<NamedEntry<T>>,
     hasher: DefaultHashBuilder,
+}
+
+#[derive(Debug, Clone)]
+struct NamedEntry<T> {
+    /// The highest bits of the hash: most names that differ need not be read.
+    tag: u32,
+    name: Arc<str>,
+    entry: T,
 }
 
 impl<T> Default for NameTable<T> {
     fn default() -> Self {
         Self {
-            entries: ShardedTable::default(),
+            entries: HashTrie::default(),
             hasher: DefaultHashBuilder::default(),
         }
     }
 }
 
-fn is_named<T>(name: &str) -> impl Fn(&(Arc<str>, T)) -> bool {
-    move |(other, _)| **other == *name
+fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+fn is_named<T>(name: &str, hash: u64) -> impl Fn(&NamedEntry<T>) -> bool {
+    move |other| other.tag == tag_of(hash) && *other.name == *name
 }
 
 impl<T> NameTable<T> {
     /// An entry by name.
     pub fn get(&self, name: &str) -> Option<&T> {
         let hash = self.hasher.hash_one(name);
-        let found = self.entries.find(hash, is_named(name));
-        found.map(|(_, entry)| entry)
+        let found = self.entries.find(hash, is_named(name, hash));
+        found.map(|named| &named.entry)
     }
 
     /// All entries with their names, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &T)> {
-        self.entries.iter().map(|(name, entry)| (name, entry))
+        self.entries.iter().map(|named| (&named.name, &named.entry))
     }
 
     /// The names, ascending.
@@ -62,35 +74,33 @@ impl<T: Clone> NameTable<T> {
     /// An entry by name, to change it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut T> {
         let hash = self.hasher.hash_one(name);
-        let found = self.entries.find_mut(hash, is_named(name));
-        found.map(|(_, entry)| entry)
+        let found = self.entries.find_mut(hash, is_named(name, hash));
+        found.map(|named| &mut named.entry)
     }
 
     /// Adds an entry, or replaces the one of its name.
     pub fn put(&mut self, name: &str, entry: T) {
         let hash = self.hasher.hash_one(name);
-        if let Some((_, old)) = self.entries.find_mut(hash, is_named(name)) {
-            *old = entry;
+        if let Some(named) = self.entries.find_mut(hash, is_named(name, hash)) {
+            named.entry = entry;
             return;
         }
-        let Self {
-            entries, hasher, ..
-        } = self;
-        entries.insert(hash, (name.into(), entry), |(name, _)| {
-            hasher.hash_one(&**name)
-        });
+        let named = NamedEntry {
+            tag: tag_of(hash),
+            name: name.into(),
+            entry,
+        };
+        let hasher = &self.hasher;
+        self.entries
+            .insert(hash, named, |named| hasher.hash_one(&*named.name));
     }
 
     /// Removes an entry.
     pub fn remove(&mut self, name: &str) -> Option<T> {
         self.get(name)?;
         let hash = self.hasher.hash_one(name);
-        let Self {
-            entries, hasher, ..
-        } = self;
-        let hash_of = |(name, _): &(Arc<str>, T)| hasher.hash_one(&**name);
-        let (_, entry) = entries.remove(hash, is_named(name), hash_of)?;
-        Some(entry)
+        let removed = self.entries.remove(hash, is_named(name, hash))?;
+        Some(removed.entry)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Numbers of pods by node, in a table that copies share.
 
-use super::sharded_table::ShardedTable;
+use super::hash_trie::HashTrie;
 use super::slots::Slot;
 
 /// The number of pods on each node where there is one.
 #[derive(Debug, Clone, Default)]
-pub struct SlotCounts(ShardedTable<(Slot, u32)>);
+pub struct SlotCounts(HashTrie<(Slot, u32)>);
 
 /// Spreads the numbers of slots, which are small and consecutive, over all bits.
 fn hash((slot, _): &(Slot, u32)) -> u64 {
@@ -50,7 +50,7 @@ impl SlotCounts {
         let (_, pods) = found.expect("what goes was counted");
         *pods -= 1;
         if *pods == 0 {
-            self.0.remove(place, is_of(slot), hash);
+            self.0.remove(place, is_of(slot));
         }
     }
 }

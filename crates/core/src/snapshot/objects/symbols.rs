@@ -1,6 +1,7 @@
 //! Interned strings: each distinct text is kept once and named by a number.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
 
@@ -32,7 +33,7 @@ pub struct Symbols {
 
 #[derive(Debug, Clone, Default)]
 struct Text {
-    text: Box<str>,
+    text: Arc<str>,
     uses: u32,
 }
 
@@ -86,8 +87,8 @@ impl Symbols {
     }
 }
 
-/// Interned labels: pairs of key and value, ascending by key's text.
-pub type InternedLabels = Box<[(Symbol, Symbol)]>;
+/// Interned labels: pairs of key and value, ascending by key's text. Copies share them.
+pub type InternedLabels = Arc<[(Symbol, Symbol)]>;
 
 impl Symbols {
     /// Interns labels, which are ascending by key.

@@ -1,0 +1,205 @@
+//! A hash table whose copies share all that does not change: a trie over the bits of the hash, with
+//! a few entries in each leaf.
+//!
+//! A change copies one leaf and the nodes above it, unless they are not shared. Small nodes keep that
+//! cheap: the references of a node are counted one by one.
+
+use std::iter;
+use std::sync::Arc;
+
+/// The number of bits of a hash that choose a child.
+const BITS: u32 = 4;
+const FANOUT: usize = 1 << BITS;
+
+/// The most entries of a leaf that can be split.
+const MAX_LEAF: usize = 16;
+
+#[derive(Debug, Clone)]
+enum Node<T> {
+    Leaf(Arc<[T]>),
+    Inner(Arc<[Self; FANOUT]>),
+}
+
+/// Entries by a hash, of which the lowest bits are used first.
+#[derive(Debug, Clone)]
+pub struct HashTrie<T> {
+    root: Node<T>,
+    len: usize,
+}
+
+impl<T> Default for HashTrie<T> {
+    fn default() -> Self {
+        Self {
+            root: Node::Leaf(Arc::default()),
+            len: 0,
+        }
+    }
+}
+
+/// The child of a node at a depth.
+fn child_of(hash: u64, depth: u32) -> usize {
+    (hash >> (BITS * depth)) as usize % FANOUT
+}
+
+impl<T> HashTrie<T> {
+    /// An entry.
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        let mut node = &self.root;
+        for depth in 0.. {
+            match node {
+                Node::Inner(children) => node = &children[child_of(hash, depth)],
+                Node::Leaf(entries) => return entries.iter().find(|entry| is_it(entry)),
+            }
+        }
+        None
+    }
+
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let (mut nodes, mut leaf) = (vec![&self.root], [].iter());
+        iter::from_fn(move || {
+            loop {
+                if let Some(entry) = leaf.next() {
+                    return Some(entry);
+                }
+                match nodes.pop()? {
+                    Node::Leaf(entries) => leaf = entries.iter(),
+                    Node::Inner(children) => nodes.extend(children.iter()),
+                }
+            }
+        })
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl<T: Clone> HashTrie<T> {
+    /// The leaf for a hash, to change it, and its depth.
+    fn leaf(&mut self, hash: u64) -> (&mut Node<T>, u32) {
+        let (mut node, mut depth) = (&mut self.root, 0);
+        while let Node::Inner(children) = node {
+            node = &mut Arc::make_mut(children)[child_of(hash, depth)];
+            depth += 1;
+        }
+        (node, depth)
+    }
+
+    /// An entry, to change it.
+    pub fn find_mut(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
+        let (Node::Leaf(entries), _) = self.leaf(hash) else {
+            return None;
+        };
+        let at = entries.iter().position(is_it)?;
+        Arc::make_mut(entries).get_mut(at)
+    }
+
+    /// Adds an entry that is not there.
+    pub fn insert(&mut self, hash: u64, entry: T, hash_of: impl Fn(&T) -> u64) {
+        self.len += 1;
+        let (node, depth) = self.leaf(hash);
+        let Node::Leaf(entries) = &mut *node else {
+            return;
+        };
+        *entries = entries.iter().cloned().chain([entry]).collect();
+        if entries.len() > MAX_LEAF && BITS * depth < u64::BITS {
+            let mut parts: [Vec<T>; FANOUT] = Default::default();
+            for entry in entries.iter() {
+                parts[child_of(hash_of(entry), depth)].push(entry.clone());
+            }
+            let leaf = |part: Vec<T>| Node::Leaf(part.into());
+            *node = Node::Inner(Arc::new(parts.map(leaf)));
+        }
+    }
+
+    /// Removes an entry.
+    pub fn remove(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+        let removed = self.root.remove(hash, is_it)?;
+        self.len -= 1;
+        Some(removed)
+    }
+}
+
+impl<T: Clone> Node<T> {
+    /// Removes an entry. `bits` are those of the hash that choose between the children.
+    fn remove(&mut self, bits: u64, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+        match self {
+            Self::Leaf(entries) => {
+                let at = entries.iter().position(is_it)?;
+                let removed = entries[at].clone();
+                let rest = entries[..at].iter().chain(&entries[at + 1..]);
+                *entries = rest.cloned().collect();
+                Some(removed)
+            }
+            Self::Inner(children) => {
+                let children = Arc::make_mut(children);
+                let removed = children[child_of(bits, 0)].remove(bits >> BITS, is_it)?;
+                if let Some(few) = few(children) {
+                    *self = Self::Leaf(few);
+                }
+                Some(removed)
+            }
+        }
+    }
+}
+
+/// The entries of all children, if they are so few that one leaf is better. It can grow before it is
+/// split again.
+fn few<T: Clone>(children: &[Node<T>]) -> Option<Arc<[T]>> {
+    let mut leaves = Vec::with_capacity(FANOUT);
+    for child in children {
+        match child {
+            Node::Leaf(entries) => leaves.push(entries),
+            Node::Inner(_) => return None,
+        }
+    }
+    let count: usize = leaves.iter().map(|entries| entries.len()).sum();
+    let all = || leaves.iter().flat_map(|entries| entries.iter()).cloned();
+    (count <= MAX_LEAF / 4).then(|| all().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A hash with equal lowest bits for many numbers, and equal in all bits for some.
+    fn hash(number: &u32) -> u64 {
+        u64::from(number / 3 % 500) << 12
+    }
+
+    #[test]
+    fn a_table_has_what_was_put_and_a_copy_stays_as_it_was() {
+        let (mut table, mut wanted) = (HashTrie::default(), BTreeSet::new());
+        let mut random = fastrand::Rng::with_seed(7);
+        for size in [10, 3_000, 200, 1_000, 0] {
+            let (copy, before) = (table.clone(), wanted.clone());
+            while wanted.len() != size {
+                let number = random.u32(..4_000);
+                if wanted.len() < size && wanted.insert(number) {
+                    table.insert(hash(&number), number, hash);
+                } else if wanted.len() > size {
+                    let removed = table.remove(hash(&number), |it| *it == number);
+                    assert_eq!(removed.is_some(), wanted.remove(&number));
+                }
+            }
+            for (table, wanted) in [(&mut table, &wanted), (&mut copy.clone(), &before)] {
+                assert_eq!(table.len(), wanted.len());
+                assert_eq!(table.iter().copied().collect::<BTreeSet<_>>(), *wanted);
+                for number in 0..4_000 {
+                    let found = table.find(hash(&number), |it| *it == number).copied();
+                    assert_eq!(found.is_some(), wanted.contains(&number));
+                    let found = table.find_mut(hash(&number), |it| *it == number);
+                    assert_eq!(found.is_some(), wanted.contains(&number));
+                }
+            }
+        }
+        assert!(
+            matches!(table.root, Node::Leaf(_)),
+            "what is empty is small"
+        );
+    }
+}
