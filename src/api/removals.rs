@@ -1,6 +1,6 @@
 //! `RankRemovals`: the pods of a workload that should go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::answer::{count, defaults_kind};
 use super::describe::topology_spread;
@@ -23,7 +23,7 @@ pub struct ValidRemovals {
     workload: NamedWorkload,
     count: usize,
     facts: BTreeMap<String, v1::PodFacts>,
-    deployment: Option<v1::DeploymentFacts>,
+    sizes: BTreeMap<String, i32>,
     max_domains: usize,
     limits: Limits,
 }
@@ -49,16 +49,14 @@ impl ValidRemovals {
         faults.at_most(path, limits, Limit::Replicas, count);
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let facts = facts(wire.pods, limits, &mut faults);
-        if let Some(deployment) = &wire.deployment {
-            check_deployment(deployment, &workload.kind, limits, &mut faults);
-        }
+        let sizes = sizes(wire.revisions, &workload.kind, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         Ok(faults.finish(Self {
             namespace: names::namespace_or_default(&wire.namespace).to_owned(),
             limits: limits.clone(),
             asked,
             facts,
-            deployment: wire.deployment,
+            sizes,
             max_domains,
             workload,
             count,
@@ -99,7 +97,7 @@ impl ValidRemovals {
             named: &self.workload,
             count: self.count,
             facts: &self.facts,
-            deployment: self.deployment.as_ref(),
+            sizes: &self.sizes,
             max_domains: self.max_domains,
         };
         let plan = RemovalPlan::of(&workload, pods, options)?;
@@ -186,40 +184,36 @@ fn facts(
     facts
 }
 
-/// Checks the facts about a Deployment in a request about a workload of this kind.
-fn check_deployment(
-    facts: &v1::DeploymentFacts,
+/// Returns the pods that the revisions of a workload of this kind keep, by their hashes.
+fn sizes(
+    revisions: Vec<v1::RevisionSize>,
     kind: &str,
     limits: &Limits,
     faults: &mut Violations,
-) {
-    let path = Path::root("deployment");
-    if kind != "Deployment" {
-        faults.add(path, "must be unset: the workload is no Deployment");
+) -> BTreeMap<String, i32> {
+    let path = Path::root("revisions");
+    if !revisions.is_empty() && !matches!(kind, "Deployment" | "Rollout" | "CloneSet") {
+        faults.add(
+            path,
+            "must be empty: only a Deployment, Rollout or CloneSet has them",
+        );
     }
-    let not_negative = |path: Path<'_>, number: i32, faults: &mut Violations| {
-        if number < 0 {
-            faults.add(path, "must be at least 0");
-        }
-    };
-    not_negative(path.field("replicas"), facts.replicas, faults);
-    not_negative(path.field("maxSurge"), facts.max_surge, faults);
-    let mut known = BTreeSet::new();
-    let path = path.field("replicaSets");
-    for (index, set) in facts.replica_sets.iter().enumerate() {
+    let mut sizes = BTreeMap::new();
+    for (index, revision) in revisions.into_iter().enumerate() {
         let path = path.index(index);
         let hash = path.field("hash");
-        if set.hash.is_empty() {
+        if revision.hash.is_empty() {
             faults.add(hash, "is required");
-        } else if !known.insert(&set.hash) {
+        }
+        request::check_length(&revision.hash, hash, limits, faults);
+        if revision.replicas < 0 {
+            faults.add(path.field("replicas"), "must be at least 0");
+        }
+        if sizes.insert(revision.hash, revision.replicas).is_some() {
             faults.add(hash, "is in the list more than once");
         }
-        request::check_length(&set.hash, hash, limits, faults);
-        not_negative(path.field("replicas"), set.replicas, faults);
-        not_negative(path.field("maxReplicas"), set.max_replicas, faults);
-        let created = path.field("creationTime");
-        times::check(set.creation_time.as_ref(), created, faults);
     }
+    sizes
 }
 
 fn removal(planned: PlannedRemoval) -> v1::Removal {

@@ -133,7 +133,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
 }
 
 /// Offers the object called `name` to `finder`, and the ReplicaSets that create the pods of a
-/// Deployment. Returns whether the object is there.
+/// Deployment or Rollout. Returns whether the object is there.
 pub(super) async fn offer(
     cluster: &ClusterClient,
     resource: &'static ApiResource,
@@ -146,7 +146,7 @@ pub(super) async fn offer(
         return Ok(false);
     };
     finder.offer_json(&text, &source)?;
-    if resource.kind == "Deployment" {
+    if matches!(resource.kind, "Deployment" | "Rollout") {
         let selector = finder.selector().as_ref().map(selector_text);
         let made_by = ApiResource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
         let selector = selector.unwrap_or_default();
@@ -182,7 +182,8 @@ pub(crate) fn resource(kind: &str) -> Result<&'static ApiResource> {
         let fault = fault.unwrap_or_else(|| format!("{kind} is no workload"));
         format!(
             "{fault}: in a cluster a Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, \
-             CronJob or ReplicationController can be looked up; name one, or give a file with -f"
+             CronJob, ReplicationController, Rollout or CloneSet can be looked up; name one, or \
+             give a file with -f"
         )
     })
 }

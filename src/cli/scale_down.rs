@@ -90,14 +90,15 @@ impl ScaleDownCommand {
         let selector = finder.selector();
         let question = about.named(&self.state, selector.clone());
         let named = self.object.clone().or_in(&question.namespace);
-        if named.kind.as_deref() == Some("Deployment") && self.state.asks_cluster() {
+        let kind = named.kind.as_deref().unwrap_or_default();
+        let is_by_revisions = matches!(kind, "Deployment" | "Rollout" | "CloneSet");
+        if is_by_revisions && self.state.asks_cluster() {
             finder = WorkloadFinder::in_cluster(named.clone());
             let cluster = self.state.connect().await?;
-            let resource = cluster::resource("Deployment")?;
-            cluster::offer(&cluster, resource, &named, &mut finder).await?;
+            cluster::offer(&cluster, cluster::resource(kind)?, &named, &mut finder).await?;
         }
-        let deployment = finder.deployment_facts(self.by);
-        let is_known = deployment.is_some();
+        let revisions = finder.revision_sizes(self.by);
+        let is_known = !revisions.is_empty();
         let objects = args::pods_or(&self.pods, opened.objects)?;
         let request = RankRemovalsRequest {
             snapshot: self.state.snapshot().to_owned(),
@@ -107,7 +108,7 @@ impl ScaleDownCommand {
             pods: objects.map_or_else(Vec::new, |objects| {
                 facts(&objects, &named, selector.as_ref())
             }),
-            deployment,
+            revisions,
             min_revision: self.at_least.min_revision,
             max_domains: match self.output.output {
                 // All domains are needed, because before and after are shown side by side.
@@ -126,8 +127,13 @@ impl ScaleDownCommand {
         let (gone, wanted) = (answer.removals.len() as i64, i64::from(self.by));
         if is_known && gone < wanted.min(answer.pod_count) {
             output::warn(&format!(
-                "{gone} of {wanted} go now: in a rollout there may be more pods than are wanted \
-                 (maxSurge). The others go as the rollout goes on"
+                "{gone} of {wanted} go now: in a rollout the controller gives each revision its own \
+                 number of pods. The others go when the rollout ends"
+            ));
+        } else if !is_known && !answer.revisions.is_empty() {
+            output::warn(&format!(
+                "the {kind} and its ReplicaSets are not known here: revisions are taken to shrink \
+                 in proportion to their pods"
             ));
         }
         let page = || render::scale_down(&self.state.source(), &named.to_string(), &answer);

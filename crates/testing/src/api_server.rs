@@ -160,7 +160,8 @@ pub struct ApiServer {
 }
 
 /// The kinds and their plurals.
-const RESOURCES: [(&str, &str); 14] = [
+const RESOURCES: [(&str, &str); 16] = [
+    ("CloneSet", "clonesets"),
     ("ConfigMap", "configmaps"),
     ("DaemonSet", "daemonsets"),
     ("Deployment", "deployments"),
@@ -172,6 +173,7 @@ const RESOURCES: [(&str, &str); 14] = [
     ("PodDisruptionBudget", "poddisruptionbudgets"),
     ("ReplicaSet", "replicasets"),
     ("ReplicationController", "replicationcontrollers"),
+    ("Rollout", "rollouts"),
     ("Service", "services"),
     ("StatefulSet", "statefulsets"),
     ("StorageClass", "storageclasses"),

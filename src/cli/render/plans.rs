@@ -58,9 +58,7 @@ fn about_removals(workload: &str, answer: &RankRemovalsResponse) -> Vec<String> 
     let revisions: Vec<String> = revisions.collect();
     if !revisions.is_empty() {
         let split = joined(&revisions);
-        lines.push(format!(
-            "in a rollout each replica set shrinks in proportion: {split}"
-        ));
+        lines.push(format!("in a rollout, by its revisions: {split}"));
     } else if !answer.optimal {
         lines.push(
             "others may leave the pods more evenly spread: three or more constraints cross".into(),

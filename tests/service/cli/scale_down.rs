@@ -232,9 +232,8 @@ fn a_rollout_shrinks_all_its_replica_sets() {
         let workspace = in_zones(all);
         let line = format!("scale-down {kind}/shop/web --by 3 --load cluster.json");
         let told = workspace.run(&line);
-        told.says(
-            "in a rollout each replica set shrinks in proportion: 2 of 6 of old and 1 of 3 of new",
-        );
+        told.says("in a rollout, by its revisions: 2 of 6 of old and 1 of 3 of new");
+        assert!(told.err.contains("in proportion to their pods"), "{told:?}");
         let names = workspace.run(&format!("{line} -o name")).out;
         let of = |hash: &str| names.lines().filter(|it| it.contains(hash)).count();
         assert_eq!((of("-old-"), of("-new-")), (2, 1), "{names}");
@@ -251,76 +250,289 @@ fn a_rollout_shrinks_all_its_replica_sets() {
     }
 }
 
+/// A workload with two or three revisions of pods, and how many pods of each go.
+struct InRollout {
+    kind: &'static str,
+    /// Its replicas, and by how many it is scaled down.
+    replicas: usize,
+    by: usize,
+    /// Its strategy and its status.
+    strategy: Value,
+    status: Value,
+    /// The hash of each revision, with its pods and the annotations of its ReplicaSet.
+    revisions: Vec<(&'static str, usize, Value)>,
+    gone: Vec<usize>,
+}
+
+impl InRollout {
+    fn label(&self) -> &'static str {
+        match self.kind {
+            "Deployment" => "pod-template-hash",
+            "Rollout" => "rollouts-pod-template-hash",
+            _ => "controller-revision-hash",
+        }
+    }
+
+    fn objects(&self) -> Vec<Value> {
+        let strategy = match self.kind {
+            "CloneSet" => "updateStrategy",
+            _ => "strategy",
+        };
+        let api_version = match self.kind {
+            "Deployment" => "apps/v1",
+            "Rollout" => "argoproj.io/v1alpha1",
+            _ => "apps.kruise.io/v1alpha1",
+        };
+        let mut objects = vec![json!({"kind": self.kind, "apiVersion": api_version,
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": self.replicas, "selector": {"matchLabels": {"app": "web"}},
+                strategy: self.strategy,
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}},
+            "status": self.status})];
+        for (at, (hash, count, annotations)) in self.revisions.iter().enumerate() {
+            let name = format!("web-{hash}");
+            let labels = json!({"app": "web", self.label(): hash});
+            let mut owner = ["ReplicaSet", name.as_str()];
+            if self.kind == "CloneSet" {
+                owner = ["CloneSet", "web"];
+            } else {
+                objects.push(json!({"kind": "ReplicaSet", "apiVersion": "apps/v1",
+                    "metadata": {"name": name, "namespace": "shop", "labels": labels,
+                        "creationTimestamp": format!("2026-01-0{}T00:00:00Z", at + 1),
+                        "annotations": annotations,
+                        "ownerReferences": [{"apiVersion": api_version, "kind": self.kind,
+                            "name": "web", "uid": "d", "controller": true}]},
+                    "spec": {"replicas": count, "selector": {"matchLabels": labels},
+                        "template": {"metadata": {"labels": labels}, "spec": {"containers": []}}}}));
+            }
+            objects.extend((0..*count).map(|pod| {
+                let zone = ["a", "b", "c"][pod % 3];
+                pod_of(owner, &format!("web-{hash}-{pod}"), zone, &labels)
+            }));
+        }
+        objects
+    }
+
+    /// Scales it down in a file and in a cluster.
+    fn check(&self) {
+        let mut all = objects();
+        all.truncate(3);
+        all.extend(self.objects());
+        let api = ApiServer::holding(all);
+        let workspace = in_zones(self.objects()).file("kube.yaml", &api.config("shop"));
+        for source in ["--load cluster.json", "--kubeconfig kube.yaml"] {
+            let (kind, by) = (self.kind, self.by);
+            let line = format!("scale-down {kind}/web -n shop --by {by} {source} -o name");
+            let told = workspace.run(&line);
+            let of = |hash: &str| {
+                let hash = format!("-{hash}-");
+                told.out.lines().filter(|it| it.contains(&hash)).count()
+            };
+            let gone = self.revisions.iter().map(|(hash, ..)| of(hash));
+            let gone: Vec<usize> = gone.collect();
+            assert_eq!(gone, self.gone, "{line}: {:?}: {told:?}", self.objects()[0]);
+            let is_less = gone.iter().sum::<usize>() < by;
+            let warns = told.err.contains("when the rollout ends");
+            assert_eq!(warns, is_less, "{told:?}");
+            assert!(!told.err.contains("in proportion"), "{told:?}");
+        }
+    }
+}
+
 /// In a rollout a Deployment's controller gives its replica sets what they had of the most pods that
-/// there might be, which their annotation has, of the most that there may be now.
+/// there might be, which their annotation has, of the most that there may be now. Replicas and
+/// maxSurge; for the old and the new one its size and annotation; by how many the Deployment is
+/// scaled down, and how many pods of each go (kube-controller-manager 1.37.2).
 #[test]
 fn a_rollout_shrinks_by_what_its_controller_wrote_down() {
-    let set = |hash: &str, replicas: usize, most: &str, created: &str| {
-        json!({"kind": "ReplicaSet", "apiVersion": "apps/v1",
-            "metadata": {"name": format!("web-{hash}"), "namespace": "shop", "creationTimestamp": created,
-                "labels": {"app": "web", "pod-template-hash": hash},
-                "annotations": {"deployment.kubernetes.io/max-replicas": most},
-                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
-                    "uid": "d", "controller": true}]},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": {"pod-template-hash": hash}},
-                "template": {"metadata": {"labels": {"app": "web", "pod-template-hash": hash}}}}})
-    };
-    let deployment = |replicas: usize, surge: &Value| {
-        json!({"kind": "Deployment", "apiVersion": "apps/v1",
-            "metadata": {"name": "web", "namespace": "shop"},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
-                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}},
-                "template": {"metadata": {"labels": {"app": "web"}}}}})
-    };
-    let pods = |hash: &str, count: usize| {
-        let owner = format!("web-{hash}");
-        let pods = (0..count).map(|at| {
-            let labels = json!({"pod-template-hash": hash});
-            let name = format!("web-{hash}-{at}");
-            pod_of(
-                ["ReplicaSet", owner.as_str()],
-                &name,
-                ["a", "b", "c"][at % 3],
-                &labels,
-            )
-        });
-        pods.collect::<Vec<_>>()
-    };
-    // Replicas and maxSurge; for the old and the new one its size and annotation; by how many the
-    // Deployment is scaled down, and how many pods of each go (kube-controller-manager 1.37.2).
-    for (replicas, surge, old, new, by, gone) in [
-        (6, json!("25%"), (4, "8"), (2, "8"), 3, (2, 0)),
-        (4, json!("25%"), (3, "5"), (2, "5"), 2, (1, 1)),
-        (6, json!(2), (3, "8"), (3, "8"), 2, (0, 0)),
-        (5, json!(1), (4, "6"), (2, "6"), 2, (1, 1)),
-        (7, json!(0), (4, ""), (3, "many"), 2, (1, 1)),
-        (6, json!(1), (4, "7"), (3, "7"), 6, (4, 3)),
+    let rolling =
+        |surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}});
+    let recreate = || json!({"type": "Recreate"});
+    for (replicas, strategy, old, new, by, gone) in [
+        (6, rolling(json!("25%")), (4, "8"), (2, "8"), 3, [2, 0]),
+        (4, rolling(json!("25%")), (3, "5"), (2, "5"), 2, [1, 1]),
+        (6, rolling(json!(2)), (3, "8"), (3, "8"), 2, [0, 0]),
+        (5, rolling(json!(1)), (4, "6"), (2, "6"), 2, [1, 1]),
+        (7, rolling(json!(0)), (4, ""), (3, "many"), 2, [1, 1]),
+        (6, rolling(json!(1)), (4, "7"), (3, "7"), 6, [4, 3]),
+        // With Recreate the only one that has pods gets all, and nothing is scaled while two have.
+        (6, recreate(), (0, "6"), (6, "6"), 2, [0, 2]),
+        (6, recreate(), (4, "6"), (2, "6"), 2, [0, 0]),
     ] {
-        let mut objects = vec![deployment(replicas, &surge)];
-        objects.push(set("old", old.0, old.1, "2026-01-01T00:00:00Z"));
-        objects.push(set("new", new.0, new.1, "2026-01-02T00:00:00Z"));
-        objects.extend(pods("old", old.0));
-        objects.extend(pods("new", new.0));
-        let mut all = self::objects();
-        all.truncate(3);
-        all.extend(objects.clone());
-        let api = ApiServer::holding(all);
-        let workspace = in_zones(objects).file("kube.yaml", &api.config("shop"));
-        for source in ["--load cluster.json", "--kubeconfig kube.yaml"] {
-            let line = format!("scale-down deploy/web -n shop --by {by} {source} -o name");
-            let told = workspace.run(&line);
-            let of = |hash: &str| told.out.lines().filter(|it| it.contains(hash)).count();
-            assert_eq!(
-                (of("-old-"), of("-new-")),
-                gone,
-                "{line}: {old:?} {new:?}: {told:?}"
-            );
-            let is_less = gone.0 + gone.1 < by;
-            assert_eq!(
-                told.err.contains("the rollout goes on"),
-                is_less,
-                "{told:?}"
-            );
+        let most = |most: &str| json!({"deployment.kubernetes.io/max-replicas": most});
+        let in_rollout = InRollout {
+            kind: "Deployment",
+            replicas,
+            by,
+            strategy,
+            status: json!({}),
+            revisions: vec![("old", old.0, most(old.1)), ("new", new.0, most(new.1))],
+            gone: gone.to_vec(),
+        };
+        in_rollout.check();
+    }
+}
+
+/// A Rollout's controller gives the canary its weight and the stable ReplicaSet the rest, both all of
+/// it where traffic is routed or the Rollout is blue and green (Argo Rollouts 1.9).
+#[test]
+fn an_argo_rollout_shrinks_by_its_strategy() {
+    let steps = || json!([{"setWeight": 20}, {"pause": {}}, {"setWeight": 60}]);
+    let at =
+        |step: usize| json!({"currentPodHash": "new", "stableRS": "old", "currentStepIndex": step});
+    let with = |mut status: Value, field: &str, value: Value| {
+        status[field] = value;
+        status
+    };
+    let canary = |more: Value| {
+        let mut canary = json!({"steps": steps(), "maxSurge": 0});
+        for (field, value) in more.as_object().expect("fields") {
+            canary[field] = value.clone();
         }
+        json!({ "canary": canary })
+    };
+    let routed = || json!({"trafficRouting": {"nginx": {}}});
+    let two = |old: usize, new: usize| vec![("old", old, json!({})), ("new", new, json!({}))];
+    let and_older = |deadline: Value| {
+        let mut all = two(10, 10);
+        all.insert(0, ("older", 10, deadline));
+        all
+    };
+    let deadline = || json!({"scale-down-deadline": "2026-01-01T00:00:00Z"});
+    let blue_green = |more: Value| json!({ "blueGreen": more });
+    for (by, strategy, status, revisions, gone) in [
+        // A fifth, and three fifths, of five.
+        (5, canary(json!({})), at(1), two(8, 2), vec![4, 1]),
+        (5, canary(json!({})), at(2), two(4, 6), vec![2, 3]),
+        // After the last step, and of one revision, all are the new one's.
+        (5, canary(json!({})), at(3), two(0, 10), vec![0, 5]),
+        (
+            3,
+            canary(json!({})),
+            with(at(1), "stableRS", json!("new")),
+            two(0, 10),
+            vec![0, 3],
+        ),
+        // Aborted, it goes back to the stable one.
+        (
+            5,
+            canary(json!({})),
+            with(at(1), "abort", json!(true)),
+            two(8, 2),
+            vec![3, 2],
+        ),
+        // Nothing is scaled while it is paused by hand or by an analysis.
+        (
+            5,
+            canary(json!({})),
+            with(
+                at(1),
+                "pauseConditions",
+                json!([{"reason": "InconclusiveAnalysisRun"}]),
+            ),
+            two(8, 2),
+            vec![0, 0],
+        ),
+        // Routed, the stable one has all, or the rest where it is scaled too.
+        (5, canary(routed()), at(1), two(10, 2), vec![5, 1]),
+        (
+            5,
+            canary(json!({"trafficRouting": {}, "minPodsPerReplicaSet": 2})),
+            at(1),
+            two(10, 2),
+            vec![5, 0],
+        ),
+        (
+            5,
+            canary(json!({"trafficRouting": {}, "dynamicStableScale": true})),
+            with(
+                at(1),
+                "canary",
+                json!({"weights": {"stable": {"weight": 80}}}),
+            ),
+            two(8, 2),
+            vec![4, 1],
+        ),
+        (
+            5,
+            canary(json!({"trafficRouting": {}, "steps": [{"setCanaryScale": {"replicas": 3}}]})),
+            at(0),
+            two(10, 3),
+            vec![5, 0],
+        ),
+        // An aborted canary stays for a while, and an older revision until its deadline.
+        (
+            5,
+            canary(routed()),
+            with(at(1), "abort", json!(true)),
+            two(10, 2),
+            vec![5, 0],
+        ),
+        (
+            5,
+            canary(routed()),
+            at(1),
+            and_older(deadline()),
+            vec![0, 5, 9],
+        ),
+        (
+            5,
+            canary(routed()),
+            at(1),
+            and_older(json!({})),
+            vec![10, 5, 9],
+        ),
+        (4, blue_green(json!({})), at(0), two(10, 10), vec![4, 4]),
+        (
+            4,
+            blue_green(json!({})),
+            at(0),
+            and_older(deadline()),
+            vec![4, 4, 4],
+        ),
+        (
+            4,
+            blue_green(json!({"previewReplicaCount": 1})),
+            with(at(0), "blueGreen", json!({"activeSelector": "old"})),
+            two(10, 1),
+            vec![4, 0],
+        ),
+    ] {
+        let in_rollout = InRollout {
+            kind: "Rollout",
+            replicas: 10,
+            by,
+            strategy,
+            status,
+            revisions,
+            gone,
+        };
+        in_rollout.check();
+    }
+}
+
+/// A CloneSet removes old pods first, down to its partition (OpenKruise 1.9).
+#[test]
+fn a_clone_set_removes_pods_of_its_old_revision_first() {
+    let revisions = || vec![("web-old", 6, json!({})), ("web-new", 4, json!({}))];
+    for (by, strategy, gone) in [
+        (3, json!({}), [3, 0]),
+        (3, json!({"partition": 4}), [2, 1]),
+        (3, json!({"rollingUpdate": {"partition": "50%"}}), [2, 1]),
+        (3, json!({"partition": 6}), [0, 3]),
+        (3, json!({"maxSurge": 2}), [1, 0]),
+        (3, json!({"maxSurge": 2, "paused": true}), [3, 0]),
+    ] {
+        let in_rollout = InRollout {
+            kind: "CloneSet",
+            replicas: 10,
+            by,
+            strategy,
+            status: json!({"replicas": 10, "updatedReplicas": 4,
+                "currentRevision": "web-old", "updateRevision": "web-new"}),
+            revisions: revisions(),
+            gone: gone.to_vec(),
+        };
+        in_rollout.check();
     }
 }

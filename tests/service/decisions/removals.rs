@@ -1,8 +1,8 @@
 //! RankRemovals in cases that a reader can follow, and requests that are refused.
 
 use evenkeel::proto::v1::{
-    Change, DeploymentFacts, OwnerReference, Pod, PodFacts, RankRemovalsRequest,
-    RankRemovalsResponse, RemovalRule, ReplicaSetFacts, TopologySpreadConstraint, WorkloadName,
+    Change, OwnerReference, Pod, PodFacts, RankRemovalsRequest, RankRemovalsResponse, RemovalRule,
+    RevisionSize, TopologySpreadConstraint, WorkloadName,
 };
 use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
 use support::model::Stored;
@@ -230,52 +230,23 @@ async fn what_is_wrong_is_refused_by_its_field() {
             ..named("p")
         }],
     );
-    let set = |hash: &str, replicas, max_replicas| ReplicaSetFacts {
+    let kept = |hash: &str, replicas| RevisionSize {
         hash: hash.into(),
         replicas,
-        max_replicas,
-        creation_time: None,
     };
-    for (field, kind, replicas, max_surge, replica_sets) in [
-        ("deployment", "ReplicaSet", 1, 1, vec![]),
-        ("deployment.replicas", "Deployment", -1, 1, vec![]),
-        ("deployment.maxSurge", "Deployment", 1, -1, vec![]),
+    for (field, kind, revisions) in [
+        ("revisions", "StatefulSet", vec![kept("a", 1)]),
+        ("revisions[0].hash", "Deployment", vec![kept("", 1)]),
         (
-            "deployment.replicaSets[0].hash",
-            "Deployment",
-            1,
-            1,
-            vec![set("", 1, 1)],
+            "revisions[1].hash",
+            "Rollout",
+            vec![kept("a", 1), kept("a", 2)],
         ),
-        (
-            "deployment.replicaSets[1].hash",
-            "Deployment",
-            1,
-            1,
-            vec![set("a", 1, 1), set("a", 2, 1)],
-        ),
-        (
-            "deployment.replicaSets[0].replicas",
-            "Deployment",
-            1,
-            1,
-            vec![set("a", -1, 1)],
-        ),
-        (
-            "deployment.replicaSets[0].maxReplicas",
-            "Deployment",
-            1,
-            1,
-            vec![set("a", 1, -1)],
-        ),
+        ("revisions[0].replicas", "CloneSet", vec![kept("a", -1)]),
     ] {
         let mut wrong = request("", 1);
         wrong.workload.get_or_insert_default().kind = kind.into();
-        wrong.deployment = Some(DeploymentFacts {
-            replicas,
-            max_surge,
-            replica_sets,
-        });
+        wrong.revisions = revisions;
         refused.push((field, wrong));
     }
     for (field, request) in refused {

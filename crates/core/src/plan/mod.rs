@@ -39,5 +39,6 @@ pub use nodes_need::{MadeNodes, NeedOptions, NeedPlan, NeededPods, NodeTemplate}
 pub use nodes_spare::SpareOptions;
 pub use rebalance::{PlannedMove, RebalancePlan, RebalancedWorkload};
 pub use removals::{
-    LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision,
+    LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ReplicaSetShare,
+    ShrunkRevision, sizes_after,
 };

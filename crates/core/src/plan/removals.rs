@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::choice::{Choice, ChosenDomain, PodCell};
-use crate::matching::revisions::template_hash_label;
+use crate::matching::revisions::{CONTROLLER_REVISION, template_hash_label};
 use crate::proto::v1;
 use crate::snapshot::{
     DomainCounts, DomainId, NamedPod, Phase, PodGroups, PodNumbering, ReadView, Slot, Stopped,
@@ -99,22 +99,10 @@ pub struct RemovalOptions<'a> {
     pub count: usize,
     /// The fields of the pods that their controller reads, by the pod's name.
     pub facts: &'a BTreeMap<String, v1::PodFacts>,
-    /// The fields of a Deployment that its controller reads, if they are known.
-    pub deployment: Option<&'a v1::DeploymentFacts>,
+    /// The pods that each revision keeps, by its hash, if they are known.
+    pub sizes: &'a BTreeMap<String, i32>,
     /// The number of domains to list.
     pub max_domains: usize,
-}
-
-impl RemovalOptions<'_> {
-    /// The number of pods that the workload, which has so many pods, wants afterwards.
-    fn wanted(&self, pods: usize) -> i64 {
-        let before = match self.deployment {
-            Some(facts) => facts.replicas.into(),
-            None => i64::try_from(pods).unwrap_or(i64::MAX),
-        };
-        let count = i64::try_from(self.count).unwrap_or(i64::MAX);
-        before.saturating_sub(count).max(0)
-    }
 }
 
 /// The pods that go, and the spread before and after.
@@ -132,11 +120,11 @@ pub struct RemovalPlan {
     pub unknown: usize,
     /// True if no other choice leaves the pods more evenly spread.
     pub optimal: bool,
-    /// The replica sets over which the removals are split, if there are several.
+    /// The revisions over which the removals are split, if there are several.
     pub revisions: Vec<ShrunkRevision>,
 }
 
-/// A replica set that loses pods in the middle of a rollout.
+/// A revision that loses pods in the middle of a rollout.
 #[derive(Debug, Clone)]
 pub struct ShrunkRevision {
     /// The hash of its pods.
@@ -147,19 +135,22 @@ pub struct ShrunkRevision {
     pub removed: usize,
 }
 
-/// A replica set.
-#[derive(Default)]
-struct RankedRevision {
-    hash: String,
-    /// Its pods, in the order in which it deletes them.
-    ranked: Vec<RankedPod>,
+/// A replica set of a Deployment that is scaled down.
+#[derive(Debug, Clone, Default)]
+pub struct ReplicaSetShare {
+    /// The hash of its pods.
+    pub hash: String,
     /// The number of pods that it wants.
-    replicas: i64,
-    /// The most pods that its Deployment might have when the replica set got that number.
-    max_replicas: i64,
+    pub replicas: i64,
+    /// The most pods that its Deployment might have when the replica set got that number; 0 means
+    /// as many as all replica sets want.
+    pub max_replicas: i64,
     /// The time when it was created, or the first of its pods, if it is known.
-    created: Option<(i64, i32)>,
+    pub created: Option<(i64, i32)>,
 }
+
+/// The pods of one revision, in the order in which they are deleted.
+type Revisions = BTreeMap<String, Vec<RankedPod>>;
 
 /// Pods that are removed, and the spread without them.
 #[derive(Debug, Clone, Default)]
@@ -254,122 +245,135 @@ impl RemovalPlan {
             plan.better = Some(best).filter(|_| is_better);
             return Ok(plan);
         }
+        let pods = ranked.len();
+        let named = options.named;
         // Where all pods go there is nothing to split.
-        let wanted = options.wanted(ranked.len());
-        let is_split = options.named.kind != "ReplicaSet" && wanted > 0;
-        let revisions = match template_hash_label(&options.named.kind) {
-            Some(label) if is_split => RankedRevision::all(ranked, label, workload, options),
-            _ => RankedRevision::one(ranked),
+        let is_split = !options.sizes.is_empty() || options.count < pods;
+        let label = revision_label(&named.kind, options.sizes).filter(|_| is_split);
+        let revisions = revisions(ranked, label, workload);
+        let sizes = match label {
+            Some(_) if options.sizes.is_empty() => {
+                let shares = shares(&revisions, options.facts);
+                sizes_after(shares, count(pods.saturating_sub(options.count)), 0)
+            }
+            _ => options.sizes.clone(),
         };
-        let max_surge = options.deployment.map_or(0, |it| it.max_surge.into());
-        let sizes = sizes_after(&revisions, wanted, max_surge);
-        // A replica set that has fewer pods than it wants deletes fewer.
-        let counts = revisions.iter().zip(sizes).map(|(it, size)| {
-            let size = usize::try_from(size).unwrap_or(0);
-            it.ranked.len().saturating_sub(size)
-        });
-        let counts: Vec<usize> = counts.collect();
+        // The largest first. A revision may have fewer pods than it keeps.
+        let mut shrunk: Vec<ShrunkRevision> = Vec::new();
+        for (hash, ranked) in &revisions {
+            let size = sizes
+                .get(hash)
+                .map(|size| usize::try_from(*size).unwrap_or(0));
+            let removed = match (label, size) {
+                (None, _) => options.count.min(ranked.len()),
+                (_, size) => size.map_or(0, |size| ranked.len().saturating_sub(size)),
+            };
+            let (hash, pods) = (hash.clone(), ranked.len());
+            shrunk.push(ShrunkRevision {
+                hash,
+                pods,
+                removed,
+            });
+        }
+        shrunk.sort_by_key(|it| Reverse(it.pods));
         let mut gone = Vec::new();
-        for (revision, count) in revisions.iter().zip(&counts) {
+        for revision in &shrunk {
+            let ranked = &revisions[&revision.hash];
             let (more, optimal) = best(
                 &gone,
-                &revision.ranked,
+                ranked,
                 &removing.counted,
-                *count,
+                revision.removed,
                 read_view,
             )?;
             plan.optimal &= optimal;
             gone.extend(more);
         }
         plan.removed = removing.without(&gone)?;
-        if revisions.len() > 1 {
+        if shrunk.len() > 1 {
             // The choice in one is made without regard to those in the next.
             plan.optimal = false;
-            let shrunk = revisions.iter().zip(counts);
-            plan.revisions = shrunk
-                .map(|(revision, removed)| ShrunkRevision {
-                    hash: revision.hash.clone(),
-                    pods: revision.ranked.len(),
-                    removed,
-                })
-                .collect();
+            plan.revisions = shrunk;
         }
         Ok(plan)
     }
 }
 
-impl RankedRevision {
-    fn one(ranked: Vec<RankedPod>) -> Vec<Self> {
-        vec![Self {
-            replicas: i64::try_from(ranked.len()).unwrap_or(i64::MAX),
-            ranked,
-            ..Self::default()
-        }]
-    }
-
-    /// The replica sets of a workload: the largest first, and of two as large the older one.
-    fn all(
-        ranked: Vec<RankedPod>,
-        label: &str,
-        workload: &WorkloadPods<'_>,
-        options: RemovalOptions<'_>,
-    ) -> Vec<Self> {
-        let mut by_hash: BTreeMap<String, Self> = BTreeMap::new();
-        for one in ranked {
-            let metadata = workload.groups[one.pod.group].1.metadata.as_ref();
-            let hash = metadata.and_then(|it| it.labels.get(label));
-            let hash = hash.cloned().unwrap_or_default();
-            let facts = options.facts.get(&one.pod.name).filter(|_| one.is_known);
-            let created = facts.and_then(|it| it.creation_time.as_ref());
-            let created = created.map(|time| (time.seconds, time.nanos));
-            let revision = by_hash.entry(hash).or_default();
-            revision.created = revision.created.into_iter().chain(created).min();
-            revision.replicas += 1;
-            revision.ranked.push(one);
-        }
-        for facts in options.deployment.iter().flat_map(|it| &it.replica_sets) {
-            let revision = by_hash.entry(facts.hash.clone()).or_default();
-            revision.replicas = facts.replicas.into();
-            revision.max_replicas = facts.max_replicas.into();
-            let created = facts.creation_time.as_ref();
-            let created = created.map(|time| (time.seconds, time.nanos));
-            revision.created = created.or(revision.created);
-        }
-        let all = by_hash.into_iter().map(|(hash, it)| Self { hash, ..it });
-        let mut all: Vec<Self> = all.filter(|it| it.replicas > 0).collect();
-        all.sort_by_key(|it| {
-            let age = (it.created.is_none(), it.created);
-            (Reverse(it.replicas), age)
-        });
-        all
+/// The label by which the pods of a workload are told apart that its controller removes by revisions.
+/// A CloneSet does so by numbers that only the caller may know.
+fn revision_label(kind: &str, sizes: &BTreeMap<String, i32>) -> Option<&'static str> {
+    match kind {
+        "ReplicaSet" => None,
+        "CloneSet" => (!sizes.is_empty()).then_some(CONTROLLER_REVISION),
+        kind => template_hash_label(kind),
     }
 }
 
-/// The replicas of the replica sets of a Deployment that is scaled down to `wanted`, the largest
-/// first, as kube-controller-manager 1.37 sets them (`scale` in sync.go, `GetReplicaSetProportion`): one
-/// gets all, several get a part of `wanted` and `max_surge` in proportion to what they had of the
-/// most that the Deployment might have. What is left by rounding is taken from the first.
-fn sizes_after(revisions: &[RankedRevision], wanted: i64, max_surge: i64) -> Vec<i64> {
-    if revisions.len() == 1 {
-        return vec![wanted];
+/// The pods of each revision, by its hash; all of one without a label.
+fn revisions(
+    ranked: Vec<RankedPod>,
+    label: Option<&str>,
+    workload: &WorkloadPods<'_>,
+) -> Revisions {
+    let mut by_hash = Revisions::new();
+    for one in ranked {
+        let metadata = workload.groups[one.pod.group].1.metadata.as_ref();
+        let hash = label.and_then(|label| metadata?.labels.get(label));
+        let hash = hash.cloned().unwrap_or_default();
+        by_hash.entry(hash).or_default().push(one);
     }
-    let all: i64 = revisions.iter().map(|it| it.replicas).sum();
+    by_hash
+}
+
+/// What is known of replica sets by their pods.
+fn shares(revisions: &Revisions, facts: &BTreeMap<String, v1::PodFacts>) -> Vec<ReplicaSetShare> {
+    let share = |(hash, ranked): (&String, &Vec<RankedPod>)| {
+        let known = ranked.iter().filter(|it| it.is_known);
+        let facts = known.filter_map(|it| facts.get(&it.pod.name)?.creation_time.as_ref());
+        ReplicaSetShare {
+            hash: hash.clone(),
+            replicas: count(ranked.len()),
+            max_replicas: 0,
+            created: facts.map(|time| (time.seconds, time.nanos)).min(),
+        }
+    };
+    revisions.iter().map(share).collect()
+}
+
+fn count(pods: usize) -> i64 {
+    i64::try_from(pods).unwrap_or(i64::MAX)
+}
+
+/// The replicas of the replica sets of a Deployment that is scaled down to `wanted`, by their hashes,
+/// as kube-controller-manager 1.37 sets them (`scale` in sync.go, `GetReplicaSetProportion`): one
+/// gets all, several get a part of `wanted` and `max_surge` in proportion to what they had of the
+/// most that the Deployment might have. What is left by rounding is taken from the largest, of two as
+/// large the older one.
+pub fn sizes_after(
+    mut sets: Vec<ReplicaSetShare>,
+    wanted: i64,
+    max_surge: i64,
+) -> BTreeMap<String, i32> {
+    let is_active = |it: &ReplicaSetShare| it.replicas > 0;
+    let active = sets.iter().filter(|it| is_active(it)).count();
+    let all: i64 = sets.iter().map(|it| it.replicas).sum();
     let allowed = match wanted {
         0 => 0,
         wanted => wanted + max_surge,
     };
+    sets.sort_by_key(|it| (Reverse(it.replicas), it.created.is_none(), it.created));
     let mut rest = allowed - all;
     let is_growing = rest > 0;
-    let mut sizes: Vec<i64> = Vec::new();
-    for it in revisions {
+    let mut sizes = Vec::new();
+    for it in &sets {
         let most = match it.max_replicas {
             0 => all,
             most => most,
         };
         // Halves are rounded up. One replica set may get more than it has, where others give it.
-        let share = (2 * it.replicas * allowed + most) / (2 * most);
+        let share = (2 * it.replicas * allowed + most) / (2 * most).max(1);
         let added = match share - it.replicas {
-            _ if rest == 0 => 0,
+            _ if rest == 0 || !is_active(it) => 0,
             added if is_growing => added.min(rest),
             added => added.max(rest),
         };
@@ -377,9 +381,15 @@ fn sizes_after(revisions: &[RankedRevision], wanted: i64, max_surge: i64) -> Vec
         sizes.push(it.replicas + added);
     }
     if let Some(first) = sizes.first_mut() {
-        *first = (*first + rest).max(0);
+        *first = match active {
+            1 => wanted,
+            _ => (*first + rest).max(0),
+        };
     }
-    sizes
+    let sizes = sizes
+        .into_iter()
+        .map(|size| i32::try_from(size).unwrap_or(i32::MAX));
+    sets.into_iter().map(|it| it.hash).zip(sizes).collect()
 }
 
 impl RemovedPods {
@@ -636,14 +646,16 @@ impl<'p, 'a> Counted<'p, 'a> {
 mod tests {
     use super::*;
 
-    /// Replica sets of these replicas, with the most that the Deployment might have.
-    fn sets(sizes: &[(i64, i64)]) -> Vec<RankedRevision> {
-        let set = |(replicas, max_replicas): &(i64, i64)| RankedRevision {
+    /// The sizes of replica sets of these replicas, with the most that the Deployment might have.
+    fn sizes(wanted: i64, max_surge: i64, sets: &[(i64, i64)]) -> Vec<i32> {
+        let share = |(at, (replicas, max_replicas)): (usize, &(i64, i64))| ReplicaSetShare {
+            hash: at.to_string(),
             replicas: *replicas,
             max_replicas: *max_replicas,
-            ..RankedRevision::default()
+            created: None,
         };
-        sizes.iter().map(set).collect()
+        let sets = sets.iter().enumerate().map(share).collect();
+        sizes_after(sets, wanted, max_surge).into_values().collect()
     }
 
     /// What kube-controller-manager 1.37.2 sets: `scale`, called with such Deployments.
@@ -678,7 +690,7 @@ mod tests {
             (3, 1, vec![], vec![]),
         ] {
             let told = format!("{before:?} to {wanted} and {surge}");
-            assert_eq!(sizes_after(&sets(&before), wanted, surge), after, "{told}");
+            assert_eq!(sizes(wanted, surge, &before), after, "{told}");
         }
     }
 }

@@ -45,8 +45,8 @@ pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "conf
 /// The part of a pod that evicts it.
 pub(super) static EVICTIONS: ApiResource = namespaced("Eviction", "v1", "pods/eviction");
 
-/// The kinds that decisions read, and Kubernetes' other kinds of workloads.
-static RESOURCES: [ApiResource; 15] = [
+/// The kinds that decisions read, and other kinds of workloads.
+static RESOURCES: [ApiResource; 17] = [
     cluster_wide("Node", "v1", "nodes"),
     cluster_wide("Namespace", "v1", "namespaces"),
     namespaced("Pod", "v1", "pods"),
@@ -62,6 +62,8 @@ static RESOURCES: [ApiResource; 15] = [
     namespaced("DaemonSet", "apps/v1", "daemonsets"),
     namespaced("Job", "batch/v1", "jobs"),
     namespaced("CronJob", "batch/v1", "cronjobs"),
+    namespaced("Rollout", "argoproj.io/v1alpha1", "rollouts"),
+    namespaced("CloneSet", "apps.kruise.io/v1alpha1", "clonesets"),
 ];
 
 /// The kinds that admission reads when a pod is created.

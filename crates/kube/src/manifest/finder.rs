@@ -15,12 +15,13 @@ use super::naming::ObjectName;
 use super::object;
 use super::places::CustomResources;
 use super::revision::ReplicaSets;
+use super::scaling;
 use super::source::{InputSource, expand};
 use super::templates::{Template, templates_of};
 use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
 use crate::misspelt;
-use evenkeel_core::matching::names;
-use evenkeel_core::proto::v1::{Change, DeploymentFacts, LabelSelector};
+use evenkeel_core::matching::{names, revisions::template_hash_label};
+use evenkeel_core::proto::v1::{Change, LabelSelector, RevisionSize};
 
 /// A function that takes from a finder the pods that a command decides about. The text is the place
 /// of the search, for messages.
@@ -39,7 +40,7 @@ pub struct WorkloadFinder {
     found: Vec<(Item, InputSource)>,
     /// The objects that the user could have meant.
     choices: Vec<String>,
-    /// The ReplicaSets of the named Deployment.
+    /// The ReplicaSets of the named Deployment or Rollout.
     replica_sets: ReplicaSets,
     /// The Services of a file.
     services: Vec<(Item, InputSource)>,
@@ -155,13 +156,13 @@ impl WorkloadFinder {
         })
     }
 
-    /// Keeps an object if it is a ReplicaSet of the named Deployment.
+    /// Keeps an object if it is a ReplicaSet of the named Deployment or Rollout.
     fn offer_replica_set(&mut self, item: &Item, source: &InputSource) {
         if let Some(name) = &self.name
-            && name.kind.as_deref() == Some("Deployment")
-            && let Some(namespace) = &name.namespace
+            && name.kind.as_deref().is_some_and(has_replica_sets)
+            && name.namespace.is_some()
         {
-            self.replica_sets.offer(item, source, namespace, &name.name);
+            self.replica_sets.offer(item, source, name);
         }
     }
 
@@ -173,13 +174,13 @@ impl WorkloadFinder {
         selector(&item.value)
     }
 
-    /// The facts that the controller of the named Deployment reads when it is scaled down by
-    /// `count`, if they were found.
-    pub fn deployment_facts(&self, count: i32) -> Option<DeploymentFacts> {
-        let [(item, _)] = &*self.found else {
-            return None;
-        };
-        self.replica_sets.facts(&item.value, count)
+    /// The pods that each revision of the named object keeps when it is scaled down by `count`, if
+    /// its controller decides that by revisions and enough was found to know it.
+    pub fn revision_sizes(&self, count: i32) -> Vec<RevisionSize> {
+        match &*self.found {
+            [(item, _)] => scaling::sizes(&item.value, self.replica_sets.all(), count),
+            _ => Vec::new(),
+        }
     }
 
     /// The pod of the requested object. `place` is the place of the search, for messages.
@@ -229,7 +230,7 @@ impl WorkloadFinder {
         let mut workload = workload_pod(item.clone(), &self.admission, source)?;
         if let Some((replica_set, source)) = self.replica_sets.current(item) {
             workload.pod = workload_pod(replica_set, &self.admission, &source)?.pod;
-        } else if workload.object.kind == "Deployment" {
+        } else if has_replica_sets(&workload.object.kind) {
             let next = self.replica_sets.next(item, &self.admission, source)?;
             workload.next_revision = Some(next);
         }
@@ -297,6 +298,11 @@ impl WorkloadFinder {
             ),
         }
     }
+}
+
+/// Returns whether objects of a kind have a ReplicaSet for each template that they had.
+fn has_replica_sets(kind: &str) -> bool {
+    kind != "ReplicaSet" && template_hash_label(kind).is_some()
 }
 
 /// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.

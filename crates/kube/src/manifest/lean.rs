@@ -30,11 +30,12 @@ const BULKY: [&str; 17] = [
     "volumesAttached",
 ];
 
-/// The annotations that are kept: those that the controllers of ReplicaSets and Deployments read,
+/// The annotations that are kept: those that the controllers of ReplicaSets, Deployments and Rollouts read,
 /// those that keep a pod where it is, and those of claims and volumes.
-const KEPT_ANNOTATIONS: [&str; 9] = [
+const KEPT_ANNOTATIONS: [&str; 10] = [
     DELETION_COST,
     MAX_REPLICAS,
+    SCALE_DOWN_DEADLINE,
     STAYING[0].0,
     STAYING[1].0,
     STAYING[2].0,
@@ -58,6 +59,9 @@ pub(super) const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 /// The annotation of a ReplicaSet with the most pods that its Deployment might have.
 pub(super) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
+
+/// The annotation of a ReplicaSet that its Rollout keeps until this time.
+pub(super) const SCALE_DOWN_DEADLINE: &str = "scale-down-deadline";
 
 /// The annotations that keep a pod where it is, each with its value; empty means any value.
 pub(super) const STAYING: [(&str, &str); 3] = [

@@ -6,7 +6,7 @@
 //! `naming` reads names of objects as people type them, `names` lists those in files, and `finder` finds the requested object.
 //! `object`, `workload`, `fleet` and `defaults` decode objects by kind. `controller`,
 //! `pod_defaults` and `admission` complete a pod template as a cluster does. `pod_facts` reads the
-//! fields of pods that no decision reads. `places` knows where custom resources have constraints.
+//! fields of pods that no decision reads, and `scaling` says what controllers of revisions do with a smaller number of replicas. `places` knows where custom resources have constraints.
 //! `saved` makes sure that a saved snapshot is read completely or not at all.
 
 mod admission;
@@ -31,6 +31,7 @@ mod pod_facts;
 mod positions;
 mod revision;
 mod saved;
+mod scaling;
 mod source;
 mod templates;
 #[cfg(test)]

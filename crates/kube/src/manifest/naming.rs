@@ -7,7 +7,7 @@ use crate::misspelt::did_you_mean;
 
 /// Kubernetes' kinds, each with the other names in kubectl, as `kubectl api-resources` lists them:
 /// the plural, and short names.
-const KINDS: [&[&str]; 14] = [
+const KINDS: [&[&str]; 16] = [
     &["Node", "nodes", "no"],
     &["Pod", "pods", "po"],
     &["Service", "services", "svc"],
@@ -26,6 +26,8 @@ const KINDS: [&[&str]; 14] = [
     ],
     &["ResourcePlacement", "resourceplacements", "rp"],
     &["MemberCluster", "memberclusters"],
+    &["Rollout", "rollouts", "ro"],
+    &["CloneSet", "clonesets", "clone"],
 ];
 
 /// The name of an object as typed: `NAME`, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
@@ -182,7 +184,7 @@ mod tests {
                 "StatefullSet/web",
                 "unknown kind StatefullSet (did you mean StatefulSet?)",
             ),
-            ("Rollout/web", "unknown kind Rollout"),
+            ("Canary/web", "unknown kind Canary"),
         ] {
             assert_eq!(unknown(text).as_deref(), Some(said), "{text}");
         }

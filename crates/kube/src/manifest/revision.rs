@@ -1,50 +1,52 @@
-//! The ReplicaSet of the next pod of a Deployment: an existing one, or a new one for a new
-//! template.
+//! The ReplicaSets of a Deployment or Rollout, and that of its next pod: an existing one, or a new one
+//! for a new template.
 
 use serde_json::{Map, Value, json};
 
 use super::controller::NEXT;
 use super::item::{Item, text};
-use super::lean::MAX_REPLICAS;
-use super::pod_facts::time;
+use super::naming::ObjectName;
 use super::source::InputSource;
 use super::workload::{NextRevision, workload_pod};
 use super::{ManifestError, admission::Admission, object};
 use evenkeel_core::matching::names;
-use evenkeel_core::matching::revisions::DEPLOYMENT_HASH;
-use evenkeel_core::proto::v1::{DeploymentFacts, ReplicaSetFacts};
+use evenkeel_core::matching::revisions::template_hash_label;
 
-/// `maxSurge` of a Deployment that does not say it.
-const MAX_SURGE: &str = "25%";
-
-/// The ReplicaSets of one Deployment.
+/// The ReplicaSets of one Deployment or Rollout.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSets(Vec<(Item, InputSource)>);
 
 impl ReplicaSets {
-    /// Keeps an object if it is a ReplicaSet of the Deployment called `name`.
-    pub(super) fn offer(&mut self, item: &Item, source: &InputSource, namespace: &str, name: &str) {
+    /// Keeps an object if it is a ReplicaSet of the object called `name`, which has a kind and a
+    /// namespace.
+    pub(super) fn offer(&mut self, item: &Item, source: &InputSource, name: &ObjectName) {
         let metadata = &item.value["metadata"];
+        let namespace = names::namespace_or_default(text(metadata, "namespace"));
         let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let mut owners = owners.filter(|owner| text(owner, "kind") == "Deployment");
+        let mut owners = owners.map(|owner| (text(owner, "kind"), text(owner, "name")));
         if text(&item.value, "kind") == "ReplicaSet"
-            && names::namespace_or_default(text(metadata, "namespace")) == namespace
-            && owners.any(|owner| text(owner, "name") == name)
+            && owners.any(|(kind, called)| name.is_of(kind, namespace, called))
         {
             self.0.push((item.clone(), source.clone()));
         }
     }
 
-    /// The existing ReplicaSet of the Deployment's next pod. It has the Deployment's template, so
-    /// its pod has the same hash and owner as the real next pod.
+    /// The ReplicaSets.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter().map(|(item, _)| &item.value)
+    }
+
+    /// The existing ReplicaSet of the next pod of a Deployment or Rollout. It has the same template,
+    /// so its pod has the same hash and owner as the real next pod.
     ///
     /// Fields that no decision reads are not compared, so several ReplicaSets may match. Then the
     /// youngest that is not scaled down counts.
-    pub(super) fn current(&self, deployment: &Item) -> Option<(Item, InputSource)> {
-        let template = deployment.value.pointer("/spec/template")?;
+    pub(super) fn current(&self, owner: &Item) -> Option<(Item, InputSource)> {
+        let template = owner.value.pointer("/spec/template")?;
+        let label = template_hash_label(text(&owner.value, "kind"))?;
         let same = self.0.iter().filter(|(item, _)| {
             let other = item.value.pointer("/spec/template").cloned();
-            other.map(without_hash).as_ref() == Some(template)
+            other.map(|it| without(it, label)).as_ref() == Some(template)
         });
         let current = same.max_by_key(|(item, _)| {
             let replicas = item.value.pointer("/spec/replicas").and_then(Value::as_i64);
@@ -54,43 +56,16 @@ impl ReplicaSets {
         current.cloned()
     }
 
-    /// The facts that the controller of a Deployment reads when it is scaled down by `count`; `None`
-    /// if no ReplicaSets are known, or the strategy is not RollingUpdate.
-    pub(super) fn facts(&self, deployment: &Value, count: i32) -> Option<DeploymentFacts> {
-        let spec = &deployment["spec"];
-        if self.0.is_empty() || text(&spec["strategy"], "type") == "Recreate" {
-            return None;
-        }
-        let replicas = number(&spec["replicas"]).unwrap_or(1);
-        let set = |(item, _): &(Item, InputSource)| {
-            let (metadata, set) = (&item.value["metadata"], &item.value);
-            let most = text(&metadata["annotations"], MAX_REPLICAS).parse().ok();
-            ReplicaSetFacts {
-                hash: text(&metadata["labels"], DEPLOYMENT_HASH).to_owned(),
-                replicas: number(&set["spec"]["replicas"]).unwrap_or(1),
-                max_replicas: most.filter(|most: &i32| *most >= 0).unwrap_or(0),
-                creation_time: time(&metadata["creationTimestamp"]),
-            }
-        };
-        let mut sets: Vec<ReplicaSetFacts> = self.0.iter().map(set).collect();
-        sets.retain(|it| !it.hash.is_empty());
-        Some(DeploymentFacts {
-            replicas,
-            max_surge: max_surge(&spec["strategy"], replicas.saturating_sub(count).max(0)),
-            replica_sets: sets,
-        })
-    }
-
-    /// The next pod of a Deployment, if no ReplicaSet has its template.
+    /// The next pod of a Deployment or Rollout, if no ReplicaSet has its template.
     pub(super) fn next(
         &self,
-        deployment: &Item,
+        owner: &Item,
         admission: &Admission,
         source: &InputSource,
     ) -> Result<NextRevision, ManifestError> {
         let replica_set = Item {
-            value: new_replica_set(&deployment.value),
-            origin: deployment.origin,
+            value: new_replica_set(&owner.value),
+            origin: owner.origin,
         };
         Ok(NextRevision {
             pod: workload_pod(replica_set.clone(), admission, source)?.pod,
@@ -100,10 +75,11 @@ impl ReplicaSets {
     }
 }
 
-/// The ReplicaSet that a Deployment creates for a new template. Its hash differs from that of any
-/// other.
-fn new_replica_set(deployment: &Value) -> Value {
-    let metadata = &deployment["metadata"];
+/// The ReplicaSet that a Deployment or Rollout creates for a new template. Its hash differs from that
+/// of any other.
+fn new_replica_set(owner: &Value) -> Value {
+    let metadata = &owner["metadata"];
+    let label = template_hash_label(text(owner, "kind")).unwrap_or_default();
     let mut replica_set = json!({
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -112,8 +88,8 @@ fn new_replica_set(deployment: &Value) -> Value {
             "name": format!("{}-{NEXT}", text(metadata, "name")),
         },
         "spec": {
-            "selector": deployment["spec"]["selector"],
-            "template": deployment["spec"]["template"],
+            "selector": owner["spec"]["selector"],
+            "template": owner["spec"]["template"],
         },
     });
     for labels in [
@@ -121,32 +97,17 @@ fn new_replica_set(deployment: &Value) -> Value {
         "/spec/template/metadata/labels",
     ] {
         if let Some(Value::Object(labels)) = replica_set.pointer_mut(labels) {
-            labels.insert(DEPLOYMENT_HASH.to_owned(), NEXT.into());
+            labels.insert(label.to_owned(), NEXT.into());
         }
     }
     replica_set
 }
 
-fn number(value: &Value) -> Option<i32> {
-    i32::try_from(value.as_i64()?).ok()
-}
-
-/// The pods that a rollout may have beyond `replicas`. A percentage is rounded up.
-fn max_surge(strategy: &Value, replicas: i32) -> i32 {
-    let written = &strategy["rollingUpdate"]["maxSurge"];
-    let of_percent = |text: &str| {
-        let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
-        i32::try_from((percent * i64::from(replicas) + 99) / 100).ok()
-    };
-    let surge = number(written).or_else(|| of_percent(written.as_str().unwrap_or(MAX_SURGE)));
-    surge.unwrap_or(0).max(0)
-}
-
-/// A pod template without the label [`DEPLOYMENT_HASH`].
-fn without_hash(mut template: Value) -> Value {
+/// A pod template without a label.
+fn without(mut template: Value, label: &str) -> Value {
     let labels = template.pointer_mut("/metadata/labels");
     if let Some(labels) = labels.and_then(Value::as_object_mut) {
-        Map::remove(labels, DEPLOYMENT_HASH);
+        Map::remove(labels, label);
     }
     template
 }
