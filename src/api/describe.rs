@@ -375,12 +375,16 @@ fn note_one_domain(
     coverage: &mut v1::ConstraintCoverage,
 ) {
     let mut balances = judged.balances.iter();
-    let Some(idle) = balances.find(|balance| balance.is_idle()) else {
+    let Some(idle) = balances.find(|balance| balance.effect().is_some()) else {
         return;
     };
     raise(&mut coverage.one_domain_count, 1);
     if coverage.one_domain.len() < LISTED_IDLE {
-        let only = idle.domains.first();
+        let counts_own_node = idle
+            .constraint
+            .as_ref()
+            .is_some_and(|it| it.counts_own_node);
+        let only = idle.domains.first().filter(|_| !counts_own_node);
         coverage.one_domain.push(v1::OneDomain {
             namespace: namespace.to_owned(),
             kind: judged.workload.kind.clone(),
@@ -455,7 +459,7 @@ fn member(pod: NamedPod, read_view: &ReadView<'_>) -> v1::WorkloadMember {
 
 /// Returns the spread of pods over one topology, for the wire.
 pub(super) fn topology_spread(balance: Balance) -> v1::TopologySpread {
-    let excess = balance.excess();
+    let (excess, effect) = (balance.excess(), balance.effect().unwrap_or_default());
     let domains = balance.domains.into_iter();
     let domains = domains.map(|share| v1::DomainSpread {
         value: share.value,
@@ -477,5 +481,6 @@ pub(super) fn topology_spread(balance: Balance) -> v1::TopologySpread {
         excess,
         outside_pods: balance.outside_pods,
         domains: domains.collect(),
+        effect: effect.to_owned(),
     }
 }

@@ -97,6 +97,68 @@ impl WorkloadOrders {
     }
 }
 
+/// The most runs of one workload.
+const RUNS: usize = 64;
+
+/// Whose turn it is to be placed: each workload once, in an order, and then again those with replicas left
+/// over after others were placed, as kube-scheduler tries pods again.
+#[derive(Debug)]
+pub struct Turns {
+    /// What is known of each workload that had a turn.
+    had: Vec<Option<HadTurn>>,
+    /// The position in the order.
+    position: usize,
+    /// The number of replicas that were placed.
+    placed: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct HadTurn {
+    runs: usize,
+    /// The number of replicas that are left over.
+    left: usize,
+    /// The number of replicas of all workloads that were placed after its turn.
+    placed: usize,
+}
+
+impl Turns {
+    /// The turns of so many workloads.
+    pub fn of(workloads: usize) -> Self {
+        Self {
+            had: vec![None; workloads],
+            position: 0,
+            placed: 0,
+        }
+    }
+
+    /// The next workload of an order, if any is to be placed.
+    pub fn next(&mut self, order: &[usize]) -> Option<usize> {
+        let placed = self.placed;
+        let may_run = |had: HadTurn| had.left > 0 && had.placed < placed && had.runs < RUNS;
+        let rest = (self.position..).take(order.len());
+        let mut rest = rest.map(|position| (position, order[position % order.len()]));
+        let (position, at) = rest.find(|(_, at)| self.had[*at].is_none_or(may_run))?;
+        self.position = position.saturating_add(1);
+        Some(at)
+    }
+
+    /// The replicas of a workload that are left over, if it had a turn.
+    pub fn left(&self, workload: usize) -> Option<usize> {
+        self.had[workload].map(|had| had.left)
+    }
+
+    /// A workload had its turn, in which so many of its replicas were placed.
+    pub fn ran(&mut self, workload: usize, replicas: usize, placed: usize) {
+        self.placed = self.placed.saturating_add(placed);
+        let before = self.had[workload].map_or(0, |had| had.runs);
+        self.had[workload] = Some(HadTurn {
+            runs: before.saturating_add(1),
+            left: replicas.saturating_sub(placed),
+            placed: self.placed,
+        });
+    }
+}
+
 /// The most other nodes that are tried for replicas that are one by themselves.
 pub const OTHER_NODES: usize = 64;
 
@@ -153,23 +215,23 @@ impl Elsewhere {
     }
 }
 
-/// The answer about several workloads, from the answer about each with its index in the request, in
-/// the order in which they were placed.
+/// The answer about several workloads, from the answer about each turn with the index of its workload,
+/// in order.
 pub fn answer_of(
     valid: &[ValidWorkload],
-    mut answers: Vec<(usize, v1::PlaceResponse)>,
+    mut turns: Vec<(usize, v1::PlaceResponse)>,
 ) -> v1::PlaceResponse {
     let mut all = v1::PlaceResponse::default();
-    if let Some((_, first)) = answers.first_mut() {
+    if let Some((_, first)) = turns.first_mut() {
         all.revision = first.revision;
         all.unknown_candidates = std::mem::take(&mut first.unknown_candidates);
         all.unknown_nodes = std::mem::take(&mut first.unknown_nodes);
         all.unknown_deletes = std::mem::take(&mut first.unknown_deletes);
         all.defaults = first.defaults;
     }
-    let mut workloads = vec![v1::WorkloadPlacement::default(); answers.len()];
-    let is_joint = answers.iter().all(|(_, answer)| answer.bound.is_some());
-    for (at, answer) in answers {
+    let mut workloads: Vec<Option<v1::WorkloadPlacement>> = vec![None; valid.len()];
+    let is_joint = turns.iter().all(|(_, answer)| answer.bound.is_some());
+    for (at, answer) in turns {
         let placed = i32::try_from(answer.placements.len()).unwrap_or(i32::MAX);
         let workload = i32::try_from(at).unwrap_or(i32::MAX);
         let placements = answer.placements.into_iter();
@@ -178,9 +240,8 @@ pub fn answer_of(
             pod_name: valid[at].pod_name.clone(),
             ..it
         }));
-        all.unplaced = all.unplaced.saturating_add(answer.unplaced);
         all.unchecked.extend(answer.unchecked.iter().cloned());
-        workloads[at] = v1::WorkloadPlacement {
+        let turn = v1::WorkloadPlacement {
             placed_count: placed,
             unplaced: answer.unplaced,
             reasons: answer.reasons,
@@ -191,10 +252,25 @@ pub fn answer_of(
             score_bound: answer.score_bound,
             pod_name: valid[at].pod_name.clone(),
         };
+        workloads[at] = Some(match workloads[at].take() {
+            None => turn,
+            Some(before) => v1::WorkloadPlacement {
+                placed_count: before.placed_count.saturating_add(placed),
+                constraints_before: before.constraints_before,
+                bound: turn.bound.map(|it| it.saturating_add(before.placed_count)),
+                score_bound: before.score_bound.zip(turn.score_bound).map(|(a, b)| a + b),
+                ..turn
+            },
+        });
     }
     all.unchecked.sort_unstable();
     all.unchecked.dedup();
-    all.workloads = workloads;
+    all.workloads = workloads
+        .into_iter()
+        .map(Option::unwrap_or_default)
+        .collect();
+    let unplaced = all.workloads.iter().map(|it| it.unplaced);
+    all.unplaced = unplaced.fold(0, i32::saturating_add);
     all.bound = is_joint.then(|| wanted(&all));
     all
 }

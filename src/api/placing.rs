@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::answer;
 use super::error::Error;
-use super::place_workloads::{self, Elsewhere, ValidWorkload, WorkloadOrders};
+use super::place_workloads::{self, Elsewhere, Turns, ValidWorkload, WorkloadOrders};
 use crate::limits::Limit;
 use crate::proto::v1;
 use crate::snapshot::{Batch, Deadline, Hold, Imagined, Limits, ReadView, Snapshot};
@@ -142,7 +142,8 @@ impl Placing {
         Ok(best)
     }
 
-    /// Places workloads in this order on one revision, each on the room that those before it leave.
+    /// Places workloads in this order on one revision, each on the room that those before it leave. What
+    /// finds no node is tried again after others were placed.
     /// A workload for which there are `nodes` goes only to these, and one that is to go elsewhere only
     /// there.
     fn place_in(
@@ -156,17 +157,16 @@ impl Placing {
         let namespaces: Vec<&str> = pods.map(|pod| pod.namespace.as_str()).collect();
         let place = |imagined: &mut Imagined<'_>| {
             let mut options = self.options.clone();
-            let mut answers: Vec<(usize, v1::PlaceResponse)> = Vec::with_capacity(order.len());
-            for at in order {
-                let workload = &self.workloads[*at];
-                options.replicas = workload.replicas;
-                let own = nodes.get(*at).filter(|nodes| !nodes.is_empty()).cloned();
+            let mut runs: Vec<(usize, v1::PlaceResponse)> = Vec::with_capacity(order.len());
+            let mut turns = Turns::of(self.workloads.len());
+            while let Some(at) = turns.next(order) {
+                let workload = &self.workloads[at];
+                options.replicas = turns.left(at).unwrap_or(workload.replicas);
+                let own = nodes.get(at).filter(|nodes| !nodes.is_empty()).cloned();
                 options.candidates = own.or_else(|| self.options.candidates.clone());
-                let away: Vec<_> = away.iter().filter(|it| it.workload == *at).collect();
-                let is_before = |answer: &&(usize, _)| at.checked_sub(1) == Some(answer.0);
-                let before = answers.iter().find(is_before);
-                let waits = workload.is_after_previous
-                    && before.is_some_and(|(_, before)| before.unplaced > 0);
+                let away: Vec<_> = away.iter().filter(|it| it.workload == at).collect();
+                let before = at.checked_sub(1).and_then(|before| turns.left(before));
+                let waits = workload.is_after_previous && before.is_some_and(|left| left > 0);
                 let place = |read_view: ReadView<'_>| {
                     if !away.is_empty() {
                         let nodes = read_view.nodes;
@@ -178,18 +178,19 @@ impl Placing {
                     }
                     self.place_on(workload, &options, &read_view, waits)
                 };
-                let answer = imagined.read(namespaces[*at], place);
+                let answer = imagined.read(namespaces[at], place);
                 let answer = answer.ok_or(Error::Internal)??;
                 let nodes = answer.placements.iter().map(|pick| pick.node.as_str());
-                imagined.hold(&self.holds[*at], nodes.clone())?;
+                imagined.hold(&self.holds[at], nodes.clone())?;
                 for node in nodes {
                     if let Some(left) = options.capacities.get_mut(node) {
                         *left = left.saturating_sub(1);
                     }
                 }
-                answers.push((*at, answer));
+                turns.ran(at, options.replicas, answer.placements.len());
+                runs.push((at, answer));
             }
-            Ok(place_workloads::answer_of(&self.workloads, answers))
+            Ok(place_workloads::answer_of(&self.workloads, runs))
         };
         snapshot.imagine(&namespaces, overlay, cancelled, place)
     }
@@ -212,7 +213,7 @@ impl Placing {
             unchecked: workload.question.pod().unchecked(self.checks, read_view)?,
             unknown_deletes: read_view.unknown_deletes.to_vec(),
             defaults: answer::defaults_kind(read_view.defaults),
-            unplaced: i32::try_from(workload.replicas).unwrap_or(i32::MAX),
+            unplaced: i32::try_from(options.replicas).unwrap_or(i32::MAX),
             bound: options.jointly.then_some(0),
             ..Default::default()
         };

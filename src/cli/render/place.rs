@@ -47,8 +47,13 @@ pub(crate) fn place_numbered(head: &Head, answer: &PlaceResponse, there: &PodsTh
         unplaced = Some(&pod.pod_name);
     }
     parts.table(nodes(head, answer));
-    let before = pods.first().map(|pod| &*pod.constraints_before);
-    let after = pods.last().map(|pod| &*pod.constraints);
+    // They are in the order of their numbers, which need not be that in which they were placed.
+    let of = |it: &Placement| pods.get(usize::try_from(it.workload).unwrap_or(0));
+    let (first, last) = (answer.placements.first(), answer.placements.last());
+    let before = first
+        .map_or(pods.first(), of)
+        .map(|pod| &*pod.constraints_before);
+    let after = last.map_or(pods.last(), of).map(|pod| &*pod.constraints);
     let before = before.unwrap_or_default().iter();
     for (before, after) in before.zip(after.unwrap_or_default()) {
         parts.push(changes(head, Some(before), after));

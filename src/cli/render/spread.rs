@@ -10,8 +10,7 @@ use super::text::{number, plural};
 use crate::explain::quoted;
 use crate::matching::selector_text;
 use crate::proto::v1::{
-    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, TopologySpreadConstraint,
-    WorkloadSpread,
+    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
 };
 
 /// The request of a spread.
@@ -243,7 +242,7 @@ pub(super) fn workload(
     }
     for topology in &spread.topologies {
         let mut below = Parts::default();
-        below.push(PagePart::Facts(facts(topology, &spread.kind)));
+        below.push(PagePart::Facts(facts(topology)));
         below.table(domains(topology, how));
         let over = vec![(Look::Plain, format!("over {}", over(topology)))];
         parts.push(PagePart::Section(over, below));
@@ -251,8 +250,8 @@ pub(super) fn workload(
     PagePart::Section(vec![(Look::Strong, name), (Look::Plain, pods)], parts)
 }
 
-/// Returns the facts about a topology of a workload of a kind, other than its domains.
-fn facts(topology: &TopologySpread, kind: &str) -> Vec<Fact> {
+/// Returns the facts about a topology other than its domains.
+fn facts(topology: &TopologySpread) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut add = |name, look, value| facts.push(Fact { name, look, value });
     if let Some(constraint) = &topology.constraint {
@@ -267,17 +266,8 @@ fn facts(topology: &TopologySpread, kind: &str) -> Vec<Fact> {
         _ => Look::Bad,
     };
     add("skew", look, skew(topology));
-    let is_hard = |it: &TopologySpreadConstraint| {
-        it.when_unsatisfiable == "DoNotSchedule" && it.min_domains.unwrap_or(1) <= 1
-    };
-    if topology.domain_count == 1 && topology.constraint.as_ref().is_some_and(is_hard) {
-        let effect = match kind {
-            "DaemonSet" => {
-                "none: each pod counts the node that it is tied to; nodeAffinityPolicy: Ignore would do"
-            }
-            _ => "none: with one domain it refuses no node; minDomains: 2 or another key would",
-        };
-        add("effect", Look::Plain, effect.to_owned());
+    if !topology.effect.is_empty() {
+        add("effect", Look::Plain, topology.effect.clone());
     }
     let smallest = number(topology.global_minimum);
     let minimum = match topology.min_domains_unmet {
@@ -303,7 +293,8 @@ fn facts(topology: &TopologySpread, kind: &str) -> Vec<Fact> {
 /// A bar for each domain, with the most pods that it may have.
 fn domains(topology: &TopologySpread, how: &'static str) -> Table {
     let constraint = topology.constraint.as_ref();
-    let max_skew = constraint.map(|it| i64::from(it.max_skew));
+    let max_skew = constraint.filter(|_| topology.effect.is_empty());
+    let max_skew = max_skew.map(|it| i64::from(it.max_skew));
     let rows = topology.domains.iter().map(|domain| {
         let within = max_skew.is_none_or(|max| domain.skew <= max);
         [
@@ -325,7 +316,8 @@ fn domains(topology: &TopologySpread, how: &'static str) -> Table {
 /// The bar of a domain with so many pods, and the most that it may have.
 pub(super) fn bar_of(topology: &TopologySpread, count: i64) -> Bar {
     let constraint = topology.constraint.as_ref();
-    let max_skew = constraint.map(|it| i64::from(it.max_skew));
+    let max_skew = constraint.filter(|_| topology.effect.is_empty());
+    let max_skew = max_skew.map(|it| i64::from(it.max_skew));
     Bar {
         count,
         added: 0,

@@ -168,7 +168,7 @@ fn names_that_mean_nothing_are_refused() {
         ),
         (
             "filter rollout/db --kubeconfig kube.yaml",
-            "unknown kind rollout: in a cluster a Pod, Deployment",
+            "unknown kind kafka: in a cluster a Pod, Deployment",
         ),
         (
             "filter deploy/db",
@@ -234,8 +234,8 @@ fn an_unknown_kind_is_said_wherever_a_name_is_looked_up() {
         )
         .complains("did you mean Node?");
     // People may have kinds of their own.
-    let rollout = workspace.expect(2, "spread rollout/shop/web");
-    rollout.complains("unknown kind rollout: rollout web of namespace shop has no pods");
+    let cluster = workspace.expect(2, "spread kafka/shop/web");
+    cluster.complains("unknown kind kafka: kafka web of namespace shop has no pods");
 }
 
 /// A snapshot has the selector of a ReplicaSet, and not the template of its pods.

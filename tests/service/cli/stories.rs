@@ -266,9 +266,11 @@ fn a_daemon_set() {
             Told {
                 line: "spread ds/agent -n prod",
                 code: 0,
-                // The kind and the policy say it to programs.
-                formats: &["text"],
-                facts: &["each pod counts the node that it is tied to"],
+                formats: PAGE,
+                facts: &[
+                    "each pod counts the node that it is tied to",
+                    "the constraint does nothing",
+                ],
             },
         ],
     );

@@ -627,6 +627,9 @@ async fn what_never_moves() {
     let cases: [(&str, Alter); 3] = [
         ("of a DaemonSet", |pod| {
             pod.metadata.get_or_insert_default().owner_references[0].kind = "DaemonSet".into();
+            let constraints = &mut pod.spec.get_or_insert_default().topology_spread_constraints;
+            // With Honor each would count its own node, and nothing would be uneven.
+            constraints[0].node_affinity_policy = Some("Ignore".into());
         }),
         ("without a controller", |pod| {
             pod.metadata

@@ -4,7 +4,6 @@
 use std::cmp::Reverse;
 
 use super::workload::WorkloadId;
-use crate::matching::Constraint;
 use crate::snapshot::{DomainCount, DomainCounts};
 use crate::spread::{Active, GlobalMinimum};
 
@@ -73,18 +72,29 @@ impl Balance {
         }
     }
 
-    /// The amount by which the skew exceeds max skew, at least 0.
+    /// The amount by which the skew exceeds max skew, at least 0; 0 where each pod counts its own node
+    /// only.
     pub fn excess(&self) -> i64 {
-        let max_skew = self.constraint.as_ref().map(|c| c.constraint.max_skew);
+        let constraint = self.constraint.as_ref();
+        let max_skew = constraint.filter(|it| !it.counts_own_node);
+        let max_skew = max_skew.map(|active| active.constraint.max_skew);
         max_skew.map_or(0, |max| (self.skew - i64::from(max)).max(0))
     }
 
-    /// Returns whether the balance belongs to a hard constraint that refuses no node, because it counts
-    /// one domain only.
-    pub fn is_idle(&self) -> bool {
-        let constraint = self.constraint.as_ref().map(|active| &active.constraint);
-        let wants_more = |it: &Constraint| it.min_domains.unwrap_or(1) > 1;
-        self.domain_count == 1 && constraint.is_some_and(|it| it.is_hard() && !wants_more(it))
+    /// What a hard constraint does that refuses no node whatever is counted; `None` if it can refuse
+    /// one.
+    pub fn effect(&self) -> Option<&'static str> {
+        let active = self.constraint.as_ref().filter(|_| self.is_hard())?;
+        if active.counts_own_node {
+            return Some(
+                "none: each pod counts the node that it is tied to, so the constraint does nothing; \
+                 nodeAffinityPolicy: Ignore would do",
+            );
+        }
+        let wants_more = active.constraint.min_domains.unwrap_or(1) > 1;
+        (self.domain_count == 1 && !wants_more).then_some(
+            "none: with one domain it refuses no node; minDomains: 2 or another key would",
+        )
     }
 
     /// Returns whether the balance belongs to a hard constraint.

@@ -18,6 +18,9 @@ use crate::snapshot::{
 };
 use crate::spread::Question;
 
+/// The kind of workloads whose pods are each tied to a node.
+const DAEMON_SET: &str = "DaemonSet";
+
 /// The measure that workloads are judged by: constraints or a topology key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
@@ -83,6 +86,9 @@ impl<'c, 'a> Survey<'c, 'a> {
                 member.adopter = metadata.and_then(|metadata| owners.adopter(&metadata.labels));
             }
             let workload = WorkloadId::of(&member.pod, member.adopter);
+            if workload.kind == DAEMON_SET {
+                untie(&mut member.pod);
+            }
             workloads.entry(workload).or_default().push(member);
         }
         for members in workloads.values_mut() {
@@ -279,11 +285,14 @@ impl<'c, 'a> Survey<'c, 'a> {
         members: &[&'s Member<'s>],
     ) -> Result<(Vec<WantedSpread<'s>>, Option<String>), Stopped> {
         let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
-        let (mut found, mut fault) = (Vec::new(), None);
+        let (mut found, mut fault, mut tied) = (Vec::new(), None, 0);
         for member in self.pod_groups.read_view().deadline.each(members) {
             let member = member?;
-            // A pod that may run on only one node has no choice.
-            if workload.is_static() || self.pod_groups.is_pinned(member.group) {
+            // A pod that may run on only one node has no choice. One pod of a DaemonSet tells which
+            // constraints do nothing.
+            let is_tied = self.pod_groups.is_pinned(member.group);
+            tied += usize::from(is_tied);
+            if workload.is_static() || is_tied && (tied > 1 || workload.kind != DAEMON_SET) {
                 continue;
             }
             let question = match self.question(member) {
@@ -294,7 +303,8 @@ impl<'c, 'a> Survey<'c, 'a> {
                 }
             };
             let constraints = question.constraints_on(self.pod_groups.read_view())?;
-            for active in &constraints.all {
+            let all = constraints.all.iter();
+            for active in all.filter(|active| !is_tied || active.counts_own_node) {
                 let partition = constraints.standing(active, &question.subject);
                 let (constraint, selector) = (active.constraint.clone(), active.selector.clone());
                 let shared = (active.index, constraint, selector, partition.clone());
@@ -357,6 +367,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         key: Option<&Arc<str>>,
     ) -> Result<WorkloadPods<'s>, Stopped> {
         let (mut wanted, fault) = self.wanted_by(workload, members)?;
+        wanted.retain(|wanted| !wanted.active.counts_own_node);
         if key.is_some() {
             // The key takes the place of default constraints.
             wanted.retain(|wanted| !wanted.active.from_defaults);
@@ -460,6 +471,23 @@ impl<'c, 'a> Survey<'c, 'a> {
             outside += usize::from(!partition.member(*slot?).is_some());
         }
         Ok(outside)
+    }
+}
+
+/// Leaves out of a pod of a DaemonSet the name of its node, so that it is like the others.
+fn untie(pod: &mut v1::Pod) {
+    let spec = pod.spec.as_mut();
+    let affinity = spec.and_then(|spec| spec.affinity.as_mut()?.node_affinity.as_mut());
+    let Some(affinity) = affinity else { return };
+    let required = &mut affinity.required_during_scheduling_ignored_during_execution;
+    let Some(selector) = required else { return };
+    for term in &mut selector.node_selector_terms {
+        term.match_fields.clear();
+    }
+    let terms = &mut selector.node_selector_terms;
+    terms.retain(|term| !term.match_expressions.is_empty());
+    if terms.is_empty() {
+        *required = None;
     }
 }
 
