@@ -22,6 +22,9 @@ pub(crate) const MIN_REVISION_NOT_REACHED: &str = "MIN_REVISION_NOT_REACHED";
 /// Reason of the `ErrorInfo` when a question is about a workload that has no pods.
 pub(crate) const WORKLOAD_NOT_FOUND: &str = "WORKLOAD_NOT_FOUND";
 
+/// The reason of an error about a node that does not exist.
+pub(crate) const NODE_NOT_FOUND: &str = "NODE_NOT_FOUND";
+
 /// The most bytes of violations in a status. Details travel in a header, and common clients take no
 /// more than 8 KiB of headers.
 const MAX_VIOLATION_BYTES: usize = 4_000;
@@ -188,7 +191,7 @@ impl Error {
             Self::MinRevision { .. } => (Code::DeadlineExceeded, MIN_REVISION_NOT_REACHED),
             Self::FeedBehind { .. } => (Code::FailedPrecondition, "FEED_BEHIND"),
             Self::NoWorkload { .. } => (Code::NotFound, WORKLOAD_NOT_FOUND),
-            Self::NoNode(_) => (Code::NotFound, "NODE_NOT_FOUND"),
+            Self::NoNode(_) => (Code::NotFound, NODE_NOT_FOUND),
             Self::NoTopologyKey(_) => (Code::FailedPrecondition, "TOPOLOGY_KEY_NOT_FOUND"),
             Self::Deadline => (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Self::NotReceived(_) => (Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED"),

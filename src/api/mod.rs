@@ -90,7 +90,7 @@ pub use base::{MAX_MESSAGE_BYTES, Service};
 pub use deadline::last as last_moment;
 pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS, StepCharges};
 pub use error::Error;
-pub(crate) use error::{MIN_REVISION_NOT_REACHED, WORKLOAD_NOT_FOUND};
+pub(crate) use error::{MIN_REVISION_NOT_REACHED, NODE_NOT_FOUND, WORKLOAD_NOT_FOUND};
 pub use executor::LARGE_REQUEST;
 pub use export::summary as describe;
 pub use feed::MAX_GROUP;

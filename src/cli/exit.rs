@@ -153,10 +153,19 @@ impl RefusedCall {
 
     /// Returns whether a failed call was about a workload that has no pods.
     pub(crate) fn is_without_pods(error: &anyhow::Error) -> bool {
+        Self::is_for(error, api::WORKLOAD_NOT_FOUND)
+    }
+
+    /// Returns whether a failed call was about a node that does not exist.
+    pub(crate) fn is_without_node(error: &anyhow::Error) -> bool {
+        Self::is_for(error, api::NODE_NOT_FOUND)
+    }
+
+    fn is_for(error: &anyhow::Error, reason: &str) -> bool {
         let info = error
             .downcast_ref::<Self>()
             .and_then(|refused| refused.status.get_details_error_info());
-        info.is_some_and(|info| info.reason == api::WORKLOAD_NOT_FOUND)
+        info.is_some_and(|info| info.reason == reason)
     }
 
     /// The faults of a pod, if a call was refused for these alone: the pod cannot be judged.

@@ -16,7 +16,7 @@ use crate::matching::{Selector, names, selector_text};
 use crate::misspelt;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::describe_spread_request::Subject;
-use crate::proto::v1::{DescribeSpreadRequest, LabelSelector, Pod, WorkloadSpread};
+use crate::proto::v1::{DescribeSpreadRequest, LabelSelector, ObjectMeta, Pod, WorkloadSpread};
 use crate::spread::describe::WorkloadId;
 
 /// The pods that a command is restricted to.
@@ -86,19 +86,7 @@ impl PodScope<'_> {
         }
         let within = self.namespace.map(|it| format!(" in namespace {it}"));
         let within = within.unwrap_or_default();
-        let selector = self.selector.map(selector_text).unwrap_or_default();
-        // Labels with a key of the selector are nearer than others.
-        let keys = self.selector.iter().flat_map(|it| {
-            let expressions = it.match_expressions.iter().map(|it| &it.key);
-            it.match_labels.keys().chain(expressions)
-        });
-        let keys: BTreeSet<&String> = keys.collect();
-        let has_key = seen.labels.iter().any(|(key, _)| keys.contains(key));
-        let labels = seen.labels.iter();
-        let labels = labels.filter(|(key, _)| !has_key || keys.contains(key));
-        let labels: Vec<String> = labels.map(|(key, it)| format!("{key}={it}")).collect();
-        let nearest = misspelt::nearest(&selector, labels.iter().map(String::as_str));
-        format!("no pod{within} matches {selector}{nearest}")
+        seen.unmatched(&format!("pod{within}"), self.selector)
     }
 }
 
@@ -111,14 +99,54 @@ impl Seen {
         if namespace.is_some_and(|it| it != own) {
             return;
         }
-        let Some(metadata) = &pod.metadata else {
-            return;
-        };
+        self.note_labels(pod.metadata.as_ref(), selector);
+    }
+
+    fn note_labels(&mut self, metadata: Option<&ObjectMeta>, selector: Option<&Selector>) {
+        let Some(metadata) = metadata else { return };
         let labels = metadata.labels.iter();
         self.labels
             .extend(labels.map(|(key, value)| (key.clone(), value.clone())));
         self.is_matched |= selector.is_none_or(|it| it.matches_labels(&metadata.labels));
     }
+
+    /// Says that no `object` matched a selector, with the nearest labels.
+    fn unmatched(&self, object: &str, selector: Option<&LabelSelector>) -> String {
+        let text = selector.map(selector_text).unwrap_or_default();
+        // Labels with a key of the selector are nearer than others.
+        let keys = selector.iter().flat_map(|it| {
+            let expressions = it.match_expressions.iter().map(|it| &it.key);
+            it.match_labels.keys().chain(expressions)
+        });
+        let keys: BTreeSet<&String> = keys.collect();
+        let has_key = self.labels.iter().any(|(key, _)| keys.contains(key));
+        let labels = self.labels.iter();
+        let labels = labels.filter(|(key, _)| !has_key || keys.contains(key));
+        let labels: Vec<String> = labels.map(|(key, it)| format!("{key}={it}")).collect();
+        let nearest = misspelt::nearest(&text, labels.iter().map(String::as_str));
+        format!("no {object} matches {text}{nearest}")
+    }
+}
+
+/// Checks that there is a node that a selector matches.
+///
+/// # Errors
+/// There is none. The error names the nearest labels.
+pub(super) async fn ensure_nodes_matched(
+    client: &Client,
+    snapshot: &str,
+    selector: &LabelSelector,
+) -> Result<()> {
+    let compiled = selector::compile(selector)?;
+    let mut seen = Seen::default();
+    let take = |object: &Object| {
+        if let Object::Node(node) = object {
+            seen.note_labels(node.metadata.as_ref(), Some(&compiled));
+        }
+    };
+    stored::objects(client, snapshot, take).await?;
+    anyhow::ensure!(seen.is_matched, seen.unmatched("node", Some(selector)));
+    Ok(())
 }
 
 /// Adds to the error of a call about a workload without pods that its kind is unknown, or the

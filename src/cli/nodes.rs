@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use super::args;
-use super::exit::Exit;
+use super::exit::{Exit, RefusedCall};
 use super::live_names;
+use super::matched::{PodScope, ensure_nodes_matched, nearest_nodes};
 use super::place::missing;
 use super::rebalance::EvictionFlags;
 use super::render;
@@ -224,7 +225,15 @@ impl NeedNodes {
         let opened = match &self.object {
             None => {
                 state.is_about(QuestionScope::All);
-                state.open().await?
+                let (opened, selector) = (state.open().await?, None);
+                let scope = PodScope {
+                    namespace,
+                    selector,
+                };
+                scope
+                    .ensure_matched(&opened.client, state.snapshot())
+                    .await?;
+                opened
             }
             Some(name) => {
                 let (opened, workload) = state.open_named(name, namespace).await?;
@@ -311,8 +320,22 @@ impl NodesOutput {
             max_domains: self.output.output.is_for_person().then_some(0),
             ..PlanNodesRequest::default()
         };
-        let answer: PlanNodesResponse = opened.client.call(request.clone()).await?;
         let asked = request.question.as_ref();
+        let answer: PlanNodesResponse = match opened.client.call(request.clone()).await {
+            Err(error) if RefusedCall::is_without_node(&error) => {
+                let said = error.to_string();
+                let mut named = named_nodes(asked).filter(|it| said.contains(&format!("{it:?}")));
+                let name = named.next().unwrap_or_default();
+                let nearest = nearest_nodes(&opened.client, self.state.snapshot(), name).await;
+                anyhow::bail!("{error:#}{nearest}");
+            }
+            answer => answer?,
+        };
+        if let Some(Question::Spare(spare)) = asked
+            && let Some(selector) = spare.selector.as_ref().filter(|_| answer.nodes.is_empty())
+        {
+            ensure_nodes_matched(&opened.client, self.state.snapshot(), selector).await?;
+        }
         let page = || render::nodes(&self.state.source(), asked, &answer);
         let names = || {
             let going = answer.nodes.iter().filter(|node| node.emptied);
@@ -323,6 +346,17 @@ impl NodesOutput {
         self.output.print(&answer, page, names)?;
         Ok(answer)
     }
+}
+
+/// The nodes that a question names.
+fn named_nodes(question: Option<&Question>) -> impl Iterator<Item = &str> {
+    let (drained, like): (&[String], &[NodeTemplate]) = match question {
+        Some(Question::Drain(drain)) => (&drain.nodes, &[]),
+        Some(Question::Need(need)) => (&[], &need.templates),
+        _ => (&[], &[]),
+    };
+    let like = like.iter().map(|template| &*template.node);
+    drained.iter().map(String::as_str).chain(like)
 }
 
 /// Parses `[TEMPLATE:]KEY=VALUE,VALUE`.

@@ -89,7 +89,7 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
     if !others.is_empty() {
         lines.push(format!(
             "one domain only, so that a hard constraint refuses no node: {}: {}; minDomains: 2, another \
-             topology key or nodeAffinityPolicy: Ignore would change that",
+             topology key, or Ignore as the policy that leaves other nodes out would change that",
             plural(coverage.one_domain_count - daemon_sets.len() as i64, "workload"),
             among(&others),
         ));

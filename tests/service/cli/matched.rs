@@ -68,6 +68,19 @@ fn a_misspelt_restriction_is_refused_with_the_nearest_names() {
         ("explain --pending -n shp", namespace),
         ("explain --pending -l app=wbe", selector),
         ("report -n shp", namespace),
+        ("nodes need --pending --like a1 -n shp", namespace),
+        (
+            "nodes need --pending --like a2",
+            "there is no node \"a2\" (NotFound); the nearest are a1, b1",
+        ),
+        (
+            "nodes drain b2",
+            "there is no node \"b2\" (NotFound); the nearest are b1, a1",
+        ),
+        (
+            "nodes spare --max 1 -l rack=r3",
+            "no node matches rack=r3; the nearest are rack=r1, rack=r2",
+        ),
     ];
     let server = Server::start(&[]);
     let asking = workspace().with_server(server.url());

@@ -167,7 +167,7 @@ fn names_that_mean_nothing_are_refused() {
             "cluster one has no Deployment/shop/db",
         ),
         (
-            "filter rollout/db --kubeconfig kube.yaml",
+            "filter kafka/db --kubeconfig kube.yaml",
             "unknown kind kafka: in a cluster a Pod, Deployment",
         ),
         (
