@@ -375,22 +375,19 @@ fn note_one_domain(
     coverage: &mut v1::ConstraintCoverage,
 ) {
     let mut balances = judged.balances.iter();
-    let Some(idle) = balances.find(|balance| balance.effect().is_some()) else {
+    let Some((idle, effect)) = balances.find_map(|it| Some((it, it.effect()?))) else {
         return;
     };
     raise(&mut coverage.one_domain_count, 1);
     if coverage.one_domain.len() < LISTED_IDLE {
-        let counts_own_node = idle
-            .constraint
-            .as_ref()
-            .is_some_and(|it| it.counts_own_node);
-        let only = idle.domains.first().filter(|_| !counts_own_node);
+        let only = idle.domains.first().filter(|_| idle.domain_count == 1);
         coverage.one_domain.push(v1::OneDomain {
             namespace: namespace.to_owned(),
             kind: judged.workload.kind.clone(),
             name: judged.workload.name.clone(),
             topology_key: idle.topology_key.clone(),
             value: only.map(|share| share.value.clone()).unwrap_or_default(),
+            effect: effect.to_owned(),
         });
     }
 }

@@ -1,7 +1,7 @@
 //! The workloads of a `Place` request: one, or several that are placed together. Each of these is
 //! placed on the room that the workloads before it leave.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::dialect::{Checker, Dialect};
 use crate::limits::Limit;
@@ -97,65 +97,46 @@ impl WorkloadOrders {
     }
 }
 
-/// The most runs of one workload.
-const RUNS: usize = 64;
+/// The most turns of one workload.
+const TURNS: usize = 64;
 
 /// Whose turn it is to be placed: each workload once, in an order, and then again those with replicas left
 /// over after others were placed, as kube-scheduler tries pods again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Turns {
-    /// What is known of each workload that had a turn.
-    had: Vec<Option<HadTurn>>,
-    /// The position in the order.
-    position: usize,
+    /// Of each workload that had a turn: its turns, its replicas that are left over, and the number of
+    /// replicas of all workloads that were placed until then.
+    had: HashMap<usize, (usize, usize, usize)>,
+    /// The number of turns.
+    taken: usize,
     /// The number of replicas that were placed.
     placed: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct HadTurn {
-    runs: usize,
-    /// The number of replicas that are left over.
-    left: usize,
-    /// The number of replicas of all workloads that were placed after its turn.
-    placed: usize,
-}
-
 impl Turns {
-    /// The turns of so many workloads.
-    pub fn of(workloads: usize) -> Self {
-        Self {
-            had: vec![None; workloads],
-            position: 0,
-            placed: 0,
-        }
-    }
-
     /// The next workload of an order, if any is to be placed.
     pub fn next(&mut self, order: &[usize]) -> Option<usize> {
-        let placed = self.placed;
-        let may_run = |had: HadTurn| had.left > 0 && had.placed < placed && had.runs < RUNS;
-        let rest = (self.position..).take(order.len());
-        let mut rest = rest.map(|position| (position, order[position % order.len()]));
-        let (position, at) = rest.find(|(_, at)| self.had[*at].is_none_or(may_run))?;
-        self.position = position.saturating_add(1);
-        Some(at)
+        let may_run = |at: &usize| match self.had.get(at) {
+            None => true,
+            Some((turns, left, placed)) => *left > 0 && *placed < self.placed && *turns < TURNS,
+        };
+        let mut rest = (self.taken..).take(order.len());
+        let turn = rest.find(|turn| may_run(&order[turn % order.len()]))?;
+        self.taken = turn.saturating_add(1);
+        Some(order[turn % order.len()])
     }
 
     /// The replicas of a workload that are left over, if it had a turn.
     pub fn left(&self, workload: usize) -> Option<usize> {
-        self.had[workload].map(|had| had.left)
+        self.had.get(&workload).map(|(_, left, _)| *left)
     }
 
     /// A workload had its turn, in which so many of its replicas were placed.
-    pub fn ran(&mut self, workload: usize, replicas: usize, placed: usize) {
+    pub fn had(&mut self, workload: usize, replicas: usize, placed: usize) {
         self.placed = self.placed.saturating_add(placed);
-        let before = self.had[workload].map_or(0, |had| had.runs);
-        self.had[workload] = Some(HadTurn {
-            runs: before.saturating_add(1),
-            left: replicas.saturating_sub(placed),
-            placed: self.placed,
-        });
+        let (turns, left, until) = self.had.entry(workload).or_default();
+        (*left, *until) = (replicas.saturating_sub(placed), self.placed);
+        *turns = turns.saturating_add(1);
     }
 }
 

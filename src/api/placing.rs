@@ -158,7 +158,7 @@ impl Placing {
         let place = |imagined: &mut Imagined<'_>| {
             let mut options = self.options.clone();
             let mut runs: Vec<(usize, v1::PlaceResponse)> = Vec::with_capacity(order.len());
-            let mut turns = Turns::of(self.workloads.len());
+            let mut turns = Turns::default();
             while let Some(at) = turns.next(order) {
                 let workload = &self.workloads[at];
                 options.replicas = turns.left(at).unwrap_or(workload.replicas);
@@ -187,7 +187,7 @@ impl Placing {
                         *left = left.saturating_sub(1);
                     }
                 }
-                turns.ran(at, options.replicas, answer.placements.len());
+                turns.had(at, options.replicas, answer.placements.len());
                 runs.push((at, answer));
             }
             Ok(place_workloads::answer_of(&self.workloads, runs))

@@ -1,8 +1,10 @@
 //! Renders the numbers of workloads with constraints of their own, with default constraints, or
 //! with none.
 
+use std::collections::BTreeMap;
+
 use super::text::{number, plural};
-use crate::explain::{among, quoted};
+use crate::explain::among;
 use crate::proto::v1::{ConstraintCoverage, DefaultsKind, DescribeSpreadResponse};
 
 /// Returns a line with the number of workloads that violate constraints.
@@ -71,35 +73,28 @@ pub(super) fn lines(answer: &DescribeSpreadResponse) -> Vec<String> {
         let pods = plural(coverage.pending_pods, "pod");
         lines.push(format!("pending: {pods}, counted in no domain yet"));
     }
-    let named = |of_daemon_sets: bool| {
-        let idle = coverage.one_domain.iter();
-        let idle = idle.filter(move |it| (it.kind == "DaemonSet") == of_daemon_sets);
-        let named = idle.map(|it| {
-            let parts = [&*it.kind, &*it.namespace, &*it.name];
-            let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
-            let name = parts.join("/");
-            match of_daemon_sets {
-                true => name,
-                false => format!("{name} ({}={})", it.topology_key, quoted(&it.value)),
-            }
-        });
-        named.collect::<Vec<_>>()
-    };
-    let (daemon_sets, others) = (named(true), named(false));
-    if !others.is_empty() {
+    let mut idle: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for one in &coverage.one_domain {
+        let parts = [&*one.kind, &*one.namespace, &*one.name];
+        let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+        let name = parts.join("/");
+        idle.entry(&one.effect)
+            .or_default()
+            .push(match &*one.value {
+                "" => name,
+                value => format!("{name} ({}={value})", one.topology_key),
+            });
+    }
+    for (effect, names) in &idle {
         lines.push(format!(
-            "one domain only, so that a hard constraint refuses no node: {}: {}; minDomains: 2, another \
-             topology key, or Ignore as the policy that leaves other nodes out would change that",
-            plural(coverage.one_domain_count - daemon_sets.len() as i64, "workload"),
-            among(&others),
+            "effect of a hard constraint of {}: {effect}",
+            among(names)
         ));
     }
-    if !daemon_sets.is_empty() {
-        lines.push(format!(
-            "each pod counts the node that it is tied to alone, so that a hard constraint refuses no node: \
-             {}; nodeAffinityPolicy: Ignore would change that",
-            among(&daemon_sets),
-        ));
+    let unnamed = coverage.one_domain_count - coverage.one_domain.len() as i64;
+    if unnamed > 0 {
+        let workloads = plural(unnamed, "other workload");
+        lines.push(format!("so it is of {workloads}"));
     }
     let together = told(&[
         (coverage.in_one_zone_count, "all in one zone"),

@@ -102,8 +102,8 @@ fn a_key_with_one_value_refuses_nothing() {
         let told = workspace.expect(0, &format!("{line} --load cluster.json"));
         says(
             &told,
-            "one domain only, so that a hard constraint refuses no node: 1 workload: \
-            Deployment/prod/front (gpu=true)",
+            "effect of a hard constraint of Deployment/prod/front (gpu=true): none: with one domain \
+            it refuses no node; minDomains: 2, another key",
         );
     }
     let told = workspace.expect(0, "spread --load cluster.json -n prod deploy/front");
@@ -168,7 +168,8 @@ fn a_constraint_of_a_daemon_set_does_nothing() {
     let told = workspace.run("report --load cluster.json");
     says(
         &told,
-        "refuses no node: DaemonSet/prod/agent; nodeAffinityPolicy: Ignore would change that",
+        "effect of a hard constraint of DaemonSet/prod/agent: none: each pod counts the node that it \
+        is tied to, so the constraint does nothing; nodeAffinityPolicy: Ignore would do",
     );
     says_not(&told, "minDomains");
     says(

@@ -5,14 +5,14 @@ use support::{generate, model};
 
 use crate::decisions::describe_spread::{about, all_pages, ask};
 use evenkeel::proto::v1::{
-    DescribeSpreadRequest, LabelSelector, Node, Pod, TopologySpread, UpdateSnapshotRequest,
-    WorkloadSpread,
+    DescribeSpreadRequest, LabelSelector, Node, Pod, TopologySpread, TopologySpreadConstraint,
+    UpdateSnapshotRequest, WorkloadSpread,
 };
 use proptest::prelude::*;
 use support::history::cases;
 use support::recount::{
-    Cluster, LabelMap, ResolvedConstraint, labels, name, namespace, node_affinity_matches,
-    node_counted_on, selector_matches, taints_tolerated,
+    Cluster, LabelMap, ResolvedConstraint, is_of_each_node, labels, name, namespace,
+    node_affinity_matches, node_counted_on, selector_matches, taints_tolerated,
 };
 use support::server::Server;
 
@@ -52,6 +52,34 @@ fn is_pinned(pod: &Pod) -> bool {
                 && term.match_fields[0].operator == "In"
                 && here(&term.match_fields[0].values)
         })
+}
+
+/// A pod of a DaemonSet without the affinity to its node, if that is all the affinity it has.
+fn untied(pod: &Pod) -> Pod {
+    let mut untied = pod.clone();
+    let spec = untied.spec.get_or_insert_default();
+    spec.node_name.clear();
+    let affinity = spec
+        .affinity
+        .as_mut()
+        .and_then(|it| it.node_affinity.as_mut());
+    if let Some(affinity) = affinity
+        && let Some(required) = &affinity.required_during_scheduling_ignored_during_execution
+        && let [only] = &*required.node_selector_terms
+        && let ([], [field]) = (&*only.match_expressions, &*only.match_fields)
+        && (&*field.operator, field.values.len()) == ("In", 1)
+    {
+        affinity.required_during_scheduling_ignored_during_execution = None;
+    }
+    untied
+}
+
+/// Returns whether a constraint does nothing, because each pod of a DaemonSet counts its own node.
+fn counts_own_node(pod: &Pod, spec: &TopologySpreadConstraint) -> bool {
+    is_of_each_node(pod)
+        && spec.when_unsatisfiable == "DoNotSchedule"
+        && spec.node_affinity_policy.as_deref() != Some("Ignore")
+        && spec.min_domains.unwrap_or(1) <= 1
 }
 
 /// Counts one constraint of a pod, node by node and pod by pod.
@@ -94,7 +122,10 @@ fn recount(
     let largest = domains.values().map(|d| d.0).max().unwrap_or(0);
     let minimum = if unmet { 0 } else { smallest };
     let skew = largest - minimum;
-    let excess = (skew - i64::from(spec.max_skew)).max(0);
+    let excess = match counts_own_node(of, spec) {
+        true => 0,
+        false => (skew - i64::from(spec.max_skew)).max(0),
+    };
     (
         (
             constraint.index,
@@ -119,14 +150,20 @@ fn recount_all(cluster: &Cluster) -> BTreeMap<Key, (i64, BTreeSet<Numbers>)> {
         if terminating || ["Succeeded", "Failed"].contains(&phase.as_str()) {
             continue;
         }
-        let workload = all.entry(key_of(cluster, pod)).or_default();
+        let key = key_of(cluster, pod);
+        let pinned = is_pinned(pod);
+        let pod = &match &*key.1 {
+            "DaemonSet" => untied(pod),
+            _ => pod.clone(),
+        };
+        let workload = all.entry(key).or_default();
         workload.0 += 1;
-        if is_pinned(pod) {
-            continue;
-        }
         for action in ["DoNotSchedule", "ScheduleAnyway"] {
             let alike = cluster.constraints(pod, action);
-            let numbers = alike.iter().map(|one| recount(cluster, pod, one, &alike));
+            let told = alike
+                .iter()
+                .filter(|one| !pinned || counts_own_node(pod, &one.spec));
+            let numbers = told.map(|one| recount(cluster, pod, one, &alike));
             workload.1.extend(numbers);
         }
     }

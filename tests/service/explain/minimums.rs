@@ -82,7 +82,7 @@ pub(super) fn cases() -> Vec<Case> {
             outside,
             Kind::UnusableDomain,
             Some(&[
-                "excluded by the pod's node affinity",
+                "1 node does not match its node affinity",
                 "nodeAffinityPolicy: Honor",
                 "2 nodes",
             ]),

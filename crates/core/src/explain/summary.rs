@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::case::{Case, Hard, values};
+use super::case::{Case, Hard, JudgedNode, values};
 use super::diagnosis::Diagnosis;
 use super::words::{among, but_for, joined, number, plural, sentence, so_many, verb};
 use crate::matching::TaintedNode;
@@ -114,36 +114,63 @@ fn places(case: &Case<'_>) -> String {
 /// Returns the causes that keep the pod off nodes, each with its number of nodes. A node is in one
 /// cause.
 fn causes(case: &Case<'_>) -> Result<Vec<String>, Stopped> {
-    let mut refused: BTreeMap<Cause, RefusedNodes> = BTreeMap::new();
+    let mut causes = Causes::default();
     for node in &case.nodes {
-        let Some(refusal) = case.whole_refusal(node)? else {
-            continue;
-        };
-        let is_tainted = refusal.reason == Reason::UntoleratedTaint;
+        if let Some(refusal) = case.whole_refusal(node)? {
+            let reasons = refusal.reasons().take(MOST_REASONS).cloned().collect();
+            let refused = causes.note(case, node, reasons, refusal.constraint_index);
+            refused.by_nominated += usize::from(refusal.nominated_pods > 0);
+        }
+    }
+    Ok(causes.said(case))
+}
+
+/// Causes that keep the pod off nodes, each with its nodes.
+#[derive(Default)]
+pub(super) struct Causes(BTreeMap<Cause, RefusedNodes>);
+
+impl Causes {
+    /// Notes a check that a node fails.
+    pub(super) fn note_check(&mut self, case: &Case<'_>, node: &JudgedNode<'_>, check: &Reason) {
+        self.note(case, node, vec![check.check()], None);
+    }
+
+    fn note(
+        &mut self,
+        case: &Case<'_>,
+        node: &JudgedNode<'_>,
+        reasons: Vec<Reason>,
+        constraint_index: Option<usize>,
+    ) -> &mut RefusedNodes {
+        let is_tainted = reasons.first() == Some(&Reason::UntoleratedTaint);
         let tainted = is_tainted.then(|| case.tainted(node)).flatten();
         let since = tainted.as_ref().and_then(|it| it.since);
         let cause = Cause {
-            reasons: refusal.reasons().take(MOST_REASONS).cloned().collect(),
-            constraint_index: refusal.constraint_index,
+            reasons,
+            constraint_index,
             tainted: tainted.map(|it| it.what),
         };
-        let refused = refused.entry(cause).or_default();
+        let refused = self.0.entry(cause).or_default();
         refused.nodes += 1;
-        refused.by_nominated += usize::from(refusal.nominated_pods > 0);
         refused.since = refused.since.into_iter().chain(since).min();
+        refused
     }
-    let mut causes: Vec<_> = refused.into_iter().collect();
-    causes.sort_by_key(|(cause, refused)| {
-        (
-            Reverse(cause.reasons.first() == Some(&Reason::Skew)),
-            Reverse(refused.nodes),
-            cause.constraint_index,
-        )
-    });
-    let said = |(cause, refused): &(Cause, RefusedNodes)| {
-        cause.text(case, *refused) + &because_of_nominated(*refused)
-    };
-    Ok(causes.iter().map(said).collect())
+
+    /// The causes in words: too large a skew first, and then those of most nodes.
+    pub(super) fn said(self, case: &Case<'_>) -> Vec<String> {
+        let mut causes: Vec<_> = self.0.into_iter().collect();
+        causes.sort_by_key(|(cause, refused)| {
+            (
+                Reverse(cause.reasons.first() == Some(&Reason::Skew)),
+                Reverse(refused.nodes),
+                cause.constraint_index,
+            )
+        });
+        let said = |(cause, refused): &(Cause, RefusedNodes)| {
+            cause.text(case, *refused) + &because_of_nominated(*refused)
+        };
+        causes.iter().map(said).collect()
+    }
 }
 
 /// Says how many of the nodes are refused only because of the pods nominated to them.

@@ -251,30 +251,26 @@ impl RemovalPlan {
         let is_split = !options.sizes.is_empty() || options.count < pods;
         let label = revision_label(&named.kind, options.sizes).filter(|_| is_split);
         let revisions = revisions(ranked, label, workload);
+        let left = count(pods.saturating_sub(options.count));
         let sizes = match label {
+            None => BTreeMap::from([(String::new(), i32::try_from(left).unwrap_or(i32::MAX))]),
             Some(_) if options.sizes.is_empty() => {
-                let shares = shares(&revisions, options.facts);
-                sizes_after(shares, count(pods.saturating_sub(options.count)), 0)
+                sizes_after(shares(&revisions, options.facts), left, 0)
             }
-            _ => options.sizes.clone(),
+            Some(_) => options.sizes.clone(),
         };
         // The largest first. A revision may have fewer pods than it keeps.
-        let mut shrunk: Vec<ShrunkRevision> = Vec::new();
-        for (hash, ranked) in &revisions {
+        let shrunk = revisions.iter().map(|(hash, ranked)| {
             let size = sizes
                 .get(hash)
                 .map(|size| usize::try_from(*size).unwrap_or(0));
-            let removed = match (label, size) {
-                (None, _) => options.count.min(ranked.len()),
-                (_, size) => size.map_or(0, |size| ranked.len().saturating_sub(size)),
-            };
-            let (hash, pods) = (hash.clone(), ranked.len());
-            shrunk.push(ShrunkRevision {
-                hash,
-                pods,
-                removed,
-            });
-        }
+            ShrunkRevision {
+                hash: hash.clone(),
+                pods: ranked.len(),
+                removed: size.map_or(0, |size| ranked.len().saturating_sub(size)),
+            }
+        });
+        let mut shrunk: Vec<ShrunkRevision> = shrunk.collect();
         shrunk.sort_by_key(|it| Reverse(it.pods));
         let mut gone = Vec::new();
         for revision in &shrunk {

@@ -333,7 +333,7 @@ impl Cluster {
 
 /// Returns whether a pod stands for those of a DaemonSet, each of which is tied to a node: no term of
 /// it names one.
-fn is_of_each_node(pod: &Pod) -> bool {
+pub fn is_of_each_node(pod: &Pod) -> bool {
     let owners = pod.metadata.iter().flat_map(|m| &m.owner_references);
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));
     let is_daemon_set = controllers

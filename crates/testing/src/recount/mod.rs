@@ -30,7 +30,7 @@ pub use answers::{
 };
 pub use cluster::Cluster;
 pub use constraints::ResolvedConstraint;
-pub use decide::node_counted_on;
+pub use decide::{is_of_each_node, node_counted_on};
 pub use nominated::{node_promised, priority};
 pub use place::PickedNode;
 pub use pod_affinity::with_merged_terms;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes};
 use crate::explain::diagnosis::{Diagnosis, count, hint, suggest};
+use crate::explain::summary::Causes;
 use crate::explain::words::{among, joined, plural, quoted, so_many, verb};
-use crate::matching::{Constraint, Lack, Policy, Shortage, TaintedNode};
+use crate::matching::{Constraint, Lack, Policy, Shortage};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
 use crate::snapshot::Stopped;
-use crate::spread::{Active, Reason};
+use crate::spread::Active;
 
 /// Finds a constraint whose domains with the fewest pods cannot take the pod, so the minimum stays
 /// and the other domains fill up. A node inclusion policy may exclude such domains from counting.
@@ -236,60 +237,24 @@ fn nodes_not(after: usize, before: usize) -> String {
 /// The reasons why the nodes of some domains cannot be used: `1 node is unreachable, 2 nodes are
 /// cordoned`.
 fn unusable_nodes(case: &Case<'_>, hard: &Hard<'_>, values: &[&str]) -> String {
-    // For each reason, the number of nodes and the first time since when.
-    let mut reasons: BTreeMap<String, (usize, Option<i64>)> = BTreeMap::new();
+    let (mut causes, mut others) = (Causes::default(), 0);
     let judged: BTreeMap<&str, &JudgedNode<'_>> =
         case.nodes.iter().map(|node| (node.name, node)).collect();
     for (_, node) in all_nodes(&case.read_view) {
         let value = node.label_text(hard.key());
         if value.is_some_and(|value| values.contains(&value)) {
             let judged = judged.get(node.name());
-            let check = judged.and_then(|judged| Some((judged, judged.check.as_ref()?.check())));
-            let tainted = match &check {
-                Some((judged, Reason::UntoleratedTaint)) => case.tainted(judged),
-                _ => None,
-            };
-            let since = tainted.as_ref().and_then(|it| it.since);
-            let what = tainted.map(|it| it.what);
-            let what =
-                what.unwrap_or_else(|| unusable_for(check.map(|(_, check)| check)).to_owned());
-            let (nodes, first) = reasons.entry(what).or_default();
-            *nodes += 1;
-            *first = first.iter().copied().chain(since).min();
+            match judged.and_then(|judged| Some((judged, judged.check.as_ref()?))) {
+                Some((judged, check)) => causes.note_check(case, judged, check),
+                None => others += 1,
+            }
         }
     }
-    let said = reasons.into_iter().map(|(why, (nodes, first))| {
-        format!(
-            "{} {why}{}",
-            so_many(nodes, "node", "is", "are"),
-            TaintedNode::since(first)
-        )
-    });
-    joined(&said.collect::<Vec<_>>())
-}
-
-/// The reason why a node cannot be used, after `is`.
-fn unusable_for(reason: Option<Reason>) -> &'static str {
-    match reason {
-        None => "not among the candidates",
-        Some(Reason::Unschedulable) => "cordoned",
-        Some(Reason::NodeAffinity) => "excluded by the pod's node affinity",
-        Some(Reason::NodeName) => "not the one that the pod names",
-        Some(Reason::HostPorts) => "without a free port for it",
-        Some(Reason::PodAffinity) => "not near a pod that it wants",
-        Some(Reason::PodAntiAffinity | Reason::ExistingAntiAffinity) => {
-            "kept from it by anti-affinity"
-        }
-        Some(Reason::TooManyPods | Reason::Insufficient(_)) => "without room for it",
-        Some(
-            Reason::DiskConflict
-            | Reason::ClaimInUse
-            | Reason::VolumeNodeAffinity
-            | Reason::VolumeBinding
-            | Reason::VolumeZone,
-        ) => "kept from it by its volumes",
-        Some(_) => "refused",
+    let mut said = causes.said(case);
+    if others > 0 {
+        said.push(so_many(others, "node", "is", "are") + " not among the candidates");
     }
+    joined(&said)
 }
 
 /// Finds a constraint with fewer domains than `minDomains`, so the minimum counts as 0.

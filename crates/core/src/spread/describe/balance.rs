@@ -93,7 +93,8 @@ impl Balance {
         }
         let wants_more = active.constraint.min_domains.unwrap_or(1) > 1;
         (self.domain_count == 1 && !wants_more).then_some(
-            "none: with one domain it refuses no node; minDomains: 2 or another key would",
+            "none: with one domain it refuses no node; minDomains: 2, another key, or Ignore as the \
+             policy that leaves other nodes out would",
         )
     }
 

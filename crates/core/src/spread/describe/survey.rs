@@ -285,15 +285,18 @@ impl<'c, 'a> Survey<'c, 'a> {
         members: &[&'s Member<'s>],
     ) -> Result<(Vec<WantedSpread<'s>>, Option<String>), Stopped> {
         let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
-        let (mut found, mut fault, mut tied) = (Vec::new(), None, 0);
+        let (mut found, mut fault, mut tied) = (Vec::new(), None, None);
         for member in self.pod_groups.read_view().deadline.each(members) {
             let member = member?;
-            // A pod that may run on only one node has no choice. One pod of a DaemonSet tells which
-            // constraints do nothing.
+            // A pod that may run on only one node has no choice. That of a DaemonSet tells which
+            // constraints do nothing, and those after it are like it.
             let is_tied = self.pod_groups.is_pinned(member.group);
-            tied += usize::from(is_tied);
-            if workload.is_static() || is_tied && (tied > 1 || workload.kind != DAEMON_SET) {
+            let is_told = workload.kind != DAEMON_SET || tied == Some(&member.pod);
+            if workload.is_static() || is_tied && is_told {
                 continue;
+            }
+            if is_tied {
+                tied = Some(&member.pod);
             }
             let question = match self.question(member) {
                 Ok(question) => question,
@@ -474,19 +477,21 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 }
 
-/// Leaves out of a pod of a DaemonSet the name of its node, so that it is like the others.
+/// Takes from a pod of a DaemonSet the affinity to its node, which its controller sets in place of any
+/// other, so that it is like the others.
 fn untie(pod: &mut v1::Pod) {
     let spec = pod.spec.as_mut();
     let affinity = spec.and_then(|spec| spec.affinity.as_mut()?.node_affinity.as_mut());
     let Some(affinity) = affinity else { return };
     let required = &mut affinity.required_during_scheduling_ignored_during_execution;
-    let Some(selector) = required else { return };
-    for term in &mut selector.node_selector_terms {
-        term.match_fields.clear();
-    }
-    let terms = &mut selector.node_selector_terms;
-    terms.retain(|term| !term.match_expressions.is_empty());
-    if terms.is_empty() {
+    let is_tie = |selector: &v1::NodeSelector| match &*selector.node_selector_terms {
+        [only] => match (&*only.match_expressions, &*only.match_fields) {
+            ([], [field]) => field.operator == "In" && field.values.len() == 1,
+            _ => false,
+        },
+        _ => false,
+    };
+    if required.as_ref().is_some_and(is_tie) {
         *required = None;
     }
 }
