@@ -25,6 +25,7 @@ pub mod raw;
 pub mod reasons;
 pub mod recount;
 pub mod server;
+pub mod sessions;
 pub mod streams;
 pub mod synth;
 pub mod templates;

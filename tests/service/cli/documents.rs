@@ -1,0 +1,18 @@
+//! What commands print, as documents show it: each document beside this file is a test.
+
+use std::path::Path;
+
+macro_rules! documents {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            let name = concat!("tests/service/cli/", stringify!($name), ".md");
+            support::sessions::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+        })*
+    };
+}
+
+documents! {
+    gates in_process made_pods matched named narrow new_workloads nodes odds place reassuring rebalance refused
+    remote report reservations spread what_if
+}
