@@ -13,6 +13,6 @@ macro_rules! documents {
 }
 
 documents! {
-    gates in_process made_pods matched named narrow new_workloads nodes odds place reassuring rebalance refused
+    advice gates in_process lint lint_cluster lint_custom lint_named lint_parts lint_written made_pods matched named narrow new_workloads nodes odds place reassuring rebalance refused
     remote report reservations spread what_if
 }

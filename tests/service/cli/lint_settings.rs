@@ -5,8 +5,16 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::lint_written::deployment;
 use super::process;
+
+/// A Deployment with `of_spec` beside its replicas, and `of_pod` in the template's spec, which
+/// begins on line 8.
+fn deployment(of_spec: &str, of_pod: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec: \n  replicas: 3\n  \
+         template:\n    metadata: {{labels: {{app: web}}}}\n    spec:\n      containers: []\n{of_pod}{of_spec}"
+    )
+}
 
 /// Settings, a manifest, flags, the rules that are found, and the exit code.
 type Case<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a str], i32);

@@ -1,6 +1,5 @@
 //! The command line, through the real binary.
 
-mod advice;
 #[allow(dead_code, reason = "each test program uses its part")]
 mod credentials;
 mod documents;
@@ -8,13 +7,7 @@ mod endless;
 mod evenkeel;
 mod hostile;
 mod hostile_server;
-mod lint;
-mod lint_cluster;
-mod lint_custom;
-mod lint_named;
-mod lint_parts;
 mod lint_settings;
-mod lint_written;
 mod made_pods;
 mod named;
 mod odds;
