@@ -31,4 +31,3 @@ pub mod synth;
 pub mod templates;
 pub mod tls_server;
 pub mod vectors;
-pub mod world;

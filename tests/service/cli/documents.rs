@@ -13,6 +13,7 @@ macro_rules! documents {
 }
 
 documents! {
-    advice gates in_process lint lint_cluster lint_custom lint_named lint_parts lint_written made_pods matched named narrow new_workloads nodes odds place reassuring rebalance refused
-    remote report reservations spread what_if
+    advice bad_pods gates in_process lint lint_cluster lint_custom lint_named lint_parts lint_settings lint_written made_pods matched
+    named narrow new_workloads nodes odds place reassuring rebalance refused remote report reservations
+    serve_settings spread what_if worked_examples
 }

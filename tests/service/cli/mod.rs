@@ -7,7 +7,6 @@ mod endless;
 mod evenkeel;
 mod hostile;
 mod hostile_server;
-mod lint_settings;
 mod made_pods;
 mod named;
 mod odds;

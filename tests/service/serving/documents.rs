@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use evenkeel::proto::v1::FilterRequest;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use serde_json::Value;
 use support::sessions::sessions;
 use support::synth::Flags;
 
@@ -185,6 +186,47 @@ fn the_recommended_dump_is_one_list() {
     let lists: Vec<&str> = lists.collect();
     assert!(lists[0].contains("deployments"), "{lists:?}");
     assert!(lists.iter().all(|list| *list == lists[0]), "{lists:?}");
+}
+
+/// The document about explanations lists the rules of lint and their severities.
+#[test]
+fn every_rule_of_lint_is_listed() {
+    let document = read(&root().join("docs/explaining.md"));
+    let (_, table) = document
+        .split_once("| rule | severity | finds |")
+        .expect("a table");
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let mut listed: Vec<(String, String)> = rows
+        .map(|row| {
+            let mut cells = row.trim_matches('|').split(" | ").map(str::trim);
+            let mut cell = || cells.next().expect("a cell").trim_matches('`').to_owned();
+            (cell(), cell())
+        })
+        .collect();
+    listed.sort();
+    let linted = run("lint -f examples/three-zones/soft.yaml -o sarif", &[]);
+    let log: Value = serde_json::from_str(&linted).expect("it prints JSON");
+    let rules = log["runs"][0]["tool"]["driver"]["rules"]
+        .as_array()
+        .expect("rules");
+    let mut known: Vec<(String, String)> = rules
+        .iter()
+        .map(|rule| {
+            let level = rule["defaultConfiguration"]["level"]
+                .as_str()
+                .expect("a level");
+            let severity = match rule["defaultConfiguration"]["enabled"] == true {
+                true => level.to_owned(),
+                false => format!("{level}, off"),
+            };
+            (rule["id"].as_str().expect("an id").to_owned(), severity)
+        })
+        .collect();
+    known.sort();
+    assert_eq!(listed, known);
 }
 
 fn root() -> &'static Path {
