@@ -19,6 +19,5 @@ mod snapshots;
 mod staleness;
 mod thrash;
 mod upkeep;
-mod worked_examples;
 
 support::server_with_fixed_settings!();

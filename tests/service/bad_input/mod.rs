@@ -3,11 +3,9 @@
 //! state afterwards is byte for byte what it was.
 
 mod changes;
-mod constraints;
 mod frames;
 mod newer;
 mod numbers;
-mod pods;
 mod requests;
 mod verdict;
 

@@ -1,14 +1,15 @@
 //! Faults of a request as a whole.
 
 use evenkeel::proto::v1::{
-    DeleteSnapshotRequest, Dialect, ExportSnapshotRequest, FilterRequest, GetSnapshotRequest,
-    ListSnapshotsRequest, NodeNames, ScoreRequest, UpdateSnapshotRequest, View,
+    DefaultConstraints, DeleteSnapshotRequest, Dialect, ExportSnapshotRequest, FilterRequest,
+    GetSnapshotRequest, ListSnapshotsRequest, NodeNames, ScoreRequest, Toleration,
+    UpdateSnapshotRequest, View,
 };
 use tonic::Code;
 use tonic_types::StatusExt;
 
 use super::verdict::{Call, Refusal, invalid, refused, server, state};
-use support::build::{ZONE, filter_of, hard, pod, score_as, score_of, spread};
+use support::build::{ZONE, defaults_of, filter_of, hard, pairs, pod, score_as, score_of, spread};
 
 fn filter() -> FilterRequest {
     filter_of(pod("", &[]))
@@ -86,7 +87,17 @@ async fn fields_of_a_decision() {
 #[tokio::test]
 async fn fields_of_an_update() {
     type Damage = fn(&mut UpdateSnapshotRequest);
-    let table: [(&str, Damage, &str); 4] = [
+    let table: [(&str, Damage, &str); 5] = [
+        (
+            "system and a list",
+            |it| {
+                it.default_constraints = Some(DefaultConstraints {
+                    system: true,
+                    ..defaults_of(vec![hard(1, ZONE, &[])])
+                });
+            },
+            "defaultConstraints.system",
+        ),
         ("bad snapshot", |it| it.snapshot = "a b".into(), "snapshot"),
         ("unknown mode", |it| it.mode = 99, "mode"),
         (
@@ -196,4 +207,31 @@ async fn fields_of_a_list() {
         .bad_request()
         .map_or(&[][..], |b| &b.field_violations);
     assert_eq!(violations[0].field, "pageSize");
+}
+
+/// Faults of different parts of a pod come back together.
+#[tokio::test]
+async fn all_faults_of_a_pod_at_once() {
+    let mut bad = spread(pod("Not_A_Name", &[("k", "a b")]), vec![hard(0, "", &[])]);
+    let spec = bad.spec.get_or_insert_default();
+    spec.node_selector = pairs(&[("not a key", "v")]);
+    spec.tolerations.push(Toleration {
+        key: "k".into(),
+        operator: "In".into(),
+        ..Toleration::default()
+    });
+    let fields = [
+        "pod.metadata.name",
+        "pod.metadata.labels",
+        "pod.spec.nodeSelector",
+        "pod.spec.tolerations[0].operator",
+        "pod.spec.topologySpreadConstraints[0].maxSkew",
+        "pod.spec.topologySpreadConstraints[0].topologyKey",
+    ];
+    let (filter, score) = (filter_of(bad.clone()), score_of(bad));
+    let rows = vec![
+        invalid("Filter", Call::Filter(filter), &fields),
+        invalid("Score", Call::Score(score), &fields),
+    ];
+    refused(&server().await, rows).await;
 }

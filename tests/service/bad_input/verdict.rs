@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use evenkeel::proto::v1::{
-    FilterRequest, ListSnapshotsRequest, Pod, ScoreRequest, Snapshot, StreamSnapshotRequest,
+    FilterRequest, ListSnapshotsRequest, ScoreRequest, Snapshot, StreamSnapshotRequest,
     UpdateSnapshotRequest, stream_snapshot_request::Step,
 };
 use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use support::build::{ZONE, filter_of, node, on, pod, score_of};
+use support::build::{ZONE, node, on, pod};
 use support::model::Stored;
 use support::server::Server;
 
@@ -164,14 +164,4 @@ fn faults(name: &str, status: &Status, want: &Refusal) -> Vec<String> {
         faults.push(format!("{name}: {got:?} instead of {wanted:?}"));
     }
     faults
-}
-
-/// Rows that ask Filter and Score about the pod.
-pub(crate) fn decisions<S: AsRef<str>>(name: &str, pod: &Pod, fields: &[S]) -> [Row; 2] {
-    let filter = Call::Filter(filter_of(pod.clone()));
-    let score = Call::Score(score_of(pod.clone()));
-    [
-        invalid(format!("Filter, {name}"), filter, fields),
-        invalid(format!("Score, {name}"), score, fields),
-    ]
 }

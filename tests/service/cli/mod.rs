@@ -1,38 +1,21 @@
 //! The command line, through the real binary.
 
-mod advice;
 #[allow(dead_code, reason = "each test program uses its part")]
 mod credentials;
+mod documents;
 mod endless;
 mod evenkeel;
-mod gates;
 mod hostile;
 mod hostile_server;
-mod in_process;
-mod lint;
-mod lint_cluster;
-mod lint_custom;
-mod lint_named;
-mod lint_parts;
-mod lint_settings;
-mod lint_written;
 mod made_pods;
-mod matched;
 mod named;
-mod narrow;
-mod new_workloads;
-mod nodes;
 mod odds;
-mod place;
 #[cfg(unix)]
 mod plugin;
-mod reassuring;
 mod rebalance;
 mod refused;
 mod remote;
 mod report;
-mod report_room;
-mod reservations;
 mod scale_down;
 mod scheduler_plugins;
 mod serve;
@@ -41,7 +24,6 @@ mod spread;
 mod stateful_sets;
 mod stories;
 mod synth;
-mod what_if;
 
 use support::{api_server, ports, process, templates};
 /// Three zones: a holds two web pods, b one, c none. a2 is cordoned, c1 is

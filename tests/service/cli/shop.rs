@@ -126,5 +126,4 @@ pub(crate) fn workspace() -> Workspace {
         .file("kube.yaml", &api.config("shop"))
 }
 
-pub(crate) const FILES: &str = "--load cluster.json";
 pub(crate) const CLUSTER: &str = "--kubeconfig kube.yaml";

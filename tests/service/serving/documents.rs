@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use evenkeel::proto::v1::FilterRequest;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use serde_json::Value;
+use support::sessions::sessions;
 use support::synth::Flags;
 
 /// The path under which the documents call the binary.
@@ -15,14 +17,21 @@ const BINARY: &str = "target/debug/evenkeel ";
 fn documents_show_what_commands_print() {
     let mut shown = 0;
     for document in files("docs", "md") {
-        for (command, expected) in sessions(&read(&document)) {
-            // Other commands need a server or other programs.
-            let Some(arguments) = in_process(&command) else {
-                continue;
-            };
-            let printed = run(arguments, &[]);
-            assert_eq!(printed, expected, "{}: {command}", document.display());
-            shown += 1;
+        for session in sessions(&read(&document)) {
+            for command in session.commands {
+                // Other commands need a server or other programs.
+                let Some(arguments) = in_process(&command) else {
+                    continue;
+                };
+                let printed = run(arguments, &[]);
+                assert_eq!(
+                    printed,
+                    session.printed,
+                    "{}: {command}",
+                    document.display()
+                );
+                shown += 1;
+            }
         }
     }
     assert!(shown > 0, "the documents show no command");
@@ -30,7 +39,10 @@ fn documents_show_what_commands_print() {
 
 #[test]
 fn the_tour_of_the_readme_is_real() {
-    let tour = sessions(&read(&root().join("README.md")));
+    let tour = sessions(&read(&root().join("README.md"))).into_iter();
+    let tour: Vec<(String, String)> = tour
+        .map(|it| (it.commands.join("; "), it.printed))
+        .collect();
     let served = |command: &str| -> Option<Vec<String>> {
         let arguments = command.strip_prefix("cargo run -- serve ")?;
         Some(arguments.split_whitespace().map(str::to_owned).collect())
@@ -158,6 +170,65 @@ fn links_lead_to_files_and_headings() {
     }
 }
 
+/// Everybody who dumps a cluster dumps the same kinds.
+#[test]
+fn the_recommended_dump_is_one_list() {
+    let texts = [
+        run("--help", &[]),
+        run("load --help", &[]),
+        read(&root().join("README.md")),
+        read(&root().join("docs/feeding.md")),
+    ];
+    let lists = texts.iter().map(|text| {
+        let (_, list) = text.split_once("kubectl get nodes,").expect("a dump");
+        list.split_whitespace().next().expect("kinds")
+    });
+    let lists: Vec<&str> = lists.collect();
+    assert!(lists[0].contains("deployments"), "{lists:?}");
+    assert!(lists.iter().all(|list| *list == lists[0]), "{lists:?}");
+}
+
+/// The document about explanations lists the rules of lint and their severities.
+#[test]
+fn every_rule_of_lint_is_listed() {
+    let document = read(&root().join("docs/explaining.md"));
+    let (_, table) = document
+        .split_once("| rule | severity | finds |")
+        .expect("a table");
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let mut listed: Vec<(String, String)> = rows
+        .map(|row| {
+            let mut cells = row.trim_matches('|').split(" | ").map(str::trim);
+            let mut cell = || cells.next().expect("a cell").trim_matches('`').to_owned();
+            (cell(), cell())
+        })
+        .collect();
+    listed.sort();
+    let linted = run("lint -f examples/three-zones/soft.yaml -o sarif", &[]);
+    let log: Value = serde_json::from_str(&linted).expect("it prints JSON");
+    let rules = log["runs"][0]["tool"]["driver"]["rules"]
+        .as_array()
+        .expect("rules");
+    let mut known: Vec<(String, String)> = rules
+        .iter()
+        .map(|rule| {
+            let level = rule["defaultConfiguration"]["level"]
+                .as_str()
+                .expect("a level");
+            let severity = match rule["defaultConfiguration"]["enabled"] == true {
+                true => level.to_owned(),
+                false => format!("{level}, off"),
+            };
+            (rule["id"].as_str().expect("an id").to_owned(), severity)
+        })
+        .collect();
+    known.sort();
+    assert_eq!(listed, known);
+}
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -214,23 +285,6 @@ fn anchors(text: &str) -> impl Iterator<Item = String> {
             .collect::<String>()
             .replace(' ', "-")
     })
-}
-
-/// The commands after a `$` in blocks that show a terminal, each with what it
-/// prints.
-fn sessions(text: &str) -> Vec<(String, String)> {
-    let mut sessions: Vec<(String, String)> = Vec::new();
-    for block in text.split("```console\n").skip(1) {
-        let (block, _) = block.split_once("```").expect("a block has an end");
-        for line in joined(block.lines()) {
-            match (line.strip_prefix("$ "), sessions.last_mut()) {
-                (Some(command), _) => sessions.push((command.to_owned(), String::new())),
-                (None, Some((_, output))) => output.push_str(&format!("{line}\n")),
-                (None, None) => panic!("{line:?} comes before any command"),
-            }
-        }
-    }
-    sessions
 }
 
 /// Lines, where a line that ends with a backslash is joined with the next.

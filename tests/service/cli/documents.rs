@@ -1,0 +1,19 @@
+//! What commands print, as documents show it: each document beside this file is a test.
+
+use std::path::Path;
+
+macro_rules! documents {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            let name = concat!("tests/service/cli/", stringify!($name), ".md");
+            support::sessions::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+        })*
+    };
+}
+
+documents! {
+    advice bad_pods gates in_process lint lint_cluster lint_custom lint_named lint_parts lint_settings lint_written made_pods matched
+    named narrow new_workloads nodes odds place reassuring rebalance refused remote report reservations
+    serve_settings spread what_if worked_examples
+}
