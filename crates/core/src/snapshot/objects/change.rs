@@ -290,6 +290,16 @@ impl<'a> ValidChange<'a> {
         Self { id, form, change }
     }
 
+    /// The number of the labels of the object, and the object itself: how long the change takes.
+    pub fn entries(&self) -> usize {
+        let labels = match self.form {
+            Form::Pod(pod) => pod.labels().len(),
+            Form::Node(node, _) => node.metadata.as_ref().map_or(0, |it| it.labels.len()),
+            _ => 0,
+        };
+        1 + labels
+    }
+
     /// Returns the object as it came; `None` for a pod, which is kept in its bytes.
     pub fn object(&self) -> Option<&'a Object> {
         match self.change {

@@ -87,6 +87,9 @@ impl Symbols {
     }
 }
 
+/// The labels that are read one after the other. More of them are searched by their order.
+const FEW_LABELS: usize = 16;
+
 /// Interned labels: pairs of key and value, ascending by key's text. Copies share them.
 pub type InternedLabels = Arc<[(Symbol, Symbol)]>;
 
@@ -118,12 +121,31 @@ impl Symbols {
             .iter()
             .map(|(key, value)| (self.text(*key), self.text(*value)))
     }
-}
 
-/// The value that interned labels have for a key.
-pub fn label_value(labels: &[(Symbol, Symbol)], key: Symbol) -> Option<&Symbol> {
-    labels
-        .iter()
-        .find(|(k, _)| *k == key)
-        .map(|(_, value)| value)
+    /// The value that interned labels have for a key.
+    pub fn label_value<'l>(
+        &self,
+        labels: &'l [(Symbol, Symbol)],
+        key: Symbol,
+    ) -> Option<&'l Symbol> {
+        if labels.len() <= FEW_LABELS || key == Symbol::ABSENT {
+            let found = labels.iter().find(|(known, _)| *known == key);
+            return found.map(|(_, value)| value);
+        }
+        self.label_text(labels, self.text(key))
+    }
+
+    /// The value that interned labels have for the text of a key.
+    pub fn label_text<'l>(&self, labels: &'l [(Symbol, Symbol)], key: &str) -> Option<&'l Symbol> {
+        let at = match labels.len() {
+            0..=FEW_LABELS => labels
+                .iter()
+                .position(|(known, _)| self.text(*known) == key)?,
+            _ => {
+                let found = labels.binary_search_by(|(known, _)| self.text(*known).cmp(key));
+                found.ok()?
+            }
+        };
+        Some(&labels[at].1)
+    }
 }
