@@ -89,7 +89,7 @@ impl Batch {
     /// # Errors
     /// Every fault of every change.
     pub fn check(
-        changes: Vec<v1::Change>,
+        changes: impl IntoIterator<Item = v1::Change>,
         limits: &Limits,
         path: Path<'_>,
     ) -> Result<Self, Violations> {
@@ -110,7 +110,7 @@ impl Batch {
     }
 
     fn compile(
-        changes: Vec<v1::Change>,
+        changes: impl IntoIterator<Item = v1::Change>,
         skips_unknown: bool,
         limits: &Limits,
         path: Path<'_>,
@@ -118,8 +118,9 @@ impl Batch {
         let mut faults = Violations::default();
         let mut pods = PodCompiler::new(limits);
         let mut batch = Self::default();
-        batch.changes.reserve(changes.len());
-        for (index, change) in changes.into_iter().enumerate() {
+        let changes = changes.into_iter();
+        batch.changes.reserve(changes.size_hint().1.unwrap_or(0));
+        for (index, change) in changes.enumerate() {
             let path = path.index(index);
             let object = change.object;
             if skips_unknown && object.as_ref().is_none_or(is_unknown) {
