@@ -153,14 +153,18 @@ fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> Result<i64, 
         };
         case.step()?;
         let (affinity, tolerations) = (&question.subject.affinity, &question.subject.tolerations);
-        let takes = |(_, node): (Slot, NodeRef<'_>)| {
+        let takes = |node: NodeRef<'_>| {
             node.label_text(hard.key()).is_some_and(|it| it != value)
                 && !node.unschedulable()
                 && tolerations.tolerate_all(node.taints())
                 && affinity.matches::<str>(&node)
         };
-        if all_nodes(&case.read_view).any(takes) {
-            movable += there;
+        for (_, node) in all_nodes(&case.read_view) {
+            case.read_view.deadline.step(affinity.per_node())?;
+            if takes(node) {
+                movable += there;
+                break;
+            }
         }
     }
     Ok(i64::try_from(movable).unwrap_or(i64::MAX))

@@ -149,3 +149,32 @@ impl Symbols {
         Some(&labels[at].1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_label_is_found_among_few_and_among_many() {
+        for count in [0, 1, FEW_LABELS, FEW_LABELS + 1, 100] {
+            let mut symbols = Symbols::default();
+            // The order in which texts get their numbers is not that of the texts.
+            let other = symbols.acquire("key-5x");
+            let texts = (0..count).map(|i| (format!("key-{i}"), format!("value-{i}")));
+            let texts: BTreeMap<String, String> = texts.collect();
+            let labels = symbols.acquire_labels(&texts);
+            for (key, value) in &texts {
+                let found = symbols.label_text(&labels, key);
+                assert_eq!(found.map(|it| symbols.text(*it)), Some(&**value), "{count}");
+                let key = symbols.find(key).expect("it is interned");
+                assert_eq!(symbols.label_value(&labels, key), found, "{count}");
+            }
+            for absent in [other, Symbol::ABSENT] {
+                assert_eq!(symbols.label_value(&labels, absent), None, "{count}");
+            }
+            assert_eq!(symbols.label_text(&labels, "key"), None, "{count}");
+        }
+    }
+}
