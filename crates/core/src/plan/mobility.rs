@@ -7,7 +7,7 @@ use crate::limits::Limits;
 use crate::matching::Selector;
 use crate::proto::v1;
 use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups, Stopped};
-use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods, selects};
+use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods};
 
 /// The pods that stay, by namespace and name, each with the reason.
 pub type StayingPods = HashMap<String, HashMap<String, String>>;
@@ -57,17 +57,30 @@ impl RebalanceOptions {
     }
 
     /// Returns whether a workload is to be repaired.
-    pub(super) fn means(&self, namespace: &str, id: &WorkloadId, pods: &WorkloadPods<'_>) -> bool {
-        let mut groups = pods.groups.iter();
-        self.namespace.as_ref().is_none_or(|it| *it == *namespace)
+    ///
+    /// # Errors
+    /// The decision ends here.
+    pub(super) fn means(
+        &self,
+        namespace: &str,
+        id: &WorkloadId,
+        workload: &WorkloadPods<'_>,
+        pods: &PodGroups<'_>,
+    ) -> Result<bool, Stopped> {
+        let is_named = self.namespace.as_ref().is_none_or(|it| *it == *namespace)
             && self
                 .workload
                 .as_ref()
-                .is_none_or(|named| id.kind == named.kind && id.name == named.name)
-            && self
-                .selector
-                .as_ref()
-                .is_none_or(|selector| groups.any(|(_, pod)| selects(selector, pod)))
+                .is_none_or(|named| id.kind == named.kind && id.name == named.name);
+        let Some(selector) = self.selector.as_ref().filter(|_| is_named) else {
+            return Ok(is_named);
+        };
+        for (group, _) in &workload.groups {
+            if pods.selects(selector, group)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -129,8 +142,7 @@ impl<'a> NamespaceBudgets<'a> {
         let mut over = Vec::new();
         for at in self.by_label.candidates(pods.labels(group)) {
             let selector = self.budgets[at].selector;
-            pods.read_view().deadline.step(1 + selector.len())?;
-            if pods.selects(selector, group) {
+            if pods.selects(selector, group)? {
                 over.push(at);
             }
         }
