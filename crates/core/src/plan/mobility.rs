@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::limits::Limits;
 use crate::matching::Selector;
-use crate::proto::v1;
 use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups, Stopped};
 use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods};
 
@@ -212,13 +211,11 @@ fn of_workload(workload: &WorkloadPods<'_>, max_unavailable: i32) -> usize {
 
 /// Returns the reason why all pods of a group stay; `None` if they may move.
 pub fn staying_group(
-    (group, pod): (&PodGroup, &v1::Pod),
+    group: &PodGroup,
     (id, workload): (&WorkloadId, &WorkloadPods<'_>),
     (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets<'_>),
     options: &RebalanceOptions,
 ) -> Result<Option<Staying>, Stopped> {
-    let none = v1::ObjectMeta::default();
-    let metadata = pod.metadata.as_ref().unwrap_or(&none);
     if id.is_static() {
         return Ok(Some(Staying::Kind("a static pod")));
     }
@@ -228,10 +225,8 @@ pub fn staying_group(
         _ if pods.is_pinned(group) => return Ok(Some(Staying::Kind("bound to its node"))),
         _ => {}
     }
-    if options
-        .keeps
-        .as_ref()
-        .is_some_and(|it| it.matches_labels(&metadata.labels))
+    if let Some(keeps) = &options.keeps
+        && pods.selects(keeps, group)?
     {
         let why = "of the selector of pods that stay".to_owned();
         return Ok(Some(Staying::Wished(why)));

@@ -156,8 +156,7 @@ impl SpreadModel {
         for (at, (id, workload)) in mine.enumerate() {
             for alike in read_view.deadline.each(&workload.groups) {
                 let (group, pod) = alike?;
-                let staying =
-                    staying_group((group, pod), (id, workload), (pods, &budgets), options)?;
+                let staying = staying_group(group, (id, workload), (pods, &budgets), options)?;
                 let class = self.class(at, (group, pod), workload, staying, options);
                 class_of.push(class.map(|class| {
                     self.classes.push(class);
