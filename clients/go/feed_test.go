@@ -2,10 +2,13 @@ package evenkeel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -83,6 +86,25 @@ func (s *stage) restart() {
 	s.server = serve(s.t, append(s.flags, "--listen", s.server.address)...)
 }
 
+// goBack runs the server on a whole copy of its directory that lacks the last changes.
+func (s *stage) goBack() {
+	directory, copied := s.flags[1], filepath.Join(s.t.TempDir(), "copy")
+	s.server.kill()
+	if err := os.CopyFS(copied, os.DirFS(directory)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.restart()
+	s.truth.change(s.feed, rand.New(rand.NewPCG(1, 0)))
+	if _, err := s.feed.Flush(limited(s.t)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.server.kill()
+	if err := errors.Join(os.RemoveAll(directory), os.Rename(copied, directory)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.restart()
+}
+
 func invalid() *evenkeelv1.Change { return evenkeel.Change(pod("Not a name", "")) }
 
 func TestFeed(t *testing.T) {
@@ -96,9 +118,10 @@ func TestFeed(t *testing.T) {
 		// refused is how many changes the server refuses.
 		refused int
 	}{
-		"nothing":      {happen: func(*stage) {}, lists: 1},
-		"state lost":   {happen: (*stage).restart, lists: 2},
-		"state stored": {flags: stored, happen: (*stage).restart, lists: 1},
+		"nothing":         {happen: func(*stage) {}, lists: 1},
+		"state lost":      {happen: (*stage).restart, lists: 2},
+		"state stored":    {flags: stored, happen: (*stage).restart, lists: 1},
+		"state goes back": {flags: stored, happen: (*stage).goBack, lists: 2},
 		"snapshot deleted": {happen: func(s *stage) {
 			_, err := s.client.DeleteSnapshot(limited(s.t), &evenkeelv1.DeleteSnapshotRequest{Snapshot: "fed"})
 			if err != nil {

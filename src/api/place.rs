@@ -18,10 +18,10 @@ use super::placing::Placing;
 use super::read_your_writes::AskedSnapshot;
 use super::request_context::RequestContext;
 use super::{permission, place_options, place_workloads, request, retry};
-use crate::access::{Caller, Role};
+use crate::access::Role;
 use crate::decision_log::Pending;
 use crate::matching::{Path, Violations};
-use crate::proto::encoded::encode;
+use crate::proto::encoded::{encode, encode_within};
 use crate::proto::v1;
 use crate::snapshot::{Batch, DecidedPicks, Limits, Reserved, Retryable, Snapshot};
 
@@ -43,7 +43,7 @@ impl Service {
         };
         permission::allow(caller, role, &request.snapshot)?;
         let pending = self.begin(|| Some(request.clone()));
-        let valid = ValidPlacement::of(request, caller, self.registry.limits())?;
+        let valid = ValidPlacement::of(request, &by, self.registry.limits())?;
         let snapshot = self.reach(&valid.asked, by.deadline).await?;
         // A repeated request gets the answer of the first time.
         if let Some(retry) = &valid.retry
@@ -63,13 +63,15 @@ impl Service {
         pending: Option<Pending>,
     ) -> Result<Response<Bytes>, Error> {
         let deadline = by.deadline;
-        let lists_placements = valid.lists_placements();
+        let (registry, lists_placements) = (Arc::clone(&self.registry), valid.lists_placements());
         let write = move |mut answer: Response<v1::PlaceResponse>| {
             if !lists_placements {
                 // The measured size counts the placements, so they are cleared only now.
                 answer.get_mut().placements.clear();
             }
-            logged(pending, answer).map(encode)
+            let answer = logged(pending, answer);
+            let encoded = encode_within(answer.get_ref(), registry.limits())?;
+            Ok::<_, Error>(answer.map(|_| encoded))
         };
         // A cancelled call drops its guard, which stops the placing.
         let given_up = CancellationToken::new();
@@ -80,7 +82,7 @@ impl Service {
         };
         if !valid.reserves {
             let run = move |_: &dyn Fn() -> bool| {
-                try_measured(&snapshot, || valid.answer(&snapshot, &stop)).map(write)
+                try_measured(&snapshot, || valid.answer(&snapshot, &stop)).and_then(write)
             };
             return self.executor.decide(&by, run).await?;
         }
@@ -90,7 +92,7 @@ impl Service {
         };
         let (answer, valid, snapshot, stop) = self.executor.decide(&by, run).await??;
         // Work that waits for a disk must not take a slot from decisions.
-        let hold = move || valid.hold(answer, &snapshot, &stop).map(write);
+        let hold = move || valid.hold(answer, &snapshot, &stop).and_then(write);
         self.executor.change(&by, hold).await?
     }
 }
@@ -111,13 +113,9 @@ impl ValidPlacement {
     /// Checks the request of a caller.
     ///
     /// # Errors
-    /// Every fault of the request.
-    fn of(
-        mut wire: v1::PlaceRequest,
-        caller: Option<&Caller>,
-        limits: &Limits,
-    ) -> Result<Self, Error> {
-        let retry = retry::retryable(&wire, caller);
+    /// Every fault of the request, or [`Error::Deadline`].
+    fn of(mut wire: v1::PlaceRequest, by: &RequestContext, limits: &Limits) -> Result<Self, Error> {
+        let retry = retry::retryable(&wire, by.caller.as_ref());
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
@@ -127,14 +125,16 @@ impl ValidPlacement {
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, epoch, limits, &mut faults)
             .and_read(std::mem::take(&mut wire.min_resource_versions), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let overlay = request::overlay(std::mem::take(&mut wire.overlay), limits, &mut faults);
+        let overlay = std::mem::take(&mut wire.overlay);
+        let overlay = request::overlay(overlay, limits, by, &mut faults)?;
         let view = request::known(wire.view, Path::root("view"), &mut faults);
         if view == v1::View::Bitmap {
             faults.add(Path::root("view"), "must not be VIEW_BITMAP");
         }
         let checker = Checker::of(wire.dialect);
         let is_list = !wire.workloads.is_empty();
-        let workloads = place_workloads::workloads(&mut wire, checker, limits, &mut faults);
+        let workloads = place_workloads::workloads(&mut wire, by, checker, limits, &mut faults);
+        by.look()?;
         let options = (checker.options)(&wire, limits, &mut faults);
         let all_or_nothing = place_options::is_all_or_nothing(&wire, &mut faults);
         retry::check(&wire, limits, &mut faults);

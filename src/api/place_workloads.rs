@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::dialect::{Checker, Dialect};
+use super::request_context::RequestContext;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
@@ -29,6 +30,7 @@ pub struct ValidWorkload {
 /// is not valid.
 pub fn workloads(
     wire: &mut v1::PlaceRequest,
+    by: &RequestContext,
     checker: Checker,
     limits: &Limits,
     faults: &mut Violations,
@@ -51,7 +53,8 @@ pub fn workloads(
         let one = valid(wire.pod.take(), wire.replicas, Path::root("pod"));
         return one.into_iter().collect();
     }
-    let all = wire.workloads.iter_mut().enumerate().map(|(index, it)| {
+    let all = by.awaited(&mut wire.workloads).enumerate();
+    let all = all.map(|(index, it)| {
         let path = list.index(index);
         valid(it.pod.take(), it.replicas, path.field("pod"))
     });

@@ -229,7 +229,7 @@ impl Service {
         request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
         request::check_not_negative(waiting.into(), Path::root("waiting"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let overlay = request::overlay(wire.overlay, limits, &mut faults);
+        let overlay = request::overlay(wire.overlay, limits, by, &mut faults)?;
         let Some(pod) = pod else {
             return Err(faults.into());
         };

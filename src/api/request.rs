@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::error::Error;
+use super::request_context::RequestContext;
 use crate::limits::Limit;
 use crate::matching::{Path, Selector, Violations};
 use crate::proto::v1;
@@ -92,13 +94,22 @@ pub fn node_checks(value: i32, faults: &mut Violations) -> NodeChecks {
 }
 
 /// The changes of an overlay.
-pub fn overlay(changes: Vec<v1::Change>, limits: &Limits, faults: &mut Violations) -> Batch {
+///
+/// # Errors
+/// [`Error::Deadline`].
+pub fn overlay(
+    changes: Vec<v1::Change>,
+    limits: &Limits,
+    by: &RequestContext,
+    faults: &mut Violations,
+) -> Result<Batch, Error> {
     let path = Path::root("overlay");
     if !faults.within(path, limits, Limit::OverlayChanges, changes.len()) {
-        return Batch::default();
+        return Ok(Batch::default());
     }
-    let checked = faults.collect(Batch::check(changes, limits, path));
-    checked.unwrap_or_default()
+    let checked = faults.collect(Batch::check(by.awaited(changes), limits, path));
+    by.look()?;
+    Ok(checked.unwrap_or_default())
 }
 
 /// Checks a number that must not be negative.

@@ -62,6 +62,16 @@ impl RequestContext {
         }
     }
 
+    /// The objects of a request as long as somebody waits for the answer; [`Self::look`] tells
+    /// afterwards whether these are all.
+    pub(super) fn awaited<T>(
+        &self,
+        objects: impl IntoIterator<Item = T>,
+    ) -> impl Iterator<Item = T> {
+        let objects = objects.into_iter();
+        objects.take_while(|_| !self.is_given_up())
+    }
+
     /// Decodes a request as long as somebody waits for the answer.
     ///
     /// # Errors

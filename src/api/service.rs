@@ -20,14 +20,14 @@ use super::page_token::PageTokens;
 use super::rebalance::ValidRebalance;
 use super::removals::ValidRemovals;
 use super::request_context::{RequestContext, decode, open, open_stream};
-use super::streamed::{BoxStream, streamed};
+use super::streamed::streamed;
 use super::update::ValidUpdate;
 use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::Violations;
-use crate::proto::encoded::encode;
+use crate::proto::encoded::{encode, encode_within};
+use crate::proto::server::{Answers, SpreadService};
 use crate::proto::v1;
-use crate::proto::v1::spread_service_server::SpreadService;
 use crate::snapshot::Snapshot;
 
 /// The number of acknowledgements that wait for a slow reader before its feed pauses.
@@ -44,9 +44,11 @@ impl Service {
     where
         A: MeasuredAnswer + Message,
     {
+        let registry = Arc::clone(&self.registry);
         let run = move |is_given_up: &dyn Fn() -> bool| {
-            let answer = try_measured(&snapshot, || answer(&snapshot, is_given_up));
-            answer.map(|answer| answer.map(encode))
+            let answer = try_measured(&snapshot, || answer(&snapshot, is_given_up))?;
+            let encoded = encode_within(answer.get_ref(), registry.limits())?;
+            Ok::<_, Error>(answer.map(|_| encoded))
         };
         Ok(self.executor.decide(by, run).await??)
     }
@@ -69,12 +71,10 @@ impl SpreadService for Service {
         Ok(Response::new(updated.await??))
     }
 
-    type StreamSnapshotStream = BoxStream;
-
     async fn stream_snapshot(
         &self,
         request: Request<Streaming<Bytes>>,
-    ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
+    ) -> Result<Response<Answers>, Status> {
         let call = open_stream(request, Role::Feeder)?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
@@ -107,21 +107,15 @@ impl SpreadService for Service {
         Ok(self.placed(call.request, call.by).await?)
     }
 
-    type DecideStream = DecisionStream;
-
     async fn decide(
         &self,
         request: Request<Streaming<Bytes>>,
-    ) -> Result<Response<DecisionStream>, Status> {
+    ) -> Result<Response<Answers>, Status> {
         let observer = request.extensions().get().cloned();
         let charges = request.extensions().get().cloned().unwrap_or_default();
         let call = open_stream(request, Role::Reader)?;
-        Ok(Response::new(DecisionStream::new(
-            self.clone(),
-            call,
-            observer,
-            charges,
-        )))
+        let answers = DecisionStream::new(self.clone(), call, observer, charges);
+        Ok(Response::new(Box::pin(answers)))
     }
 
     async fn describe_spread(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -233,12 +227,7 @@ impl SpreadService for Service {
         Ok(Response::new(encode(v1::DeleteSnapshotResponse {})))
     }
 
-    type ExportSnapshotStream = BoxStream;
-
-    async fn export_snapshot(
-        &self,
-        request: Request<Bytes>,
-    ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
+    async fn export_snapshot(&self, request: Request<Bytes>) -> Result<Response<Answers>, Status> {
         let (call, snapshot) = self
             .open_on::<v1::ExportSnapshotRequest>(request, Role::Feeder)
             .await?;

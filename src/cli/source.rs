@@ -18,6 +18,7 @@ use super::input::{self, Input};
 use super::output;
 use super::render::Source;
 use super::stored;
+use crate::api::MAX_MESSAGE_BYTES;
 use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, OnRefusal};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::revisions::is_revision_label;
@@ -465,7 +466,10 @@ impl SnapshotSource {
 
     /// The limits and rules for decisions in this process.
     pub(crate) fn local_limits(&self) -> Limits {
-        self.own_rules.with(Limits::default())
+        self.own_rules.with(Limits {
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            ..Limits::default()
+        })
     }
 
     /// Name of the snapshot.

@@ -7,6 +7,8 @@ use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
+use crate::limits::{Exceeded, Limit, Limits};
+
 /// The first size of the buffers for the request and the answer of a call. Most messages fit; for
 /// larger ones the buffers grow. Many buffers of this size fit into a page of the allocator. With
 /// tonic's own 8 KiB, a page held the buffers of only four calls, and was returned to the system
@@ -81,6 +83,15 @@ impl Buf for EndingBytes<'_> {
 /// Encodes a message.
 pub fn encode(message: impl Message) -> Bytes {
     message.encode_to_vec().into()
+}
+
+/// Encodes a message that may be long.
+///
+/// # Errors
+/// It is over the limit for messages. Then it is not encoded.
+pub fn encode_within(message: &impl Message, limits: &Limits) -> Result<Bytes, Exceeded> {
+    limits.check(Limit::MessageBytes, message.encoded_len())?;
+    Ok(message.encode_to_vec().into())
 }
 
 /// The depth of nested messages to which entries are counted.
@@ -179,6 +190,24 @@ mod tests {
         let is_given_up = || looks.replace(looks.get() + 1) >= 2;
         let decoded = decode_until::<v1::NodeNames>(bytes, &is_given_up);
         assert_eq!((decoded, looks.get()), (Ok(None), 3));
+    }
+
+    #[test]
+    fn a_message_over_the_limit_is_not_encoded() {
+        let message = v1::NodeNames {
+            names: vec!["node".to_owned(); 100],
+        };
+        let mut limits = Limits {
+            max_message_bytes: 600,
+            ..Limits::default()
+        };
+        assert_eq!(
+            encode_within(&message, &limits),
+            Ok(encode(message.clone()))
+        );
+        limits.max_message_bytes = 599;
+        let over = encode_within(&message, &limits).expect_err("too long");
+        assert_eq!((over.limit, over.actual), (Limit::MessageBytes, Some(600)));
     }
 
     #[test]

@@ -69,6 +69,9 @@ impl From<Exhausted> for Exceeded {
     }
 }
 
+/// The most bytes of a request or an answer that is small, however much memory there is.
+const MOST_SMALL_BYTES: usize = 1 << 20;
+
 /// Returns the bytes that the allocator of the process has given out.
 type InUse = Box<dyn Fn() -> usize + Send + Sync>;
 
@@ -77,6 +80,8 @@ pub struct Account {
     limit: usize,
     in_use: Option<InUse>,
     parts: [AtomicUsize; Part::ALL.len()],
+    /// The bytes of small requests and answers, which are also among those of their parts.
+    small: AtomicUsize,
     refused: AtomicUsize,
 }
 
@@ -107,6 +112,7 @@ impl Account {
             limit,
             in_use,
             parts: Default::default(),
+            small: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
         }
     }
@@ -197,27 +203,41 @@ impl Account {
         Ok(charge)
     }
 
-    /// Returns whether what is under way is so little that it has room whatever the rest takes:
-    /// small questions are answered even if the stored objects take all memory. Idle connections
-    /// do not stand in their way.
-    fn is_little(&self, part: Part) -> bool {
-        let mut bytes = self.used_by(Part::Requests) + self.used_by(Part::Answers);
-        if part == Part::Streams {
-            bytes += self.used_by(part);
-        }
-        bytes <= self.reserve(Purpose::Objects)
+    /// Returns whether a charge of so many bytes has room whatever the rest takes: small questions are
+    /// answered even if stored objects or large requests take all memory, as long as they take little
+    /// together. Idle connections do not stand in their way.
+    fn is_little(&self, part: Part, bytes: usize) -> bool {
+        let together = self.small.load(Ordering::Relaxed);
+        let (bytes, together) = match part {
+            Part::Streams => (0, together + self.used_by(part)),
+            Part::Requests | Part::Answers => (bytes, together),
+        };
+        bytes <= self.small_bytes() && together <= self.reserve(Purpose::Objects)
+    }
+
+    /// The most bytes of a small request or answer.
+    fn small_bytes(&self) -> usize {
+        MOST_SMALL_BYTES.min(self.reserve(Purpose::Objects))
     }
 
     fn note_refusal(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn add(&self, part: Part, bytes: usize) {
-        self.parts[part as usize].fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn subtract(&self, part: Part, bytes: usize) {
-        self.parts[part as usize].fetch_sub(bytes, Ordering::Relaxed);
+    /// Counts a charge with its present bytes instead of the former.
+    fn recount(&self, part: Part, from: usize, to: usize) {
+        let change = |counted: &AtomicUsize, from: usize, to: usize| {
+            counted.fetch_add(to, Ordering::Relaxed);
+            counted.fetch_sub(from, Ordering::Relaxed);
+        };
+        change(&self.parts[part as usize], from, to);
+        let small = |bytes: usize| match bytes <= self.small_bytes() {
+            true => bytes,
+            false => 0,
+        };
+        if part != Part::Streams {
+            change(&self.small, small(from), small(to));
+        }
     }
 }
 
@@ -245,12 +265,14 @@ impl Charge {
             return Ok(());
         }
         // Charges before it checks, so that two callers never take the same room.
-        self.account.add(self.part, bytes);
-        if self.account.is_little(self.part) || self.account.has_room(Purpose::Work, 0) {
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let now = before + bytes;
+        self.account.recount(self.part, before, now);
+        if self.account.is_little(self.part, now) || self.account.has_room(Purpose::Work, 0) {
             return Ok(());
         }
-        self.account.subtract(self.part, bytes);
+        let now = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.account.recount(self.part, now, now - bytes);
         self.account.note_refusal();
         Err(Exhausted {
             limit: self.account.limit,
@@ -263,14 +285,13 @@ impl Charge {
     /// the charge at the same time.
     pub fn set(&self, bytes: usize) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        self.account.add(self.part, bytes);
-        self.account.subtract(self.part, before);
+        self.account.recount(self.part, before, bytes);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.account.subtract(self.part, self.bytes());
+        self.account.recount(self.part, self.bytes(), 0);
     }
 }
 
@@ -289,7 +310,7 @@ mod tests {
         let b = account.charge(Part::Requests, 90).expect("90 of 90");
         assert_eq!(account.used_by(Part::Answers), 10);
         assert_eq!(account.used_by(Part::Requests), 90);
-        account.charge(Part::Requests, 1).expect_err("101 of 100");
+        account.charge(Part::Requests, 7).expect_err("107 of 100");
         account
             .charge(Part::Requests, 0)
             .expect("nothing is never too much");
@@ -312,7 +333,9 @@ mod tests {
         // An answer that was encoded is among what the allocator gave out.
         let _answer = account.charge(Part::Answers, 60).expect("it is there");
         let request = account.charge(Part::Requests, 60).expect("60 of 60");
-        account.charge(Part::Requests, 1).expect_err("none is left");
+        account
+            .charge(Part::Requests, 11)
+            .expect_err("none is left");
         drop(request);
         figure.store(1_000, Ordering::Relaxed);
         assert!(!account.has_room(Purpose::Work, 0));
@@ -328,5 +351,25 @@ mod tests {
         account
             .check(Purpose::Objects, 0)
             .expect_err("objects are no work");
+    }
+
+    #[test]
+    fn large_requests_take_no_room_of_small_ones() {
+        let account = Account::new(160);
+        let large = account.charge(Part::Requests, 9).expect("there is room");
+        large.grow(151).expect("160 of 160");
+        large.grow(1).expect_err("161 of 160");
+        let small = account.charge(Part::Requests, 5).expect("a 32nd");
+        let _small = account.charge(Part::Answers, 5).expect("a 16th");
+        account.charge(Part::Requests, 1).expect_err("more");
+        account.charge(Part::Streams, 1).expect_err("more");
+        drop(small);
+        drop(
+            account
+                .charge(Part::Streams, 5)
+                .expect("there is room again"),
+        );
+        drop(large);
+        assert_eq!(account.used(), 5);
     }
 }

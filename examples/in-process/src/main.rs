@@ -79,7 +79,7 @@ impl Cluster {
         let changes = changes.into_iter().map(|object| v1::Change {
             object: Some(object),
         });
-        let batch = Batch::check(changes.collect(), &self.limits, Path::root("changes"))?;
+        let batch = Batch::check(changes, &self.limits, Path::root("changes"))?;
         let offer = Offer::of(Arc::new(batch), self.registry.now().steady);
         self.registry.update(SNAPSHOT, offer)?;
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Two bytes on the wire can become a struct of hundreds: an empty message in a list. So the fields
 //! of a message are counted first, by the protocol's descriptors. The result is an upper bound. A
-//! message with any list that is longer than its limit is refused at that point.
+//! message with any list or object that is longer than its limit is refused at that point.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use prost_types::FileDescriptorSet;
 
 use super::message_layout::{Content, Field, Layout, LayoutPlan, ListLimit};
 use super::messages::HEAD;
-use crate::limits::Limits;
+use crate::limits::{Limit, Limits};
 use crate::matching::{Path, Violations};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
@@ -67,7 +67,8 @@ impl DecodedSizes {
     /// An upper bound of the bytes that a request takes when it is decoded, without its own bytes.
     ///
     /// # Errors
-    /// When a list has more entries than its limit allows. Then the message is not read to its end.
+    /// When a list or an object is longer than its limit allows. Then the message is not read to its
+    /// end.
     pub fn of(
         &self,
         RequestLayout(layout): RequestLayout,
@@ -93,14 +94,12 @@ impl DecodedSizes {
             // The path names the entries around the list, so these are counted, too.
             scan = scan_of(true);
         }
-        let Some(LongList { list, path }) = scan.over else {
-            return Ok(scan.weight);
-        };
-        Err(Violations::too_many(
-            Path::root(&path),
-            list.limit,
-            list.most,
-        ))
+        match scan.over {
+            None => Ok(scan.weight),
+            Some(TooLong { limit, most, path }) => {
+                Err(Violations::too_long(Path::root(&path), limit, most))
+            }
+        }
     }
 }
 
@@ -117,21 +116,23 @@ struct Scan<'a> {
     /// has no more entries.
     element_bytes: usize,
     lists: ListCounts,
-    over: Option<LongList>,
+    over: Option<TooLong>,
 }
 
-/// A list with more entries than its limit allows.
-struct LongList {
-    list: ListLimit,
-    /// The list's path in the message that is being read.
+/// A list or an object that is longer than its limit allows.
+struct TooLong {
+    limit: Limit,
+    most: usize,
+    /// The path in the message that is being read.
     path: String,
 }
 
-impl LongList {
+impl TooLong {
     /// Puts the field before the rest of the path; the `index` is that of an element.
     fn within(&mut self, field: &Field, index: Option<usize>) {
         let index = index.map_or(String::new(), |index| format!("[{index}]"));
-        self.path = format!("{}{index}.{}", field.name, self.path);
+        let dot = if self.path.is_empty() { "" } else { "." };
+        self.path = format!("{}{index}{dot}{}", field.name, self.path);
     }
 }
 
@@ -154,7 +155,7 @@ impl Scan<'_> {
                 seen |= bit;
                 self.add(if is_first { field.first } else { field.more });
                 if tag & 7 != 2 || !matches!(field.content, Content::Number(_)) {
-                    self.count(field)?;
+                    self.count(field.list, 1, &field.name)?;
                 }
             }
             match tag & 7 {
@@ -177,7 +178,8 @@ impl Scan<'_> {
                             // doubling.
                             self.add(length.saturating_mul(16));
                             while self.read < inner {
-                                self.count(field?)?;
+                                let field = field?;
+                                self.count(field.list, 1, &field.name)?;
                                 match bytes {
                                     0 => drop(self.varint()?),
                                     bytes => self.skip(bytes)?,
@@ -203,7 +205,8 @@ impl Scan<'_> {
             self.element_bytes = end - self.read;
             self.lists.enter()
         });
-        let read = self.message(layout, end, depth);
+        let counted = self.count(field.object, end - self.read, "");
+        let read = counted.and_then(|()| self.message(layout, end, depth));
         if let Some(outer) = element {
             self.element_bytes = bytes;
             self.lists.leave(outer);
@@ -215,21 +218,24 @@ impl Scan<'_> {
         read
     }
 
-    /// Counts an entry of a field, if that is a list; `None` if there are too many.
+    /// Counts entries or bytes of what is limited; `None` if there are too many. The path is that of
+    /// the list in the message.
     #[inline]
-    fn count(&mut self, field: &Field) -> Option<()> {
+    fn count(&mut self, limited: Option<ListLimit>, more: usize, path: &str) -> Option<()> {
         let (all, bytes) = (self.counts_all, self.element_bytes);
-        let counted = field.list.filter(|list| all || list.most < bytes);
-        let Some(list) = counted else {
+        let Some(limited) = limited.filter(|it| all || it.most < bytes) else {
             return Some(());
         };
-        let entries = self.lists.entries(&list);
-        *entries += 1;
-        if *entries <= list.most {
+        let counted = self.lists.entries(&limited);
+        *counted = counted.saturating_add(more);
+        if *counted <= limited.most {
             return Some(());
         }
-        let path = field.name.clone();
-        self.over = Some(LongList { list, path });
+        self.over = Some(TooLong {
+            limit: limited.limit,
+            most: limited.most,
+            path: path.to_owned(),
+        });
         None
     }
 

@@ -39,13 +39,15 @@ pub struct Field {
     pub more: usize,
     /// The limit of its entries; `None` if it is neither a list nor a map.
     pub list: Option<ListLimit>,
+    /// The limit of its bytes, if it is an object or a selector.
+    pub object: Option<ListLimit>,
     pub content: Content,
 }
 
-/// The limit of the entries of a list or a map.
+/// The limit of the entries of a list or a map, or of the bytes of an object.
 #[derive(Clone, Copy)]
 pub struct ListLimit {
-    /// The list's number among all lists and maps of the protocol.
+    /// The number among all lists, maps and objects of the protocol.
     pub number: usize,
     pub limit: Limit,
     pub most: usize,
@@ -111,22 +113,34 @@ impl<'a> LayoutPlan<'a> {
             };
             let missing = (at + 1).saturating_sub(layout.fields.len());
             layout.fields.extend((0..missing).map(|_| None));
-            let list = (field.label() == Label::Repeated).then(|| {
-                let limit = self.limit(number, field);
+            let mut limited = |limit| {
                 *lists += 1;
                 ListLimit {
                     number: *lists - 1,
                     limit,
                     most: limits.get(limit),
                 }
+            };
+            let list = field.label() == Label::Repeated;
+            let list = list.then(|| limited(self.limit(number, field)));
+            let object = self.message(field).filter(|number| self.is_object(*number));
+            layout.fields[at] = Some(Field {
+                object: object.map(|_| limited(Limit::ObjectBytes)),
+                ..self.field(number, field, list)
             });
-            layout.fields[at] = Some(self.field(number, field, list));
         }
         layout
     }
 
     fn fields(&self, number: usize) -> &'a [FieldDescriptorProto] {
         self.messages[number].map_or(&[], |message| &message.field)
+    }
+
+    /// Returns whether a message is an object of Kubernetes, which has metadata, or a selector.
+    fn is_object(&self, number: usize) -> bool {
+        let mut fields = self.fields(number).iter();
+        let name = self.messages[number].map_or("", DescriptorProto::name);
+        name == "LabelSelector" || fields.any(|field| field.type_name().ends_with(".ObjectMeta"))
     }
 
     /// The limit of the entries of a list. A list that is not named here has the general limit. The
@@ -190,6 +204,7 @@ impl<'a> LayoutPlan<'a> {
             first,
             more,
             list,
+            object: None,
             content,
         }
     }

@@ -5,9 +5,12 @@ use evenkeel::proto::v1::{
     Change, Dialect, ExplainRequest, FilterRequest, ObjectReference, PlaceRequest,
 };
 
+use evenkeel::snapshot::{Limits, ReadView, Stopped};
 use support::build::{explain_of, filter_of, node, on, place_of, pod, score_as};
 use support::model::{Stored, delete, delete_uid};
 use support::server::Server;
+
+use support::in_process::InProcess;
 
 /// Returns the unknown deletes of an overlay that each kind of question about a pod reports.
 async fn unknown_deletes(
@@ -87,4 +90,31 @@ async fn every_answer_names_the_deletes_that_hit_nothing() {
             assert_eq!(unknown, []);
         }
     }
+}
+
+#[test]
+fn an_overlay_is_not_applied_to_its_end_once_nobody_waits() {
+    const MANY: usize = 5_000;
+    let objects = vec![node("n0", &[("zone", "a")]).change()];
+    let world = InProcess::new(Limits::default(), objects);
+    let question = world.question(&pod("asking", &[("app", "a")]));
+    let nodes = |i: usize| node(&format!("more-{i}"), &[("zone", "b")]).change();
+    let pods = |i: usize| on(pod(&format!("p{i}"), &[("app", "a")]), "n0").change();
+    let labels: Vec<String> = (0..MANY).map(|i| format!("key-{i}")).collect();
+    let labels: Vec<(&str, &str)> = labels.iter().map(|key| (&**key, "v")).collect();
+    let overlays = [
+        (0..MANY).map(nodes).collect(),
+        (0..MANY).map(pods).collect(),
+        vec![node("n1", &labels).change()],
+        vec![on(pod("p", &labels), "n0").change()],
+    ];
+    for overlay in overlays {
+        let overlay = world.overlay(overlay);
+        let decide = |_: ReadView<'_>| -> Result<(), Stopped> { panic!("it is given up") };
+        let reach = question.reach();
+        let asked = world.snapshot.read_until(reach, overlay, &|| true, decide);
+        assert_eq!(asked, Err(Stopped::GivenUp));
+    }
+    let after = world.snapshot.summary();
+    assert_eq!((after.sizes.nodes, after.sizes.pods), (1, 0));
 }

@@ -9,8 +9,8 @@ use tonic_types::StatusExt;
 use crate::serving::limits::{assert_over, update};
 use crate::serving::metrics::Page;
 use crate::serving::over_limits::{
-    self, Client, batch, choosy, constrained, filtered, node, of_candidate, overlaid, place,
-    placed, refusal, reserving, service, step_by_step, stored, tolerating, two, updated,
+    self, Client, annotated, batch, choosy, constrained, filtered, node, of_candidate, overlaid,
+    place, placed, refusal, reserving, service, step_by_step, stored, tolerating, two, updated,
     with_resources, with_terms,
 };
 use crate::serving::process::{Server, until};
@@ -26,6 +26,7 @@ fn is_tried_whole(limit: Limit) -> bool {
     matches!(
         limit,
         Limit::NodeAffinityTerms
+            | Limit::ObjectBytes
             | Limit::PodResources
             | Limit::PlacedWorkloads
             | Limit::HealthChecks
@@ -100,6 +101,7 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::PodSpecBytes => updated(client, batch([choosy()])).await,
         Limit::Snapshots => over_limits::second_snapshot(client).await,
         Limit::OverlayChanges => filtered(client, overlaid()).await,
+        Limit::ObjectBytes => filtered(client, annotated(limit.row().default)).await,
         Limit::ListEntries => filtered(client, tolerating()).await,
         Limit::ConstraintsPerPod => filtered(client, constrained()).await,
         Limit::NodeAffinityTerms => filtered(client, with_terms(limit.row().default)).await,

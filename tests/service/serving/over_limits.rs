@@ -345,6 +345,18 @@ pub(crate) fn with_resources(most: Option<usize>) -> FilterRequest {
     }
 }
 
+/// A Filter of a pod with an annotation of more bytes than an object may have.
+pub(crate) fn annotated(most: Option<usize>) -> FilterRequest {
+    let note = "x".repeat(most.expect("the limit has a default"));
+    let mut pod = build::pod("a", &[]);
+    let metadata = pod.metadata.get_or_insert_default();
+    metadata.annotations.insert("note".into(), note);
+    FilterRequest {
+        pod: Some(pod),
+        ..filter()
+    }
+}
+
 /// A Filter of a pod with two tolerations.
 pub(crate) fn tolerating() -> FilterRequest {
     let pod = pod(PodSpec {

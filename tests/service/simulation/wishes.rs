@@ -40,7 +40,7 @@ pub fn batch(objects: Vec<Object>) -> Batch {
     let changes = objects.into_iter().map(|object| Change {
         object: Some(object),
     });
-    let checked = Batch::check(changes.collect(), &Limits::none(), Path::root("changes"));
+    let checked = Batch::check(changes, &Limits::none(), Path::root("changes"));
     checked.expect("the objects are valid")
 }
 

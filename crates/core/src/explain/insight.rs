@@ -90,7 +90,7 @@ fn left_out(case: &Case<'_>, active: &Active) -> Result<Vec<v1::LeftOut>, Stoppe
     })?;
     let mut found: BTreeMap<Cause, (Vec<&str>, i64)> = BTreeMap::new();
     for (slot, node) in all_nodes(&case.read_view) {
-        if let Some(cause) = left_out_by(active, node) {
+        if let Some(cause) = left_out_by(case, active, node)? {
             let (names, pods) = found.entry(cause).or_default();
             names.push(node.name());
             *pods += i64::from(counted.matching_pods(counted.domain_of(slot)));
@@ -106,19 +106,25 @@ fn left_out(case: &Case<'_>, active: &Active) -> Result<Vec<v1::LeftOut>, Stoppe
 }
 
 /// The cause why a constraint does not count pods on a node; `None` if it does.
-pub fn left_out_by(active: &Active, node: NodeRef<'_>) -> Option<Cause> {
+pub fn left_out_by(
+    case: &Case<'_>,
+    active: &Active,
+    node: NodeRef<'_>,
+) -> Result<Option<Cause>, Stopped> {
     let eligibility = &active.partition.eligibility;
-    if node.label_text(&active.constraint.topology_key).is_none() {
-        // With Kubernetes' own default constraints, Score treats a missing key as the value "".
-        return (!active.partition.missing_is_empty).then_some(Cause::MissingKey);
-    }
-    if !eligibility.has_required_keys(node) {
-        return Some(Cause::MissingOtherKey);
-    }
-    if !eligibility.admits_affinity(node) {
-        return Some(Cause::NodeAffinity);
-    }
-    (!eligibility.admits_taints(node)).then_some(Cause::Taints)
+    case.read_view.deadline.step(eligibility.steps_per_node())?;
+    Ok(
+        if node.label_text(&active.constraint.topology_key).is_none() {
+            // With Kubernetes' own default constraints, Score treats a missing key as the value "".
+            (!active.partition.missing_is_empty).then_some(Cause::MissingKey)
+        } else if !eligibility.has_required_keys(node) {
+            Some(Cause::MissingOtherKey)
+        } else if !eligibility.admits_affinity(node) {
+            Some(Cause::NodeAffinity)
+        } else {
+            (!eligibility.admits_taints(node)).then_some(Cause::Taints)
+        },
+    )
 }
 
 /// The names that an insight lists.

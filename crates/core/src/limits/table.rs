@@ -204,6 +204,14 @@ table! {
     ListEntries, max_list_entries, "max-list-entries", "entries of a list":
         Row { default: Some(100_000), ..COUNT };
 
+    /// Bytes of one object or one selector in a request.
+    ///
+    /// Checking one takes a tenth of a second at most, and between two of them a request
+    /// can be given up. They are counted before the message is decoded. Kubernetes' API
+    /// server takes no larger object: it reads at most so many bytes of a request.
+    ObjectBytes, object_bytes, "object-bytes", "bytes of an object":
+        Row { default: Some(3 << 20), ..BYTES };
+
     /// Spread constraints of one pod, and default constraints of a snapshot.
     ///
     /// The time of a decision grows with their number.

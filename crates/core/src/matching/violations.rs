@@ -128,11 +128,15 @@ impl Violations {
         self.limited(path, limits, limit, given, || format!("{given} is"))
     }
 
-    /// The fault of a list with more than `most` entries that was not read to its end.
-    pub fn too_many(path: Path<'_>, limit: Limit, most: usize) -> Self {
+    /// The fault of a list or an object that is over its limit of `most`, and was not read to its end.
+    pub fn too_long(path: Path<'_>, limit: Limit, most: usize) -> Self {
         let mut faults = Self::default();
         let name = limit.name();
-        let description = || format!("has too many entries, over {name} of {most}");
+        let what = match limit.row().unit {
+            Unit::Count => "has too many entries",
+            Unit::Bytes => "is too long",
+        };
+        let description = || format!("{what}, over {name} of {most}");
         faults.push(path, description, Some(limit));
         faults
     }

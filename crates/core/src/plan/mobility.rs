@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use crate::limits::Limits;
 use crate::matching::Selector;
-use crate::proto::v1;
 use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups, Stopped};
-use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods, selects};
+use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods};
 
 /// The pods that stay, by namespace and name, each with the reason.
 pub type StayingPods = HashMap<String, HashMap<String, String>>;
@@ -57,17 +56,30 @@ impl RebalanceOptions {
     }
 
     /// Returns whether a workload is to be repaired.
-    pub(super) fn means(&self, namespace: &str, id: &WorkloadId, pods: &WorkloadPods<'_>) -> bool {
-        let mut groups = pods.groups.iter();
-        self.namespace.as_ref().is_none_or(|it| *it == *namespace)
+    ///
+    /// # Errors
+    /// The decision ends here.
+    pub(super) fn means(
+        &self,
+        namespace: &str,
+        id: &WorkloadId,
+        workload: &WorkloadPods<'_>,
+        pods: &PodGroups<'_>,
+    ) -> Result<bool, Stopped> {
+        let is_named = self.namespace.as_ref().is_none_or(|it| *it == *namespace)
             && self
                 .workload
                 .as_ref()
-                .is_none_or(|named| id.kind == named.kind && id.name == named.name)
-            && self
-                .selector
-                .as_ref()
-                .is_none_or(|selector| groups.any(|(_, pod)| selects(selector, pod)))
+                .is_none_or(|named| id.kind == named.kind && id.name == named.name);
+        let Some(selector) = self.selector.as_ref().filter(|_| is_named) else {
+            return Ok(is_named);
+        };
+        for (group, _) in &workload.groups {
+            if pods.selects(selector, group)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -129,8 +141,7 @@ impl<'a> NamespaceBudgets<'a> {
         let mut over = Vec::new();
         for at in self.by_label.candidates(pods.labels(group)) {
             let selector = self.budgets[at].selector;
-            pods.read_view().deadline.step(1 + selector.len())?;
-            if pods.selects(selector, group) {
+            if pods.selects(selector, group)? {
                 over.push(at);
             }
         }
@@ -200,13 +211,11 @@ fn of_workload(workload: &WorkloadPods<'_>, max_unavailable: i32) -> usize {
 
 /// Returns the reason why all pods of a group stay; `None` if they may move.
 pub fn staying_group(
-    (group, pod): (&PodGroup, &v1::Pod),
+    group: &PodGroup,
     (id, workload): (&WorkloadId, &WorkloadPods<'_>),
     (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets<'_>),
     options: &RebalanceOptions,
 ) -> Result<Option<Staying>, Stopped> {
-    let none = v1::ObjectMeta::default();
-    let metadata = pod.metadata.as_ref().unwrap_or(&none);
     if id.is_static() {
         return Ok(Some(Staying::Kind("a static pod")));
     }
@@ -216,10 +225,8 @@ pub fn staying_group(
         _ if pods.is_pinned(group) => return Ok(Some(Staying::Kind("bound to its node"))),
         _ => {}
     }
-    if options
-        .keeps
-        .as_ref()
-        .is_some_and(|it| it.matches_labels(&metadata.labels))
+    if let Some(keeps) = &options.keeps
+        && pods.selects(keeps, group)?
     {
         let why = "of the selector of pods that stay".to_owned();
         return Ok(Some(Staying::Wished(why)));

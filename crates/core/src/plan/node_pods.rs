@@ -178,7 +178,7 @@ impl PodsOfNodes {
                     continue;
                 };
                 let of = (id, &workload);
-                let staying = staying_group((group, pod), of, (&pods, &budgets), options)?;
+                let staying = staying_group(group, of, (&pods, &budgets), options)?;
                 let staying = staying.as_ref().map(blockers::told);
                 let most = options.max_unavailable;
                 let (budget, allowed) = budgets.leeway(&pods, group, &workload, most)?;

@@ -109,9 +109,8 @@ fn candidates(
         free.insert(slot, left);
         let may_go = match &options.selector {
             Some(selector) => {
-                let labels = node.label_texts();
-                let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-                selector.matches_labels(&labels.collect())
+                read_view.deadline.step(selector.len())?;
+                selector.matches::<str>(|key| node.label_text(key))
             }
             None => CONTROL_PLANE
                 .iter()

@@ -9,7 +9,7 @@ use crate::proto::v1;
 use crate::snapshot::{
     DomainCounts, DomainId, NamedPod, Phase, PodGroups, PodNumbering, ReadView, Slot, Stopped,
 };
-use crate::spread::describe::{Balance, NamedWorkload, WantedSpread, WorkloadPods, selects};
+use crate::spread::describe::{Balance, NamedWorkload, WantedSpread, WorkloadPods};
 
 /// The rank of a pod in this order: the pod with the smallest rank goes first. Times are compared
 /// exactly. The controller instead compares ages rounded down to a power of two, by which the order
@@ -575,8 +575,9 @@ impl<'p, 'a> Counted<'p, 'a> {
     ) -> Result<Self, Stopped> {
         let selector = wanted.active.counted();
         let groups = workload.groups.iter();
+        let counts = groups.map(|(group, _)| pods.selects(selector, group));
         Ok(Self {
-            counts_group: groups.map(|(_, pod)| selects(selector, pod)).collect(),
+            counts_group: counts.collect::<Result<_, _>>()?,
             counts: pods.count(wanted.query())?,
             wanted,
         })

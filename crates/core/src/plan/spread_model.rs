@@ -112,7 +112,7 @@ impl SpreadModel {
         let mut chosen = BTreeSet::new();
         let all = survey.all_wanted(options.by.as_ref())?;
         for (id, workload) in &all {
-            if !options.means(namespace, id, workload) {
+            if !options.means(namespace, id, workload, pods)? {
                 continue;
             }
             let goals = goals_of(workload, pods, options, Some(model.workloads.len()))?;
@@ -156,8 +156,7 @@ impl SpreadModel {
         for (at, (id, workload)) in mine.enumerate() {
             for alike in read_view.deadline.each(&workload.groups) {
                 let (group, pod) = alike?;
-                let staying =
-                    staying_group((group, pod), (id, workload), (pods, &budgets), options)?;
+                let staying = staying_group(group, (id, workload), (pods, &budgets), options)?;
                 let class = self.class(at, (group, pod), workload, staying, options);
                 class_of.push(class.map(|class| {
                     self.classes.push(class);
@@ -280,12 +279,14 @@ impl SpreadModel {
     ) -> Result<(), Stopped> {
         for (_, workload) in all.iter().filter(|(id, _)| !chosen.contains(id)) {
             for goal in goals_of(workload, pods, options, None)? {
-                pods.read_view().deadline.step(1 + self.classes.len())?;
                 let Some(selector) = &goal.selector else {
                     continue;
                 };
-                let classes = self.classes.iter();
-                let counts: Vec<bool> = classes.map(|it| selects(selector, &it.pod)).collect();
+                let mut counts = Vec::new();
+                for class in &self.classes {
+                    pods.read_view().deadline.step(1 + selector.len())?;
+                    counts.push(selects(selector, &class.pod));
+                }
                 if counts.iter().any(|it| *it) {
                     for (class, counts) in self.classes.iter_mut().zip(counts) {
                         class.counts.push(counts);

@@ -66,6 +66,11 @@ impl<'a> Deadline<'a> {
         }
     }
 
+    /// A deadline that never passes.
+    pub fn endless() -> Self {
+        Self::lasting(&|| false)
+    }
+
     /// Goes through items that a client can make many.
     pub fn each<I: IntoIterator>(&self, items: I) -> Each<'_, I::IntoIter> {
         Each {

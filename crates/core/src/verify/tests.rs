@@ -65,7 +65,7 @@ pub(crate) fn update(registry: &Registry, changes: Value) {
 }
 
 fn update_of(registry: &Registry, snapshot: &str, changes: Value) {
-    let changes = serde_json::from_value(changes).expect("changes");
+    let changes: Vec<v1::Change> = serde_json::from_value(changes).expect("changes");
     let batch = Batch::check(changes, &Limits::default(), Path::root("changes"));
     let offer = Offer::of(Arc::new(batch.expect("valid")), registry.now().steady);
     let updated = registry.update(snapshot, offer);

@@ -142,6 +142,44 @@ fn lists_of_several_elements_are_several() {
 }
 
 #[test]
+fn an_object_in_several_parts_is_one() {
+    let annotated = |bytes: usize| {
+        let text = ("note".to_owned(), "x".repeat(bytes));
+        let metadata = v1::ObjectMeta {
+            annotations: [text].into(),
+            ..v1::ObjectMeta::default()
+        };
+        v1::Pod {
+            metadata: Some(metadata),
+            ..v1::Pod::default()
+        }
+    };
+    let question = |pod| {
+        let ask = v1::question::Ask::Filter(about(pod));
+        let question = v1::Question {
+            ask: Some(ask),
+            ..v1::Question::default()
+        };
+        v1::DecideRequest {
+            step: Some(v1::decide_request::Step::Question(question)),
+        }
+    };
+    let (small, large) = (2 << 20, (3 << 20) + 1);
+    let told = |field| format!("{field}: is too long, over object-bytes of {}", 3 << 20);
+    let part = |message: &v1::FilterRequest, to: &mut Vec<u8>| encode(message, to);
+    let pod = |to: &mut Vec<u8>| part(&about(annotated(small)), to);
+    let change = |to: &mut Vec<u8>| part(&overlaid(annotated(small)), to);
+    assert_eq!(refusal("Filter", &[&pod, &change, &change]), "");
+    assert_eq!(refusal("Filter", &[&pod, &change, &pod]), told("pod"));
+    let larger = |to: &mut Vec<u8>| part(&overlaid(annotated(large)), to);
+    let refused = refusal("Filter", &[&pod, &change, &larger]);
+    assert_eq!(refused, told("overlay[1].pod"));
+    let asked = |to: &mut Vec<u8>| encode(&question(annotated(small)), to);
+    let refused = refusal("Decide", &[&asked, &asked]);
+    assert_eq!(refused, told("question.filter.pod"));
+}
+
+#[test]
 fn maps_and_packed_numbers_are_lists() {
     let labels = (0..4).map(|n| (format!("key-{n}"), String::new()));
     let pod = v1::Pod {

@@ -107,9 +107,10 @@ fn with_others_left_out(
     domain: &str,
     others: usize,
 ) -> Result<Diagnosis, Stopped> {
-    let nodes = all_nodes(&case.read_view).map(|(_, node)| node);
-    let mut causes = nodes.filter_map(|node| left_out_by(hard.active(), node));
-    let by_affinity = causes.any(|cause| cause == Cause::NodeAffinity);
+    let mut by_affinity = false;
+    for (_, node) in all_nodes(&case.read_view) {
+        by_affinity |= left_out_by(case, hard.active(), node)? == Some(Cause::NodeAffinity);
+    }
     let (why, policy) = match by_affinity {
         true => ("the pod's node affinity", "nodeAffinityPolicy"),
         false => ("their taints", "nodeTaintsPolicy"),

@@ -105,9 +105,16 @@ fn workloads<'c>(
 ) -> impl Iterator<Item = Result<(&'c PodGroup, WorkloadId, PodRevision), Stopped>> {
     let pods = case.pods.iter();
     let groups = pods.flat_map(|pods| pods.groups().iter().map(move |group| (pods, group)));
-    let groups = groups.filter(move |(pods, it)| pods.selects(active.counted(), it) == are_counted);
+    let groups = groups.filter_map(move |(pods, group)| {
+        let is_counted = pods.selects(active.counted(), group);
+        let is_meant = is_counted.map(|is_counted| is_counted == are_counted);
+        is_meant
+            .map(|is_meant| is_meant.then_some((pods, group)))
+            .transpose()
+    });
     let owners = case.read_view.owners();
-    groups.map(move |(pods, group)| {
+    groups.map(move |found| {
+        let (pods, group) = found?;
         case.read_view.deadline.step(1 + owners.len())?;
         let pod = pods.pod(group);
         let none = BTreeMap::new();

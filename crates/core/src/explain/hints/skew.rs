@@ -137,13 +137,13 @@ fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> Result<i64, 
         let node = case.read_view.nodes.get(*slot);
         node.and_then(|node| node.label_text(hard.key())) == Some(value)
     };
-    let groups = pods
-        .groups()
-        .iter()
-        .filter(|group| pods.selects(counted, group));
+    let groups = pods.groups().iter();
     let groups = groups.filter(|group| !pods.is_pinned(group) && !pods.use_storage(group));
     let mut movable = 0;
     for group in groups {
+        if !pods.selects(counted, group)? {
+            continue;
+        }
         case.read_view.deadline.step(1 + group.nodes.len())?;
         let there = group.nodes.iter().filter(|slot| is_there(slot)).count();
         let path = Path::root("pod");
@@ -153,14 +153,18 @@ fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> Result<i64, 
         };
         case.step()?;
         let (affinity, tolerations) = (&question.subject.affinity, &question.subject.tolerations);
-        let takes = |(_, node): (Slot, NodeRef<'_>)| {
+        let takes = |node: NodeRef<'_>| {
             node.label_text(hard.key()).is_some_and(|it| it != value)
                 && !node.unschedulable()
                 && tolerations.tolerate_all(node.taints())
                 && affinity.matches::<str>(&node)
         };
-        if all_nodes(&case.read_view).any(takes) {
-            movable += there;
+        for (_, node) in all_nodes(&case.read_view) {
+            case.read_view.deadline.step(affinity.per_node())?;
+            if takes(node) {
+                movable += there;
+                break;
+            }
         }
     }
     Ok(i64::try_from(movable).unwrap_or(i64::MAX))

@@ -14,6 +14,7 @@ use super::upkeep::Upkeep;
 use super::usage::LastUse;
 use super::view::View;
 use crate::matching::Selector;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::blocks::Blocks;
 use crate::snapshot::objects::interner::Interner;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
@@ -169,14 +170,26 @@ impl Views {
     }
 
     /// Follows a label set that got its first pod.
-    pub fn add_set(&mut self, set: LabelSetId, sets: &LabelSets) {
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn add_set(
+        &mut self,
+        set: LabelSetId,
+        sets: &LabelSets,
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
         for number in self.by_pair.candidates(sets.texts(set)) {
             let number = number as u32;
-            let cached = self.views.get(number).as_ref();
-            if cached.is_some_and(|cached| sets.matches(set, &cached.query.selector)) {
+            let Some(cached) = self.views.get(number) else {
+                continue;
+            };
+            deadline.step(1 + cached.query.selector.len())?;
+            if sets.matches(set, &cached.query.selector) {
                 self.watch(set, number);
             }
         }
+        Ok(())
     }
 
     /// Follows a label set that lost its last pod.

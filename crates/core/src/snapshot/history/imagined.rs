@@ -35,7 +35,7 @@ impl Snapshot {
     /// A clone of a state to which an overlay was applied.
     ///
     /// # Errors
-    /// [`Stopped::Full`].
+    /// [`Stopped`].
     pub(super) fn overlaid(
         &self,
         state: &State,
@@ -50,11 +50,11 @@ impl Snapshot {
         let overlay = &*overlay.under(state.defaults().rules());
         let mut overlaid = state.clone();
         let mut missed: HashSet<ObjectId<'_>> = HashSet::new();
-        overlaid.apply_noting(overlay, 0, |change, changed| {
+        overlaid.apply_until(overlay, 0, deadline, |change, changed| {
             if !changed && matches!(change.form, Form::Delete(_)) {
                 missed.insert(change.id);
             }
-        });
+        })?;
         overlaid.revision = state.revision;
         let unknown = overlay.changes().filter_map(|change| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
@@ -129,12 +129,13 @@ impl Imagined<'_> {
     /// Changes objects, which must be valid and in existing namespaces.
     ///
     /// # Errors
-    /// [`Stopped::Full`].
+    /// [`Stopped`].
     pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) -> Result<(), Stopped> {
         let changes = Batch::trusted(objects);
         self.deadline.holds(self.state.copied_bytes(&changes))?;
-        self.state.apply(&changes, self.state.revision);
-        Ok(())
+        let revision = self.state.revision;
+        self.state
+            .apply_until(&changes, revision, self.deadline, |_, _| {})
     }
 
     /// Tries changes. They are undone unless `run` returns that they are kept.

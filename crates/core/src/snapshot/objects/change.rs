@@ -89,7 +89,7 @@ impl Batch {
     /// # Errors
     /// Every fault of every change.
     pub fn check(
-        changes: Vec<v1::Change>,
+        changes: impl IntoIterator<Item = v1::Change>,
         limits: &Limits,
         path: Path<'_>,
     ) -> Result<Self, Violations> {
@@ -110,7 +110,7 @@ impl Batch {
     }
 
     fn compile(
-        changes: Vec<v1::Change>,
+        changes: impl IntoIterator<Item = v1::Change>,
         skips_unknown: bool,
         limits: &Limits,
         path: Path<'_>,
@@ -118,8 +118,9 @@ impl Batch {
         let mut faults = Violations::default();
         let mut pods = PodCompiler::new(limits);
         let mut batch = Self::default();
-        batch.changes.reserve(changes.len());
-        for (index, change) in changes.into_iter().enumerate() {
+        let changes = changes.into_iter();
+        batch.changes.reserve(changes.size_hint().1.unwrap_or(0));
+        for (index, change) in changes.enumerate() {
             let path = path.index(index);
             let object = change.object;
             if skips_unknown && object.as_ref().is_none_or(is_unknown) {
@@ -288,6 +289,16 @@ impl<'a> ValidChange<'a> {
             }
         };
         Self { id, form, change }
+    }
+
+    /// The number of the labels of the object, and the object itself: how long the change takes.
+    pub fn entries(&self) -> usize {
+        let labels = match self.form {
+            Form::Pod(pod) => pod.labels().len(),
+            Form::Node(node, _) => node.metadata.as_ref().map_or(0, |it| it.labels.len()),
+            _ => 0,
+        };
+        1 + labels
     }
 
     /// Returns the object as it came; `None` for a pod, which is kept in its bytes.

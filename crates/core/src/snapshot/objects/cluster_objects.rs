@@ -9,6 +9,7 @@ use super::kind::ObjectKind;
 use super::storage_objects::StorageObjects;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// Objects that all namespaces share.
 #[derive(Debug, Clone, Default)]
@@ -59,8 +60,17 @@ impl ClusterObjects {
 
     /// Applies a batch, and tells `note` for each change of one of these objects whether it made a
     /// difference.
-    pub fn apply<'b>(&mut self, batch: &'b Batch, mut note: impl FnMut(ValidChange<'b>, bool)) {
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn apply<'b>(
+        &mut self,
+        batch: &'b Batch,
+        deadline: &Deadline<'_>,
+        mut note: impl FnMut(ValidChange<'b>, bool),
+    ) -> Result<(), Stopped> {
         for change in batch.changes() {
+            deadline.step(change.entries())?;
             let name = change.id.name;
             let changed = match (change.id.kind, change.form) {
                 (ObjectKind::Storage(kind), _) => self.storage.apply(&change, kind),
@@ -73,6 +83,7 @@ impl ClusterObjects {
             };
             note(change, changed);
         }
+        Ok(())
     }
 
     /// All objects for the wire: namespaces, ascending by name, then storage.

@@ -12,12 +12,9 @@ use super::interner::Interner;
 use super::shrink;
 use super::slot_counts::SlotCounts;
 use super::slots::Slot;
-use super::symbols::{self, InternedLabels, Symbol, Symbols};
+use super::symbols::{InternedLabels, Symbol, Symbols};
 use crate::matching::Selector;
 use crate::snapshot::deadline::{Deadline, Stopped};
-
-/// The labels of a set that are read one after the other.
-const FEW_LABELS: usize = 16;
 
 /// The number of label sets that are copied to change one of them.
 const BLOCK: usize = 8;
@@ -143,7 +140,7 @@ impl LabelSets {
         let selector = selector.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT));
         let each = 1 + selector.len();
         let matches = move |set: &LabelSet| {
-            set.pods > 0 && selector.matches(|key| symbols::label_value(&set.labels, *key))
+            set.pods > 0 && selector.matches(|key| self.symbols.label_value(&set.labels, *key))
         };
         let all = self.sets.iter();
         all.filter_map(move |(number, set)| match deadline.step(each) {
@@ -188,19 +185,9 @@ impl LabelSets {
 
     /// Returns whether a selector matches a label set.
     pub fn matches(&self, id: LabelSetId, selector: &Selector) -> bool {
-        let (labels, text) = (&self.sets.get(id.0).labels, |it| self.symbols.text(it));
-        // The keys ascend. Where there are few, reading all of them is faster.
-        let value = |key: &str| {
-            let at = match labels.len() {
-                0..=FEW_LABELS => labels.iter().position(|(known, _)| text(*known) == key),
-                _ => {
-                    let found = labels.binary_search_by(|(known, _)| text(*known).cmp(key));
-                    found.ok()
-                }
-            };
-            at.map(|at| text(labels[at].1))
-        };
-        selector.matches::<str>(value)
+        let labels = &self.sets.get(id.0).labels;
+        let value = |key: &str| self.symbols.label_text(labels, key);
+        selector.matches::<str>(|key| value(key).map(|value| self.symbols.text(*value)))
     }
 
     /// Returns whether a number is that of a label set.

@@ -1,6 +1,6 @@
 //! A node that exists.
 
-use super::symbols::{self, InternedLabels, Symbol, Symbols};
+use super::symbols::{InternedLabels, Symbol, Symbols};
 use crate::matching::{Allocatable, Features, NodeLabels, Path, Taint, Violations};
 use crate::proto::v1;
 
@@ -84,13 +84,13 @@ impl<'a> NodeRef<'a> {
 
     /// The value of a label, given the symbol of its key.
     pub fn label(self, key: Symbol) -> Option<Symbol> {
-        symbols::label_value(&self.node.labels, key).copied()
+        self.symbols.label_value(&self.node.labels, key).copied()
     }
 
     /// The value of a label.
     pub fn label_text(self, key: &str) -> Option<&'a str> {
-        let mut labels = self.label_texts();
-        labels.find(|(k, _)| *k == key).map(|(_, value)| value)
+        let value = self.symbols.label_text(&self.node.labels, key)?;
+        Some(self.symbols.text(*value))
     }
 
     /// The labels.
@@ -140,7 +140,7 @@ impl NodeLabels<Symbol> for NodeRef<'_> {
     }
 
     fn label(&self, key: &Symbol) -> Option<&Symbol> {
-        symbols::label_value(&self.node.labels, *key)
+        self.symbols.label_value(&self.node.labels, *key)
     }
 
     fn text<'v>(&'v self, value: &'v Symbol) -> &'v str {

@@ -8,6 +8,7 @@ use super::change::{Batch, Form, ObjectId, ValidChange};
 use super::kind::ObjectKind;
 use super::reservation::is_reservation;
 use crate::matching::{PodTerm, Requests, UsedStorage};
+use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// A pod that is nominated to a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,8 +114,12 @@ impl Nominations {
     }
 
     /// Applies a batch.
-    pub fn apply(&mut self, batch: &Batch) {
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn apply(&mut self, batch: &Batch, deadline: &Deadline<'_>) -> Result<(), Stopped> {
         for change in batch.changes() {
+            deadline.step(change.entries())?;
             match change.form {
                 Form::Pod(pod) if is_reservation(change.id.name) => {
                     self.decide(change.id, &pod.life.uid());
@@ -132,6 +137,7 @@ impl Nominations {
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// Records the pod of a reservation, if a client has decided for that pod.

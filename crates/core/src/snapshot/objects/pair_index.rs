@@ -1,5 +1,7 @@
 //! Finds, among many selectors, those that can match a label set.
 
+use std::collections::BTreeSet;
+
 use hashbrown::HashMap;
 
 use crate::matching::Selector;
@@ -8,9 +10,9 @@ use crate::matching::Selector;
 #[derive(Debug, Clone, Default)]
 pub struct PairIndex {
     /// Selectors by a pair that they require; each has one key here.
-    by_pair: HashMap<(Box<str>, Box<str>), Vec<usize>>,
+    by_pair: HashMap<(Box<str>, Box<str>), BTreeSet<usize>>,
     /// Selectors that require no pair.
-    unpaired: Vec<usize>,
+    unpaired: BTreeSet<usize>,
 }
 
 impl PairIndex {
@@ -19,9 +21,11 @@ impl PairIndex {
         match selector.required_pair() {
             Some((key, value)) => {
                 let pair = (key.into(), value.into());
-                self.by_pair.entry(pair).or_default().push(number);
+                self.by_pair.entry(pair).or_default().insert(number);
             }
-            None => self.unpaired.push(number),
+            None => {
+                self.unpaired.insert(number);
+            }
         }
     }
 
@@ -32,12 +36,14 @@ impl PairIndex {
                 let pair = (key.into(), value.into());
                 let of_pair = self.by_pair.get_mut(&pair);
                 let of_pair = of_pair.expect("a paired selector is there");
-                of_pair.retain(|other| *other != number);
+                of_pair.remove(&number);
                 if of_pair.is_empty() {
                     self.by_pair.remove(&pair);
                 }
             }
-            None => self.unpaired.retain(|other| *other != number),
+            None => {
+                self.unpaired.remove(&number);
+            }
         }
     }
 

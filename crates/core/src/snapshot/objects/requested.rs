@@ -8,6 +8,7 @@ use super::requirements::ReadRequirements;
 use super::slots::Slot;
 use super::storage_use::{PodUse, StorageUse};
 use crate::matching::{PodTerm, Requested, Requests};
+use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// The number of nodes in a block: decisions read copies, and a change of a node then copies its
 /// block.
@@ -113,9 +114,17 @@ impl Shifts {
     }
 
     /// Applies the shifts to a table, which is copied if it is shared.
-    pub fn apply_to(&self, table: &mut Arc<RequestedTable>) {
-        if !(self.room.is_empty() && self.names.is_empty()) {
-            Arc::make_mut(table).apply(self);
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn apply_to(
+        &self,
+        table: &mut Arc<RequestedTable>,
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
+        match self.room.is_empty() && self.names.is_empty() {
+            true => Ok(()),
+            false => Arc::make_mut(table).apply(self, deadline),
         }
     }
 }
@@ -199,7 +208,7 @@ impl RequestedTable {
         &self.storage
     }
 
-    fn apply(&mut self, shifts: &Shifts) {
+    fn apply(&mut self, shifts: &Shifts, deadline: &Deadline<'_>) -> Result<(), Stopped> {
         for (slot, begins) in &shifts.names {
             let pods = &mut self.node(*slot).pods;
             *pods = match begins {
@@ -208,17 +217,22 @@ impl RequestedTable {
             };
         }
         for Shift { slot, of, comes } in &shifts.keeps_away {
+            deadline.step(of.terms.len())?;
             Arc::make_mut(&mut self.anti_affinity).shift(*slot, of, *comes);
         }
         for Shift { slot, of, comes } in &shifts.scored {
+            deadline.step(of.terms.len())?;
             Arc::make_mut(&mut self.scored_terms).shift(*slot, of, *comes);
         }
         for Shift { slot, of, comes } in &shifts.storage {
+            deadline.step(of.used.claims.len() + of.used.disks.len())?;
             Arc::make_mut(&mut self.storage).shift(*slot, of, *comes);
         }
         for shift in &shifts.room {
+            deadline.step(1 + shift.of.requests.as_ref().map_or(0, |it| it.rare_len()))?;
             self.node(shift.slot).shift(&shift.of, shift.comes);
         }
+        Ok(())
     }
 
     fn node(&mut self, slot: Slot) -> &mut NodePods {

@@ -87,6 +87,9 @@ impl Symbols {
     }
 }
 
+/// The labels that are read one after the other. More of them are searched by their order.
+const FEW_LABELS: usize = 16;
+
 /// Interned labels: pairs of key and value, ascending by key's text. Copies share them.
 pub type InternedLabels = Arc<[(Symbol, Symbol)]>;
 
@@ -118,12 +121,60 @@ impl Symbols {
             .iter()
             .map(|(key, value)| (self.text(*key), self.text(*value)))
     }
+
+    /// The value that interned labels have for a key.
+    pub fn label_value<'l>(
+        &self,
+        labels: &'l [(Symbol, Symbol)],
+        key: Symbol,
+    ) -> Option<&'l Symbol> {
+        if labels.len() <= FEW_LABELS || key == Symbol::ABSENT {
+            let found = labels.iter().find(|(known, _)| *known == key);
+            return found.map(|(_, value)| value);
+        }
+        self.label_text(labels, self.text(key))
+    }
+
+    /// The value that interned labels have for the text of a key.
+    pub fn label_text<'l>(&self, labels: &'l [(Symbol, Symbol)], key: &str) -> Option<&'l Symbol> {
+        let at = match labels.len() {
+            0..=FEW_LABELS => labels
+                .iter()
+                .position(|(known, _)| self.text(*known) == key)?,
+            _ => {
+                let found = labels.binary_search_by(|(known, _)| self.text(*known).cmp(key));
+                found.ok()?
+            }
+        };
+        Some(&labels[at].1)
+    }
 }
 
-/// The value that interned labels have for a key.
-pub fn label_value(labels: &[(Symbol, Symbol)], key: Symbol) -> Option<&Symbol> {
-    labels
-        .iter()
-        .find(|(k, _)| *k == key)
-        .map(|(_, value)| value)
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_label_is_found_among_few_and_among_many() {
+        for count in [0, 1, FEW_LABELS, FEW_LABELS + 1, 100] {
+            let mut symbols = Symbols::default();
+            // The order in which texts get their numbers is not that of the texts.
+            let other = symbols.acquire("key-5x");
+            let texts = (0..count).map(|i| (format!("key-{i}"), format!("value-{i}")));
+            let texts: BTreeMap<String, String> = texts.collect();
+            let labels = symbols.acquire_labels(&texts);
+            for (key, value) in &texts {
+                let found = symbols.label_text(&labels, key);
+                assert_eq!(found.map(|it| symbols.text(*it)), Some(&**value), "{count}");
+                let key = symbols.find(key).expect("it is interned");
+                assert_eq!(symbols.label_value(&labels, key), found, "{count}");
+            }
+            for absent in [other, Symbol::ABSENT] {
+                assert_eq!(symbols.label_value(&labels, absent), None, "{count}");
+            }
+            assert_eq!(symbols.label_text(&labels, "key"), None, "{count}");
+        }
+    }
 }

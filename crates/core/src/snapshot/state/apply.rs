@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::namespace::Namespace;
 use super::pod_change::FollowedCounts;
 use super::revision::{Applied, Sizes, State};
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
@@ -15,19 +16,26 @@ impl State {
     /// Applies a batch that leads to this revision.
     pub fn apply(&mut self, batch: &Batch, revision: i64) -> Applied {
         let mut applied = Applied::before(batch);
-        self.apply_noting(batch, revision, |_, changed| applied.note(changed));
+        let note = |_: ValidChange<'_>, changed| applied.note(changed);
+        let done = self.apply_until(batch, revision, &Deadline::endless(), note);
+        done.expect("nobody gives a change up");
         applied
     }
 
-    /// As [`Self::apply`], and tells `note` for each change whether it made a difference.
-    pub fn apply_noting<'b>(
+    /// As [`Self::apply`] to a clone that nobody else sees, which is dropped if the deadline passes.
+    /// Tells `note` for each change whether it made a difference.
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn apply_until<'b>(
         &mut self,
         batch: &'b Batch,
         revision: i64,
+        deadline: &Deadline<'_>,
         mut note: impl FnMut(ValidChange<'b>, bool),
-    ) {
+    ) -> Result<(), Stopped> {
         self.sizes.owners -= self.shared.cluster.len();
-        self.shared.apply(batch, &mut note);
+        self.shared.apply(batch, deadline, &mut note)?;
         self.sizes.owners += self.shared.cluster.len();
         if self.shared.has_other_nodes_after(batch) {
             let nodes = Arc::make_mut(&mut self.shared.nodes);
@@ -35,7 +43,7 @@ impl State {
             nodes
                 .nodes_mut()
                 .free_unnamed(|slot| requested.has_pods(slot));
-            apply_to_nodes(nodes.nodes_mut(), batch, &mut note);
+            apply_to_nodes(nodes.nodes_mut(), batch, deadline, &mut note)?;
             nodes.nodes_mut().settle(revision);
             nodes.follow();
             reserve_slots(nodes.nodes_mut(), batch);
@@ -55,11 +63,12 @@ impl State {
                 }
                 run.push(change);
             }
-            self.change_namespace(name, &run, &mut shifts, &mut note);
+            self.change_namespace(name, &run, &mut shifts, deadline, &mut note)?;
         }
-        shifts.apply_to(&mut self.requested);
+        shifts.apply_to(&mut self.requested, deadline)?;
         self.revision = revision;
         self.sizes.nodes = self.nodes().len();
+        Ok(())
     }
 
     /// Applies changes of one namespace.
@@ -68,8 +77,9 @@ impl State {
         name: &str,
         changes: &[ValidChange<'b>],
         shifts: &mut Shifts,
+        deadline: &Deadline<'_>,
         note: &mut impl FnMut(ValidChange<'b>, bool),
-    ) {
+    ) -> Result<(), Stopped> {
         let mut changes = changes;
         if self.namespace(name).is_none() {
             // A delete may name a namespace that does not exist.
@@ -78,7 +88,7 @@ impl State {
             let (missed, rest) = changes.split_at(deletes);
             missed.iter().for_each(|change| note(*change, false));
             if rest.is_empty() {
-                return;
+                return Ok(());
             }
             changes = rest;
             self.namespaces.put(name, Arc::default());
@@ -91,9 +101,11 @@ impl State {
             nodes: nodes.nodes(),
             views: namespace.views.swap(Arc::default()),
             shifts,
+            deadline,
         };
         for change in changes {
-            let changed = apply_to_namespace(change, namespace, &mut counts);
+            deadline.step(change.entries())?;
+            let changed = apply_to_namespace(change, namespace, &mut counts)?;
             note(*change, changed);
         }
         namespace.views.store(counts.views);
@@ -102,6 +114,7 @@ impl State {
             self.namespaces.remove(name);
         }
         self.sizes.change(before, after);
+        Ok(())
     }
 }
 
@@ -119,12 +132,14 @@ fn sizes_of(namespace: &Namespace) -> Sizes {
 fn apply_to_nodes<'b>(
     nodes: &mut Nodes,
     batch: &'b Batch,
+    deadline: &Deadline<'_>,
     mut note: impl FnMut(ValidChange<'b>, bool),
-) {
+) -> Result<(), Stopped> {
     if !batch.has_nodes {
-        return;
+        return Ok(());
     }
     for change in batch.changes() {
+        deadline.step(change.entries())?;
         match change.form {
             Form::Node(node, compiled) => note(change, nodes.put(node, compiled)),
             Form::Delete(uid) if change.id.kind == ObjectKind::Node => {
@@ -133,6 +148,7 @@ fn apply_to_nodes<'b>(
             _ => {}
         }
     }
+    Ok(())
 }
 
 /// Gives slots out to the nodes that the pods of a batch name.
@@ -151,15 +167,15 @@ fn apply_to_namespace(
     change: &ValidChange<'_>,
     namespace: &mut Namespace,
     counts: &mut FollowedCounts<'_>,
-) -> bool {
+) -> Result<bool, Stopped> {
     let name = change.id.name;
-    match (change.form, change.id.kind) {
-        (Form::Pod(pod), _) => namespace.put_pod(pod, counts),
+    Ok(match (change.form, change.id.kind) {
+        (Form::Pod(pod), _) => namespace.put_pod(pod, counts)?,
         (Form::Owner(kind, owner), _) => namespace.owners.put(kind, name, owner),
         (Form::Delete(uid), ObjectKind::Pod) => {
             namespace.remove_pod((change.id.namespace, name), uid, counts)
         }
         (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.owners.remove(kind, name, uid),
         (Form::Node(..) | Form::Namespace(_) | Form::Storage(_), _) | (Form::Delete(_), _) => false,
-    }
+    })
 }

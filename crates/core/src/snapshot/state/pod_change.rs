@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::namespace::Namespace;
 use crate::snapshot::counts::views::Views;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
@@ -18,6 +19,8 @@ pub struct FollowedCounts<'a> {
     pub views: Arc<Views>,
     /// What changes on nodes.
     pub shifts: &'a mut Shifts,
+    /// The deadline of the changes.
+    pub deadline: &'a Deadline<'a>,
 }
 
 impl FollowedCounts<'_> {
@@ -31,7 +34,14 @@ impl FollowedCounts<'_> {
 impl Namespace {
     /// Creates or updates a valid pod. Returns whether that made a difference. The node that the
     /// pod names must have a slot.
-    pub fn put_pod(&mut self, pod: &CompiledPod, counts: &mut FollowedCounts<'_>) -> bool {
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn put_pod(
+        &mut self,
+        pod: &CompiledPod,
+        counts: &mut FollowedCounts<'_>,
+    ) -> Result<bool, Stopped> {
         let (name, node_name) = (pod.name(), pod.node_name());
         let namespace = pod.namespace();
         let node = counts.nodes.slot(node_name);
@@ -49,9 +59,12 @@ impl Namespace {
             && (kept.is_some() && old.node == node && old.life == life)
         {
             self.release_template(template);
-            return false;
+            return Ok(false);
         }
-        let labels = kept.unwrap_or_else(|| self.acquire_labels(known, pod, counts));
+        let labels = match kept {
+            Some(kept) => kept,
+            None => self.acquire_labels(known, pod, counts)?,
+        };
         let record = PodRecord { labels, node, life };
         let change = (old.as_ref(), Some(&record));
         self.recount((namespace, name), change, counts);
@@ -62,7 +75,7 @@ impl Namespace {
             }
         }
         Arc::make_mut(&mut self.pods).put(name, record);
-        true
+        Ok(true)
     }
 
     /// Deletes a pod, if it exists and `uid` is empty or its own. Returns
@@ -104,12 +117,13 @@ impl Namespace {
         known: Option<LabelSetId>,
         pod: &CompiledPod,
         counts: &mut FollowedCounts<'_>,
-    ) -> LabelSetId {
+    ) -> Result<LabelSetId, Stopped> {
         let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(known, pod.labels());
         if is_first && counts.views.count() > 0 {
-            Arc::make_mut(&mut counts.views).add_set(labels, &self.label_sets);
+            let views = Arc::make_mut(&mut counts.views);
+            views.add_set(labels, &self.label_sets, counts.deadline)?;
         }
-        labels
+        Ok(labels)
     }
 
     fn release_labels(&mut self, labels: LabelSetId, counts: &mut FollowedCounts<'_>) {

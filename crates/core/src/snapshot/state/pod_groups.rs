@@ -135,9 +135,13 @@ impl<'a> PodGroups<'a> {
     }
 
     /// Returns whether a selector matches the pods of a group.
-    pub fn selects(&self, selector: &Selector, group: &PodGroup) -> bool {
+    ///
+    /// # Errors
+    /// The decision ends here.
+    pub fn selects(&self, selector: &Selector, group: &PodGroup) -> Result<bool, Stopped> {
+        self.read_view.deadline.step(1 + selector.len())?;
         let sets = self.read_view.namespace.label_sets();
-        sets.matches(group.labels, selector)
+        Ok(sets.matches(group.labels, selector))
     }
 
     /// Returns whether the pods of a group use storage that decisions depend on.

@@ -10,6 +10,7 @@ use crate::snapshot::counters::SnapshotCounters;
 use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
 use crate::snapshot::counts::upkeep::Upkeep;
 use crate::snapshot::counts::views::Views;
+use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::defaults::Defaults;
@@ -78,13 +79,22 @@ pub struct Sizes {
 impl SharedObjects {
     /// Applies a batch to all these objects except the nodes, and tells `note` for each change of
     /// an object of the cluster whether it made a difference.
-    pub fn apply<'b>(&mut self, batch: &'b Batch, note: impl FnMut(ValidChange<'b>, bool)) {
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn apply<'b>(
+        &mut self,
+        batch: &'b Batch,
+        deadline: &Deadline<'_>,
+        note: impl FnMut(ValidChange<'b>, bool),
+    ) -> Result<(), Stopped> {
         if self.nominations.is_changed_by(batch) {
-            Arc::make_mut(&mut self.nominations).apply(batch);
+            Arc::make_mut(&mut self.nominations).apply(batch, deadline)?;
         }
         if batch.has_cluster_objects {
-            Arc::make_mut(&mut self.cluster).apply(batch, note);
+            Arc::make_mut(&mut self.cluster).apply(batch, deadline, note)?;
         }
+        Ok(())
     }
 
     /// Returns whether a batch changes nodes, or has pods that name unknown ones.

@@ -8,7 +8,7 @@ use prost::Message;
 use super::balance::{Balance, Concentration, JudgedWorkload, SpreadStanding};
 use super::keys::ZONE;
 use super::workload::{
-    NamedWorkload, WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by, selects,
+    NamedWorkload, WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by,
 };
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
@@ -102,23 +102,25 @@ impl<'c, 'a> Survey<'c, 'a> {
             workloads,
         };
         if let Some(named) = named {
-            survey.select(named);
+            survey.select(named)?;
         }
         Ok(survey)
     }
 
     /// Gives a workload without pods those without a controller that its selector matches.
-    fn select(&mut self, named: &NamedWorkload) {
+    fn select(&mut self, named: &NamedWorkload) -> Result<(), Stopped> {
         let Some(selector) = named.selector.as_ref().filter(|_| !self.has(named)) else {
-            return;
+            return Ok(());
         };
-        let bare = self.workloads.iter().filter(|(id, _)| id.is_bare());
-        let is_selected = |members: &[Member<'_>]| {
-            let mut pods = members.iter().map(|member| &member.pod);
-            pods.any(|pod| selects(selector, pod))
-        };
-        let selected = bare.filter(|(_, members)| is_selected(members));
-        let selected: Vec<_> = selected.map(|(id, _)| id.clone()).collect();
+        let mut selected = Vec::new();
+        for (id, members) in self.workloads.iter().filter(|(id, _)| id.is_bare()) {
+            for member in members {
+                if self.pod_groups.selects(selector, member.group)? {
+                    selected.push(id.clone());
+                    break;
+                }
+            }
+        }
         // The pods of a workload without a controller have the same labels.
         let members = selected.iter().filter_map(|id| self.workloads.remove(id));
         let members: Vec<_> = members.flatten().collect();
@@ -130,6 +132,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             };
             self.workloads.insert(id, members);
         }
+        Ok(())
     }
 
     /// Returns the number of workloads.
@@ -216,11 +219,12 @@ impl<'c, 'a> Survey<'c, 'a> {
         selector: &Selector,
         key: &Arc<str>,
     ) -> Result<(usize, Balance), Stopped> {
-        let members = self.workloads.values().map(Vec::len).sum::<usize>();
-        let deadline = self.pod_groups.read_view().deadline;
-        deadline.step(members.saturating_mul(1 + selector.len()))?;
-        let matches = |member: &&Member<'_>| selects(selector, &member.pod);
-        let members: Vec<_> = self.workloads.values().flatten().filter(matches).collect();
+        let mut members = Vec::new();
+        for member in self.workloads.values().flatten() {
+            if self.pod_groups.selects(selector, member.group)? {
+                members.push(member);
+            }
+        }
         let pods = members.iter().map(|member| member.group.pods).sum();
         let balance = self.balance_by(key, Eligibility::default(), &members)?;
         Ok((pods, balance))
