@@ -19,7 +19,7 @@ use evenkeel::api::Service;
 use evenkeel::kubernetes::Transport;
 use evenkeel::matching::Path;
 use evenkeel::plan::{
-    DrainOptions, DrainPlan, NeedOptions, NeedPlan, NeededPods, NodeTemplate, RebalanceOptions,
+    DrainOptions, DrainPlan, EvictionRules, NeedOptions, NeedPlan, NeededPods, RebalanceOptions,
     RebalancePlan, SpareOptions, StayingPods,
 };
 use evenkeel::proto::v1;
@@ -79,21 +79,17 @@ fn main() {
 fn nodes() {
     let with_room = |batch: Vec<v1::Change>| batch.into_iter().map(having_room).collect();
     let world = World::of(batches().map(with_room));
-    let rules = RebalanceOptions {
-        max_domains: 100,
-        ..options()
-    };
     let drain = DrainOptions {
         nodes: (0..50).map(|number| node_name(number * 97)).collect(),
         one_at_a_time: false,
         whole_only: false,
-        rules: rules.clone(),
+        rules: rules(),
     };
     let spare = SpareOptions {
         most: 10,
         selector: None,
         stay: Default::default(),
-        rules,
+        rules: rules(),
     };
     let need = || {
         let wanted = having_room(change(Object::Pod(pod(1, "", None))));
@@ -109,15 +105,14 @@ fn nodes() {
                 index: Some(0),
             }],
             pending: None,
-            templates: vec![NodeTemplate {
+            templates: vec![v1::NodeTemplate {
                 name: "new".to_owned(),
-                like: Ok(node_name(0)),
-                domains: BTreeMap::from([(
-                    "topology.kubernetes.io/zone".to_owned(),
-                    (0..ZONES).map(|zone| format!("zone-{zone}")).collect(),
-                )]),
-                price: 1,
-                most: 1_000,
+                node: node_name(0),
+                domains: vec![v1::TopologyValues {
+                    topology_key: "topology.kubernetes.io/zone".to_owned(),
+                    values: (0..ZONES).map(|zone| format!("zone-{zone}")).collect(),
+                }],
+                ..Default::default()
             }],
             limits: Limits::default(),
         }
@@ -192,6 +187,12 @@ fn options() -> RebalanceOptions {
         most_moves: 100_000,
         most_of_workload: usize::MAX,
         most_of_node: usize::MAX,
+        rules: rules(),
+    }
+}
+
+fn rules() -> EvictionRules {
+    EvictionRules {
         max_unavailable: 1,
         moves_bare: false,
         keeps: None,

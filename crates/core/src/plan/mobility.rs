@@ -1,36 +1,19 @@
-//! The options of a plan that moves pods, and the reasons why it may not move a pod.
+//! The rules about the pods that a plan may evict, and the reasons why it may not move a pod.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::limits::Limits;
 use crate::matching::Selector;
 use crate::proto::v1;
 use crate::snapshot::{DisruptionBudget, NamedBudget, PairIndex, PodGroup, PodGroups, Stopped};
-use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods, selects};
+use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods};
 
 /// The pods that stay, by namespace and name, each with the reason.
 pub type StayingPods = HashMap<String, HashMap<String, String>>;
 
-/// The options of a plan that moves pods.
+/// The rules about the pods that a plan may evict.
 #[derive(Debug, Clone)]
-pub struct RebalanceOptions {
-    /// The namespace; `None` means all.
-    pub namespace: Option<String>,
-    /// The workload; `None` means all.
-    pub workload: Option<NamedWorkload>,
-    /// Selects pods; only their workloads are repaired. `None` means all.
-    pub selector: Option<Selector>,
-    /// True if soft constraints are repaired too.
-    pub soft: bool,
-    /// The topology key over which workloads without constraints are made even.
-    pub by: Option<Arc<str>>,
-    /// The largest number of moves.
-    pub most_moves: usize,
-    /// The largest number of moves for each workload.
-    pub most_of_workload: usize,
-    /// The largest number of moves out of each node.
-    pub most_of_node: usize,
+pub struct EvictionRules {
     /// The number of pods of a workload without a budget that may be unavailable.
     pub max_unavailable: i32,
     /// True if pods without a controller may be moved.
@@ -45,29 +28,15 @@ pub struct RebalanceOptions {
     pub limits: Limits,
 }
 
-impl RebalanceOptions {
-    /// The workloads of a namespace.
+impl EvictionRules {
+    /// The workloads of a namespace. One that is named has the pods that its selector finds, too.
     pub fn survey<'s, 'a>(
         &'s self,
         pods: &'s PodGroups<'a>,
         namespace: &str,
+        named: Option<&'s NamedWorkload>,
     ) -> Result<Survey<'s, 'a>, Stopped> {
-        let named = self.workload.as_ref();
         Survey::of(pods, namespace, &self.limits, self.max_domains, named)
-    }
-
-    /// Returns whether a workload is to be repaired.
-    pub(super) fn means(&self, namespace: &str, id: &WorkloadId, pods: &WorkloadPods<'_>) -> bool {
-        let mut groups = pods.groups.iter();
-        self.namespace.as_ref().is_none_or(|it| *it == *namespace)
-            && self
-                .workload
-                .as_ref()
-                .is_none_or(|named| id.kind == named.kind && id.name == named.name)
-            && self
-                .selector
-                .as_ref()
-                .is_none_or(|selector| groups.any(|(_, pod)| selects(selector, pod)))
     }
 }
 
@@ -83,6 +52,17 @@ pub enum Staying {
     Wished(String),
     /// A budget allows no eviction, or the pod has several budgets. The text names them.
     Budget(String),
+}
+
+/// The number of pods that may be on no node at a time.
+#[derive(Debug, Clone)]
+pub struct Leeway {
+    /// The number of the budget that allows it. Without one, all pods of a workload share it.
+    pub budget: Option<usize>,
+    /// That number at present.
+    pub allowed: usize,
+    /// The reason why it is 0, if it is.
+    pub refusal: Option<String>,
 }
 
 /// The budgets of a namespace, found by the labels of pods.
@@ -138,43 +118,27 @@ impl<'a> NamespaceBudgets<'a> {
         Ok(over)
     }
 
-    /// Returns how many pods of a group may be on no node at a time, and the number of the budget
-    /// that says so; without a budget all pods of the workload share that number.
+    /// Returns how many pods of a group may be on no node at a time.
     pub fn leeway(
         &self,
         pods: &PodGroups<'_>,
         group: &PodGroup,
         workload: &WorkloadPods<'_>,
         max_unavailable: i32,
-    ) -> Result<(Option<usize>, usize), Stopped> {
-        Ok(match &*self.over(pods, group)? {
-            [] => (None, of_workload(workload, max_unavailable)),
-            [one] => (Some(*one), self.allowed[*one]),
-            [first, ..] => (Some(*first), 0),
-        })
-    }
-
-    /// Returns the reason why budgets do not allow to move the pods of a group.
-    fn staying(
-        &self,
-        pods: &PodGroups<'_>,
-        group: &PodGroup,
-        workload: &WorkloadPods<'_>,
-        max_unavailable: i32,
-    ) -> Result<Option<Staying>, Stopped> {
-        Ok(match &*self.over(pods, group)? {
+    ) -> Result<Leeway, Stopped> {
+        let over = self.over(pods, group)?;
+        let (allowed, why) = match &*over {
             [] => {
-                let is_allowed = of_workload(workload, max_unavailable) > 0;
-                let said = || match max_unavailable {
+                let said = match max_unavailable {
                     1 => "1 pod may be unavailable, and is".to_owned(),
                     pods => format!("{pods} pods may be unavailable, and are"),
                 };
-                (!is_allowed).then(|| Staying::Budget(said()))
+                (of_workload(workload, max_unavailable), said)
             }
             [one] => {
                 let name = self.budgets[*one].name;
-                let said = || format!("PodDisruptionBudget {name} allows no eviction");
-                (self.allowed[*one] == 0).then(|| Staying::Budget(said()))
+                let said = format!("PodDisruptionBudget {name} allows no eviction");
+                (self.allowed[*one], said)
             }
             several => {
                 let named = several.iter().take(MOST_NAMED);
@@ -184,9 +148,13 @@ impl<'a> NamespaceBudgets<'a> {
                     more => format!(" and {more} more"),
                 };
                 let names = names.join(", ");
-                let said = format!("several PodDisruptionBudgets: {names}{more}");
-                Some(Staying::Budget(said))
+                (0, format!("several PodDisruptionBudgets: {names}{more}"))
             }
+        };
+        Ok(Leeway {
+            budget: over.first().copied(),
+            refusal: (allowed == 0).then_some(why),
+            allowed,
         })
     }
 }
@@ -201,28 +169,33 @@ fn of_workload(workload: &WorkloadPods<'_>, max_unavailable: i32) -> usize {
 /// Returns the reason why all pods of a group stay; `None` if they may move.
 pub fn staying_group(
     (group, pod): (&PodGroup, &v1::Pod),
-    (id, workload): (&WorkloadId, &WorkloadPods<'_>),
-    (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets<'_>),
-    options: &RebalanceOptions,
-) -> Result<Option<Staying>, Stopped> {
+    id: &WorkloadId,
+    leeway: &Leeway,
+    pods: &PodGroups<'_>,
+    rules: &EvictionRules,
+) -> Option<Staying> {
     let none = v1::ObjectMeta::default();
     let metadata = pod.metadata.as_ref().unwrap_or(&none);
-    if id.is_static() {
-        return Ok(Some(Staying::Kind("a static pod")));
+    let keeps = rules.keeps.as_ref();
+    if let Some(why) = goes_with_node(id) {
+        return Some(Staying::Kind(why));
     }
     match &*id.kind {
-        "DaemonSet" => return Ok(Some(Staying::Kind("of a DaemonSet"))),
-        "" if !options.moves_bare => return Ok(Some(Staying::Kind("without a controller"))),
-        _ if pods.is_pinned(group) => return Ok(Some(Staying::Kind("bound to its node"))),
-        _ => {}
+        "" if !rules.moves_bare => Some(Staying::Kind("without a controller")),
+        _ if pods.is_pinned(group) => Some(Staying::Kind("bound to its node")),
+        _ if keeps.is_some_and(|it| it.matches_labels(&metadata.labels)) => {
+            let why = "of the selector of pods that stay".to_owned();
+            Some(Staying::Wished(why))
+        }
+        _ => leeway.refusal.clone().map(Staying::Budget),
     }
-    if options
-        .keeps
-        .as_ref()
-        .is_some_and(|it| it.matches_labels(&metadata.labels))
-    {
-        let why = "of the selector of pods that stay".to_owned();
-        return Ok(Some(Staying::Wished(why)));
+}
+
+/// Returns in words why the pods of a workload go with their node, if they do.
+pub fn goes_with_node(id: &WorkloadId) -> Option<&'static str> {
+    match &*id.kind {
+        _ if id.is_static() => Some("a static pod"),
+        "DaemonSet" => Some("of a DaemonSet"),
+        _ => None,
     }
-    budgets.staying(pods, group, workload, options.max_unavailable)
 }

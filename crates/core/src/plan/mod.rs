@@ -17,12 +17,14 @@ mod deletion_costs;
 mod joint;
 mod levels;
 mod mobility;
+mod movable;
 mod moves;
 mod moving;
 mod network;
 mod node_pods;
 mod nodes_drain;
 mod nodes_need;
+mod nodes_search;
 mod nodes_spare;
 mod rebalance;
 mod removals;
@@ -31,13 +33,13 @@ mod spread_model;
 pub use blockers::{Blocker, BlockerKind};
 pub use deletion_costs::deletion_costs;
 pub use joint::picker;
-pub use mobility::{RebalanceOptions, StayingPods};
-pub use moving::MoveEffect;
-pub use node_pods::{LeavingNode, PodOfNode};
+pub use mobility::{EvictionRules, StayingPods};
+pub use movable::MoveEffect;
+pub use node_pods::PodOfNode;
 pub use nodes_drain::{DrainOptions, DrainPlan};
-pub use nodes_need::{MadeNodes, NeedOptions, NeedPlan, NeededPods, NodeTemplate};
+pub use nodes_need::{MOST_NODES, MadeNodes, NeedOptions, NeedPlan, NeededPods};
 pub use nodes_spare::SpareOptions;
-pub use rebalance::{PlannedMove, RebalancePlan, RebalancedWorkload};
+pub use rebalance::{PlannedMove, RebalanceOptions, RebalancePlan, RebalancedWorkload};
 pub use removals::{
     LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ReplicaSetShare,
     ShrunkRevision, sizes_after,

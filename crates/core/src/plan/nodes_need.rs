@@ -7,18 +7,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::joint::most_picks;
-use super::moving::deletion;
-use crate::matching::Path;
+use super::movable::deletion;
+use super::nodes_spare::free_of;
 use crate::matching::names::HOSTNAME;
+use crate::matching::{Lack, Path};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Defaults, Imagined, Limits, NamedPod, Phase, ReadView, Stopped};
+use crate::snapshot::{Defaults, Imagined, Limits, NamedPod, Phase, ReadView, Slot, Stopped};
 use crate::spread::describe::controller;
 use crate::spread::place::Placer;
 use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Question};
 
 /// The bonus by which a node comes after all before it, whatever their scores.
 const AFTER: i64 = 1_000;
+
+/// The most nodes of each combination of domains.
+pub const MOST_NODES: usize = 1_000;
 
 /// The most choices of nodes that are listed.
 const MOST_CHOICES: usize = 5_000;
@@ -46,8 +50,8 @@ pub struct NeedOptions {
     pub pods: Vec<NeededPods>,
     /// The namespace whose waiting pods are placed too, empty for all; `None` if none are.
     pub pending: Option<String>,
-    /// The nodes that can be made.
-    pub templates: Vec<NodeTemplate>,
+    /// The nodes that can be made, checked and named.
+    pub templates: Vec<v1::NodeTemplate>,
     /// The limits for pods.
     pub limits: Limits,
 }
@@ -63,21 +67,6 @@ pub struct NeededPods {
     pub name: String,
     /// The index in the request; `None` for pods of the snapshot that wait.
     pub index: Option<usize>,
-}
-
-/// Nodes that can be made.
-#[derive(Debug, Clone)]
-pub struct NodeTemplate {
-    /// The name.
-    pub name: String,
-    /// The node of the snapshot that they are like, or the node itself.
-    pub like: Result<String, v1::Node>,
-    /// The values that labels may have, by topology key.
-    pub domains: BTreeMap<String, Vec<String>>,
-    /// The price of each.
-    pub price: usize,
-    /// The most nodes in each combination of domains.
-    pub most: usize,
 }
 
 /// The new nodes, and where the pods go then.
@@ -126,8 +115,19 @@ struct Variant {
     node: v1::Node,
     /// The pods of DaemonSets that run on each of the nodes.
     daemons: Vec<v1::Pod>,
-    /// The room for pods of each kind alone.
-    room: Vec<usize>,
+}
+
+/// What the pods take together, of which all nodes together have so much: places for pods of one kind,
+/// or a resource.
+struct NeededRoom {
+    /// The kind of the pods, or the resource.
+    of: Result<usize, Lack>,
+    /// What a pod of each kind takes.
+    takes: Vec<i128>,
+    /// What the nodes have that there are.
+    free: i128,
+    /// What a new node of each variant has.
+    of_variant: Vec<i128>,
 }
 
 /// All pods, placed on the nodes of a choice.
@@ -144,8 +144,8 @@ struct NodeSearch<'n> {
     /// The number of pods of each kind that are to be placed.
     wanted: Vec<usize>,
     variants: Vec<Variant>,
-    /// The room for pods of each kind alone on the nodes that there are.
-    room: Vec<usize>,
+    /// What has to suffice, those for pods of one kind first, in order.
+    room: Vec<NeededRoom>,
     /// The number of choices that may still be tried.
     left: usize,
 }
@@ -169,14 +169,14 @@ impl NeedPlan {
         let mut search = NodeSearch {
             left: (MOST_WORK / (1 + all + nodes * pods.len())).clamp(6, MOST_TRIED),
             variants: variants(imagined, &options.templates, &options.limits)?,
-            room: vec![0; pods.len()],
+            room: Vec::new(),
             pods: &pods,
             order,
             wanted,
         };
-        search.look_at_room(imagined)?;
+        search.room = search.look_at_room(imagined)?;
         let mut choice = vec![0; search.variants.len()];
-        let mut best = search.place(imagined, &choice, false)?;
+        let mut best = search.place(imagined, &choice, &search.wanted, false)?;
         if best.count() < all {
             (choice, best) = search.many(imagined)?;
             plan.unplaced = search.settle(&best);
@@ -223,37 +223,69 @@ impl PlacedAll {
 
 impl NodeSearch<'_> {
     /// Finds the room on the nodes that there are, and on one new node of each variant.
-    fn look_at_room(&mut self, imagined: &mut Imagined<'_>) -> Result<(), Stopped> {
-        for variant in &mut self.variants {
-            variant.room = vec![0; self.pods.len()];
-        }
+    fn look_at_room(&self, imagined: &mut Imagined<'_>) -> Result<Vec<NeededRoom>, Stopped> {
+        let kinds = 0..self.pods.len();
+        let room = |of, takes: Vec<i128>| NeededRoom {
+            of,
+            takes,
+            free: 0,
+            of_variant: vec![0; self.variants.len()],
+        };
+        let alone = |at| kinds.clone().map(|kind| i128::from(kind == at)).collect();
+        let mut all: Vec<NeededRoom> = kinds.clone().map(|at| room(Ok(at), alone(at))).collect();
         let names = self.names(&vec![1; self.variants.len()]);
         let objects = self.objects(&names);
         let by_name: HashMap<&str, usize> = names.iter().map(|it| (&*it.1, it.0)).collect();
         imagined.attempt(|imagined| {
             imagined.change(objects)?;
-            for (at, of) in self.pods.iter().enumerate() {
+            let mut fitting: BTreeSet<Slot> = BTreeSet::new();
+            let variant = |slot, view: &ReadView<'_>| by_name.get(view.nodes.name(slot)).copied();
+            for (of, needed) in self.pods.iter().zip(&mut all) {
                 let look = |view: ReadView<'_>| {
                     let none = Constraints::default();
                     let filter = Filter::of(&of.question, &none, NodeChecks::All, &view)?;
                     for slot in view.deadline.each(view.nodes.order()) {
                         let slot = *slot?;
-                        if filter.judge_before_spread(slot)?.is_err() {
-                            continue;
+                        if filter.judge_before_spread(slot)?.is_ok() {
+                            let room = filter.fitting(slot).map_or(of.replicas, |it| it as usize);
+                            fitting.insert(slot);
+                            needed.add(variant(slot, &view), room.min(of.replicas) as i128);
                         }
-                        let fitting = filter.fitting(slot).map_or(of.replicas, |it| it as usize);
-                        let room = match by_name.get(view.nodes.name(slot)) {
-                            Some(variant) => &mut self.variants[*variant].room[at],
-                            None => &mut self.room[at],
-                        };
-                        *room = room.saturating_add(fitting.min(of.replicas));
                     }
                     Ok::<_, Stopped>(())
                 };
                 imagined.read(&of.question.namespace, look).transpose()?;
             }
+            imagined.read_any(|view| {
+                let mut takes: BTreeMap<Lack, Vec<i128>> = BTreeMap::new();
+                for (at, of) in self.pods.iter().enumerate() {
+                    for (lack, amount) in of.question.checks.amounts() {
+                        takes
+                            .entry(lack)
+                            .or_insert_with(|| vec![0; self.pods.len()])[at] = amount;
+                    }
+                }
+                let mut resources: Vec<NeededRoom> = Vec::new();
+                resources.extend(
+                    takes
+                        .into_iter()
+                        .map(|(lack, takes)| room(Err(lack), takes)),
+                );
+                for slot in fitting {
+                    let node = view.nodes.get(slot);
+                    let free = node.and_then(|it| free_of(it, view.requested(slot)));
+                    // Without the room of a node nothing is known of all together.
+                    let Some(free) = free else { return };
+                    for needed in &mut resources {
+                        let free = needed.of.as_ref().err().and_then(|lack| free.get(lack));
+                        needed.add(variant(slot, &view), free.copied().unwrap_or(0));
+                    }
+                }
+                all.extend(resources);
+            });
             Ok(((), false))
-        })
+        })?;
+        Ok(all)
     }
 
     /// The names of the nodes of a choice, each with its variant.
@@ -288,12 +320,13 @@ impl NodeSearch<'_> {
         objects.collect()
     }
 
-    /// Places all pods on the nodes of a choice. With `packs` new nodes are filled one after the
+    /// Places pods of each kind on the nodes of a choice. With `packs` new nodes are filled one after the
     /// other.
     fn place(
         &self,
         imagined: &mut Imagined<'_>,
         choice: &[usize],
+        wanted: &[usize],
         packs: bool,
     ) -> Result<PlacedAll, Stopped> {
         let names = self.names(choice);
@@ -323,7 +356,10 @@ impl NodeSearch<'_> {
             outcomes.resize_with(self.pods.len(), Outcome::default);
             for (turn, at) in self.order.iter().enumerate() {
                 let question = &self.pods[*at].question;
-                options.replicas = self.wanted[*at];
+                options.replicas = wanted[*at];
+                if options.replicas == 0 {
+                    continue;
+                }
                 let place = |view: ReadView<'_>| {
                     let constraints = question.constraints_on(&view)?;
                     let all = NodeChecks::All;
@@ -346,17 +382,16 @@ impl NodeSearch<'_> {
     /// Places as many pods as any number of nodes allows, on as few as the pods then use.
     fn many(&mut self, imagined: &mut Imagined<'_>) -> Result<(Vec<usize>, PlacedAll), Stopped> {
         let all: usize = self.wanted.iter().sum();
-        let enough = |it: &Variant| {
-            let each = it
-                .room
-                .iter()
-                .zip(&self.wanted)
-                .filter(|(room, _)| **room > 0);
-            let nodes: usize = each.map(|(room, wanted)| wanted.div_ceil(*room)).sum();
-            nodes.min(it.most)
+        let enough = |(at, it): (usize, &Variant)| {
+            let each = self.room.iter().zip(&self.wanted);
+            let each = each.map(|(room, wanted)| (room.of_variant[at], *wanted as i128));
+            let each = each.filter(|(room, _)| *room > 0);
+            let nodes: i128 = each.map(|(room, wanted)| (wanted + room - 1) / room).sum();
+            usize::try_from(nodes).unwrap_or(it.most).min(it.most)
         };
-        let mut choice: Vec<usize> = self.variants.iter().map(enough).collect();
-        let mut placed = self.place(imagined, &choice, true)?;
+        let variants = self.variants.iter().enumerate();
+        let mut choice: Vec<usize> = variants.map(enough).collect();
+        let mut placed = self.place(imagined, &choice, &self.wanted, true)?;
         while placed.count() < all {
             let wider = choice.iter().zip(&self.variants);
             let wider: Vec<usize> = wider.map(|(count, it)| (count * 4).min(it.most)).collect();
@@ -364,7 +399,7 @@ impl NodeSearch<'_> {
                 break;
             }
             choice = wider;
-            placed = self.place(imagined, &choice, true)?;
+            placed = self.place(imagined, &choice, &self.wanted, true)?;
         }
         let picks = placed.outcomes.iter().flat_map(|outcome| &outcome.picks);
         let nodes: BTreeSet<&str> = picks.map(|pick| &*pick.node).collect();
@@ -372,7 +407,7 @@ impl NodeSearch<'_> {
         for (variant, name) in &placed.names {
             used[*variant] += usize::from(nodes.contains(&**name));
         }
-        let same = self.place(imagined, &used, false)?;
+        let same = self.place(imagined, &used, &self.wanted, false)?;
         Ok(match same.count() >= placed.count() {
             true => (used, same),
             false => (choice, placed),
@@ -403,39 +438,94 @@ impl NodeSearch<'_> {
 
     /// A price below which no nodes do by room alone, and what proves that.
     fn least_by_room(&self) -> (usize, String) {
-        let step = self
-            .variants
-            .iter()
-            .map(|it| it.price)
-            .reduce(gcd)
-            .unwrap_or(1);
-        let all = (0..self.pods.len()).filter_map(|at| {
-            let missing = self.wanted[at].checked_sub(self.room[at]).filter(|it| *it > 0)?;
-            let variants = self.variants.iter().filter(|it| it.room[at] > 0);
-            let each = variants.map(|it| missing.saturating_mul(it.price).div_ceil(it.room[at]));
-            let least = each.min()?.div_ceil(step).saturating_mul(step);
-            let most = self.variants.iter().map(|it| it.room[at]).max()?;
-            let name = &self.pods[at].name;
-            let why = format!(
-                "room: {missing} of {name} have none on the nodes that there are, and a new node has \
-                 it for {most}"
-            );
-            Some((least, why))
+        let prices = self.variants.iter().map(|it| it.price);
+        let step = prices.clone().reduce(gcd).unwrap_or(1);
+        let all = self.room.iter().filter_map(|needed| {
+            let missing = needed.all(&self.wanted) - needed.free;
+            let each = self.variants.iter().zip(&needed.of_variant);
+            let each = each.filter(|(_, room)| missing > 0 && **room > 0);
+            let each = each.map(|(it, room)| (missing * it.price as i128 + room - 1) / room);
+            let least = usize::try_from(each.min()?).ok()?.div_ceil(step);
+            let why = match &needed.of {
+                Ok(at) => {
+                    let (name, most) = (&self.pods[*at].name, needed.of_variant.iter().max()?);
+                    format!(
+                        "room: {missing} of {name} have none on the nodes that there are, and a new node has it for {most}"
+                    )
+                }
+                Err(lack) => {
+                    let lack = lack.as_str();
+                    format!("room: the nodes that there are have too little {lack} for all pods together")
+                }
+            };
+            Some((least.saturating_mul(step), why))
         });
         // The pods did not fit on the nodes that there are.
         let one = "the pods do not fit on the nodes that there are".to_owned();
-        let cheapest = self.variants.iter().map(|it| it.price).min().unwrap_or(0);
-        let all = [(cheapest, one)].into_iter().chain(all);
-        all.max_by_key(|(price, _)| *price).unwrap_or_default()
+        let first = (prices.min().unwrap_or(0), one);
+        // Of equal ones the first.
+        let best = |one: (usize, String), other: (usize, String)| match other.0 > one.0 {
+            true => other,
+            false => one,
+        };
+        let all: Vec<_> = all.chain([first]).collect();
+        all.into_iter().reduce(best).unwrap_or_default()
     }
 
     /// Returns whether a choice has too little room, whatever constraints say.
     fn lacks_room(&self, choice: &[usize]) -> bool {
-        (0..self.pods.len()).any(|at| {
-            let new = choice.iter().zip(&self.variants);
-            let new = new.map(|(count, it)| count.saturating_mul(it.room[at]));
-            new.fold(self.room[at], usize::saturating_add) < self.wanted[at]
+        self.room.iter().any(|needed| {
+            let new = choice.iter().zip(&needed.of_variant);
+            let new: i128 = new.map(|(count, room)| *count as i128 * room).sum();
+            needed.free + new < needed.all(&self.wanted)
         })
+    }
+
+    /// Returns whether it is proven that not all pods fit on the nodes of a choice, on which they were
+    /// placed with some left over. Of several kinds, another order could place more: so each kind is
+    /// placed alone, if pods of the others do not help it.
+    fn is_refuted(
+        &self,
+        imagined: &mut Imagined<'_>,
+        choice: &[usize],
+        placed: &PlacedAll,
+    ) -> Result<bool, Stopped> {
+        let is_short = |at: usize, placed: &PlacedAll| {
+            placed.outcomes[at]
+                .bound
+                .is_some_and(|it| it < self.wanted[at])
+        };
+        for at in 0..self.pods.len() {
+            if self.pods.len() == 1 || !is_short(at, placed) {
+                continue;
+            }
+            let mut alone = vec![0; self.pods.len()];
+            alone[at] = self.wanted[at];
+            let placed = self.place(imagined, choice, &alone, false)?;
+            if is_short(at, &placed) && !self.is_helped(imagined, at)? {
+                return Ok(true);
+            }
+        }
+        Ok(self.pods.len() == 1 && is_short(0, placed))
+    }
+
+    /// Returns whether pods of other kinds may let more pods of a kind fit.
+    fn is_helped(&self, imagined: &Imagined<'_>, at: usize) -> Result<bool, Stopped> {
+        let question = &self.pods[at].question;
+        let look = |view: ReadView<'_>| {
+            let constraints = question.constraints_on(&view)?;
+            let others = self
+                .pods
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at);
+            let mut labels = others.map(|(_, it)| &it.question.subject.labels);
+            let counted =
+                labels.any(|it| constraints.hard().any(|of| of.counted().matches_labels(it)));
+            Ok::<_, Stopped>(counted || !question.affinity.near.is_empty())
+        };
+        let helped = imagined.read(&question.namespace, look).transpose()?;
+        Ok(helped.unwrap_or(true))
     }
 
     /// Looks for a cheaper choice. Returns a price below which none does, and what proves that.
@@ -458,7 +548,7 @@ impl NodeSearch<'_> {
                     let mut fewer = choice.clone();
                     fewer[variant] -= 1;
                     self.left -= 1;
-                    let placed = self.place(imagined, &fewer, false)?;
+                    let placed = self.place(imagined, &fewer, &self.wanted, false)?;
                     if placed.count() < all {
                         break;
                     }
@@ -478,18 +568,13 @@ impl NodeSearch<'_> {
                 break;
             }
             self.left -= 1;
-            let placed = self.place(imagined, &fewer, false)?;
+            let placed = self.place(imagined, &fewer, &self.wanted, false)?;
             if placed.count() == all {
                 proven = proven.min(price);
                 (*choice, *best) = (fewer, placed);
                 break;
             }
-            // Of several kinds, another order could place more.
-            let is_refuted = match &*placed.outcomes {
-                [one] => one.bound.is_some_and(|bound| bound < all),
-                _ => false,
-            };
-            if !is_refuted {
+            if !self.is_refuted(imagined, &fewer, &placed)? {
                 proven = proven.min(price);
             }
         }
@@ -519,6 +604,22 @@ impl NodeSearch<'_> {
         all.retain(|choice| self.price(choice) >= least);
         all.sort_by_cached_key(|choice| (self.price(choice), choice.iter().sum::<usize>()));
         Some(all)
+    }
+}
+
+impl NeededRoom {
+    /// Adds what a node has: a new one of a variant, or one that there is.
+    fn add(&mut self, variant: Option<usize>, room: i128) {
+        match variant {
+            Some(variant) => self.of_variant[variant] += room,
+            None => self.free += room,
+        }
+    }
+
+    /// What all pods take.
+    fn all(&self, wanted: &[usize]) -> i128 {
+        let kinds = self.takes.iter().zip(wanted);
+        kinds.map(|(takes, pods)| takes * *pods as i128).sum()
     }
 }
 
@@ -586,7 +687,7 @@ fn waiting(
 /// The variants of templates, each with the pods of DaemonSets that run on every node of it.
 fn variants(
     imagined: &mut Imagined<'_>,
-    templates: &[NodeTemplate],
+    templates: &[v1::NodeTemplate],
     limits: &Limits,
 ) -> Result<Vec<Variant>, Stopped> {
     let mut daemons: BTreeMap<(Box<str>, String), v1::Pod> = BTreeMap::new();
@@ -612,19 +713,19 @@ fn variants(
             let view = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
             imagined.read_any(view)
         };
-        let mut node = match &template.like {
-            Ok(name) => find(name).unwrap_or_default(),
-            Err(node) => node.clone(),
-        };
+        let like = || find(&template.node).unwrap_or_default();
+        let mut node = template.object.clone().unwrap_or_else(like);
         let spec = node.spec.get_or_insert_default();
         spec.unschedulable = false;
         spec.taints
             .retain(|taint| !PASSING_TAINTS.iter().any(|it| taint.key.starts_with(it)));
         let mut combinations: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
-        for (key, values) in &template.domains {
+        for of in &template.domains {
             let longer = combinations.iter().flat_map(|known| {
-                let with = |value: &String| (key.clone(), value.clone());
-                let longer = values.iter().map(with);
+                let longer = of
+                    .values
+                    .iter()
+                    .map(|it| (of.topology_key.clone(), it.clone()));
                 longer.map(move |pair| known.clone().into_iter().chain([pair]).collect())
             });
             combinations = longer.collect();
@@ -658,9 +759,11 @@ fn variants(
             all.push(Variant {
                 daemons: imagined.attempt(judge)?,
                 template: template.name.clone(),
-                price: template.price,
-                most: template.most,
-                room: Vec::new(),
+                price: usize::try_from(template.price).unwrap_or(0).max(1),
+                most: match usize::try_from(template.max_nodes) {
+                    Ok(0) | Err(_) => MOST_NODES,
+                    Ok(most) => most.min(MOST_NODES),
+                },
                 domains,
                 node,
             });
