@@ -27,7 +27,7 @@ pub struct PodOfNode {
     pub text: String,
 }
 
-/// A pod on a node that is to go.
+/// A pod on a node that is to go. Without a name, it stands for the node itself.
 #[derive(Debug, Clone)]
 pub struct LeavingPod {
     /// The namespace of the pod.

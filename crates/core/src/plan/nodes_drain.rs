@@ -21,10 +21,6 @@ use crate::spread::{Active, Constraints, Filter, NodeChecks, Reason};
 /// The most times that nodes which could not be emptied are tried again after others.
 const MOST_PASSES: usize = 3;
 
-/// The most plans that are made, each without the moves by which the one before left a workload
-/// more uneven than it was.
-const MOST_PLANS: usize = 8;
-
 /// The options of a drain.
 #[derive(Debug, Clone)]
 pub struct DrainOptions {
@@ -113,14 +109,15 @@ impl DrainPlan {
     /// Makes a plan on a copy of a snapshot. The nodes must exist.
     pub fn of(imagined: &mut Imagined<'_>, options: &DrainOptions) -> Result<Self, Stopped> {
         let mut pods = gather(imagined, &options.nodes, &options.rules)?;
-        let mut leaving = LeavingWorkloads::new();
+        let namespaces = imagined.namespaces().into_iter();
+        let namespaces = namespaces.map(|name| (String::from(name), BTreeSet::new()));
+        let mut leaving: LeavingWorkloads = namespaces.collect();
         for pod in pods.values().flatten().filter(|pod| pod.class().is_some()) {
             let own = leaving.entry((*pod.namespace).into()).or_default();
             own.insert(Arc::clone(&pod.workload));
         }
         let before = judge_all(imagined, &leaving, &options.rules)?;
         let start = pods.clone();
-        let mut planned = 0;
         let (mut plan, mut after) = loop {
             let (plan, after) = imagined.attempt(|imagined| {
                 let mut drainer = Drainer::of(imagined, pods.clone(), options)?;
@@ -128,19 +125,13 @@ impl DrainPlan {
                 let after = judge_all(imagined, &leaving, &options.rules)?;
                 Ok(((drainer.plan, after), false))
             })?;
-            let worse = worse_than(&before, &after);
-            let Some(worse) = worse.filter(|_| planned <= MOST_PLANS) else {
-                break (plan, after);
-            };
-            keep(&mut pods, &plan, &worse, planned == MOST_PLANS);
-            planned += 1;
+            match worse_than(&before, &after) {
+                Some(worse) => keep(&mut pods, &plan, &worse),
+                None => break (plan, after),
+            }
         };
-        if plan
-            .nodes
-            .iter()
-            .filter(|(_, is_emptied)| *is_emptied)
-            .count()
-            < options.nodes.len()
+        let emptied = plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied);
+        if emptied.count() < options.nodes.len()
             && let Some(found) = search(imagined, start, options, &before, &leaving)?
         {
             (plan, after) = found;
@@ -241,11 +232,8 @@ impl Drainer {
     ) -> Result<bool, Stopped> {
         let own = self.pods.get(node).cloned().unwrap_or_default();
         imagined.deadline().step(1 + own.len())?;
-        let is_stuck = |pod: &LeavingPod| {
-            let class = pod.class();
-            class.is_some_and(|class| self.stuck.contains(&Arc::as_ptr(class)))
-        };
-        if is_whole && own.iter().any(is_stuck) {
+        let mut classes = own.iter().filter_map(LeavingPod::class);
+        if is_whole && classes.any(|class| self.stuck.contains(&Arc::as_ptr(class))) {
             return Ok(false);
         }
         let emptied = imagined.attempt(|imagined| {
@@ -496,29 +484,38 @@ impl Drainer {
     }
 }
 
-/// Keeps the pods where they are that a plan moves and a constraint counts, or all.
-fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse, keeps_all: bool) {
-    let moved = plan.moves.iter().map(|it| (&*it.namespace, &*it.pod));
-    let moved: HashSet<(&str, &str)> = moved.collect();
+/// Keeps the pods where they are that a plan moves and a constraint counts; if there are none, all that
+/// it moves, and else the nodes that it empties.
+fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) {
     let key = &worse.constraint.constraint.topology_key;
     let text = format!(
         "without it {} would be less even over {key}",
         worse.workload
     );
-    let mut kept = 0;
-    for pod in pods.values_mut().flatten() {
-        let Some(class) = pod.class() else { continue };
-        let labels = &class.question.subject.labels;
-        let is_counted = *pod.namespace == *worse.namespace
-            && worse.constraint.counted().matches_labels(labels)
-            && moved.contains(&(&*pod.namespace, &*pod.name));
-        if keeps_all || is_counted {
-            pod.fate = PodFate::Stays(BlockerKind::Constraint, text.clone());
-            kept += 1;
-        }
+    let stays = PodFate::Stays(BlockerKind::Constraint, text);
+    let moved = plan.moves.iter().map(|it| (&*it.namespace, &*it.pod));
+    let moved: HashSet<(&str, &str)> = moved.collect();
+    let going = pods.values_mut().flatten();
+    let going = going.filter(|pod| moved.contains(&(&*pod.namespace, &*pod.name)));
+    let (counted, others): (Vec<_>, Vec<_>) = going.partition(|pod| {
+        let labels = pod.class().map(|class| &class.question.subject.labels);
+        let counted = worse.constraint.counted();
+        *pod.namespace == *worse.namespace && labels.is_some_and(|it| counted.matches_labels(it))
+    });
+    let kept = if counted.is_empty() { others } else { counted };
+    if !kept.is_empty() {
+        kept.into_iter().for_each(|pod| pod.fate = stays.clone());
+        return;
     }
-    if kept == 0 && !keeps_all {
-        keep(pods, plan, worse, true);
+    for (node, _) in plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied) {
+        pods.entry(node.clone()).or_default().push(LeavingPod {
+            namespace: worse.namespace.as_str().into(),
+            workload: Arc::new(worse.workload.clone()),
+            fate: stays.clone(),
+            name: String::new(),
+            uid: String::new(),
+            made_by: None,
+        });
     }
 }
 

@@ -2,7 +2,7 @@
 //! all pods jointly on a copy of the snapshot that has these nodes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::matching::names::HOSTNAME;
 use crate::matching::{Lack, Path};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Defaults, Imagined, Limits, NamedPod, Phase, ReadView, Slot, Stopped};
+use crate::snapshot::{Defaults, Imagined, Limits, Phase, ReadView, Slot, Stopped};
 use crate::spread::describe::controller;
 use crate::spread::place::Placer;
 use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Question};
@@ -144,7 +144,7 @@ struct NodeSearch<'n> {
     /// The number of pods of each kind that are to be placed.
     wanted: Vec<usize>,
     variants: Vec<Variant>,
-    /// What has to suffice, those for pods of one kind first, in order.
+    /// What has to suffice.
     room: Vec<NeededRoom>,
     /// The number of choices that may still be tried.
     left: usize,
@@ -168,13 +168,13 @@ impl NeedPlan {
         let all: usize = wanted.iter().sum();
         let mut search = NodeSearch {
             left: (MOST_WORK / (1 + all + nodes * pods.len())).clamp(6, MOST_TRIED),
-            variants: variants(imagined, &options.templates, &options.limits)?,
+            variants: variants(imagined, &options.templates),
             room: Vec::new(),
             pods: &pods,
             order,
             wanted,
         };
-        search.room = search.look_at_room(imagined)?;
+        search.look_at_nodes(imagined, &options.limits)?;
         let mut choice = vec![0; search.variants.len()];
         let mut best = search.place(imagined, &choice, &search.wanted, false)?;
         if best.count() < all {
@@ -184,20 +184,16 @@ impl NeedPlan {
         }
         plan.price = search.price(&choice);
         plan.is_proven = plan.unplaced.is_empty() && plan.bound.0 >= plan.price;
-        for (variant, it) in search
-            .variants
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| choice[*at] > 0)
-        {
+        for (variant, it) in search.variants.into_iter().enumerate() {
             let names = best.names.iter().filter(|(at, _)| *at == variant);
             plan.nodes.push(MadeNodes {
-                template: it.template.clone(),
-                domains: it.domains.clone(),
                 names: names.map(|(_, name)| name.clone()).collect(),
+                template: it.template,
+                domains: it.domains,
                 price: it.price,
             });
         }
+        plan.nodes.retain(|made| !made.names.is_empty());
         for at in search.order {
             for pick in std::mem::take(&mut best.outcomes[at].picks) {
                 match plan.placed.last_mut() {
@@ -222,70 +218,73 @@ impl PlacedAll {
 }
 
 impl NodeSearch<'_> {
-    /// Finds the room on the nodes that there are, and on one new node of each variant.
-    fn look_at_room(&self, imagined: &mut Imagined<'_>) -> Result<Vec<NeededRoom>, Stopped> {
-        let kinds = 0..self.pods.len();
-        let room = |of, takes: Vec<i128>| NeededRoom {
-            of,
-            takes,
-            free: 0,
-            of_variant: vec![0; self.variants.len()],
-        };
-        let alone = |at| kinds.clone().map(|kind| i128::from(kind == at)).collect();
-        let mut all: Vec<NeededRoom> = kinds.clone().map(|at| room(Ok(at), alone(at))).collect();
+    /// Looks at one new node of each variant: the pods of DaemonSets that it runs, and the room that it
+    /// and the nodes that there are have then.
+    fn look_at_nodes(
+        &mut self,
+        imagined: &mut Imagined<'_>,
+        limits: &Limits,
+    ) -> Result<(), Stopped> {
         let names = self.names(&vec![1; self.variants.len()]);
-        let objects = self.objects(&names);
         let by_name: HashMap<&str, usize> = names.iter().map(|it| (&*it.1, it.0)).collect();
         imagined.attempt(|imagined| {
-            imagined.change(objects)?;
-            let mut fitting: BTreeSet<Slot> = BTreeSet::new();
-            let variant = |slot, view: &ReadView<'_>| by_name.get(view.nodes.name(slot)).copied();
-            for (of, needed) in self.pods.iter().zip(&mut all) {
-                let look = |view: ReadView<'_>| {
-                    let none = Constraints::default();
-                    let filter = Filter::of(&of.question, &none, NodeChecks::All, &view)?;
-                    for slot in view.deadline.each(view.nodes.order()) {
-                        let slot = *slot?;
-                        if filter.judge_before_spread(slot)?.is_ok() {
-                            let room = filter.fitting(slot).map_or(of.replicas, |it| it as usize);
-                            fitting.insert(slot);
-                            needed.add(variant(slot, &view), room.min(of.replicas) as i128);
-                        }
-                    }
-                    Ok::<_, Stopped>(())
+            imagined.change(self.objects(&names))?;
+            for pod in daemons(imagined)? {
+                let question = Question::compile(Some(&pod), limits, Path::root("pod"));
+                let Ok(question) = question else { continue };
+                let run = |variant: Option<usize>, _, _| {
+                    let daemons = variant.map(|variant| &mut self.variants[variant].daemons);
+                    daemons.into_iter().for_each(|it| it.push(pod.clone()));
                 };
-                imagined.read(&of.question.namespace, look).transpose()?;
+                each_taking(imagined, &question, &by_name, run)?;
             }
-            imagined.read_any(|view| {
-                let mut takes: BTreeMap<Lack, Vec<i128>> = BTreeMap::new();
-                for (at, of) in self.pods.iter().enumerate() {
-                    for (lack, amount) in of.question.checks.amounts() {
-                        takes
-                            .entry(lack)
-                            .or_insert_with(|| vec![0; self.pods.len()])[at] = amount;
-                    }
+            imagined.change(self.objects(&names))?;
+            let kinds = 0..self.pods.len();
+            let mut takes: BTreeMap<Lack, Vec<i128>> = BTreeMap::new();
+            for at in kinds.clone() {
+                for (lack, amount) in self.pods[at].question.checks.amounts() {
+                    let takes = takes.entry(lack);
+                    takes.or_insert_with(|| vec![0; kinds.len()])[at] = amount;
                 }
-                let mut resources: Vec<NeededRoom> = Vec::new();
-                resources.extend(
-                    takes
-                        .into_iter()
-                        .map(|(lack, takes)| room(Err(lack), takes)),
-                );
-                for slot in fitting {
-                    let node = view.nodes.get(slot);
-                    let free = node.and_then(|it| free_of(it, view.requested(slot)));
-                    // Without the room of a node nothing is known of all together.
-                    let Some(free) = free else { return };
+            }
+            let variants = self.variants.len();
+            let room = |of, takes| NeededRoom {
+                of,
+                takes,
+                free: 0,
+                of_variant: vec![0; variants],
+            };
+            let resources = takes
+                .into_iter()
+                .map(|(lack, takes)| room(Err(lack), takes));
+            let mut resources: Vec<NeededRoom> = resources.collect();
+            let mut seen = HashSet::new();
+            for at in kinds.clone() {
+                let alone = kinds.clone().map(|kind| i128::from(kind == at)).collect();
+                let (of, mut needed) = (&self.pods[at], room(Ok(at), alone));
+                let look = |variant, slot, fitting: Option<u32>| {
+                    let room = fitting.map_or(of.replicas, |it| it as usize);
+                    needed.add(variant, room.min(of.replicas) as i128);
+                    if !seen.insert(slot) {
+                        return;
+                    }
+                    let free = imagined.read_any(|view| free_of(&view, slot));
                     for needed in &mut resources {
-                        let free = needed.of.as_ref().err().and_then(|lack| free.get(lack));
-                        needed.add(variant(slot, &view), free.copied().unwrap_or(0));
+                        let lack = needed.of.as_ref().err();
+                        // Without the room of a node nothing is known of all together.
+                        let free = match (&free, lack) {
+                            (Some(free), Some(lack)) => free.get(lack).copied().unwrap_or(0),
+                            _ => i128::from(u64::MAX),
+                        };
+                        needed.add(variant, free);
                     }
-                }
-                all.extend(resources);
-            });
+                };
+                each_taking(imagined, &of.question, &by_name, look)?;
+                self.room.push(needed);
+            }
+            self.room.splice(0..0, resources);
             Ok(((), false))
-        })?;
-        Ok(all)
+        })
     }
 
     /// The names of the nodes of a choice, each with its variant.
@@ -308,7 +307,7 @@ impl NodeSearch<'_> {
         let objects = names.iter().flat_map(|(variant, name)| {
             let variant = &self.variants[*variant];
             let daemons = variant.daemons.iter().enumerate().map(move |(at, pod)| {
-                let mut pod = tied(pod, name);
+                let mut pod = pod.clone();
                 pod.metadata.get_or_insert_default().name = format!("{at}+{name}");
                 name.clone_into(&mut pod.spec.get_or_insert_default().node_name);
                 Object::Pod(pod)
@@ -383,10 +382,11 @@ impl NodeSearch<'_> {
     fn many(&mut self, imagined: &mut Imagined<'_>) -> Result<(Vec<usize>, PlacedAll), Stopped> {
         let all: usize = self.wanted.iter().sum();
         let enough = |(at, it): (usize, &Variant)| {
-            let each = self.room.iter().zip(&self.wanted);
-            let each = each.map(|(room, wanted)| (room.of_variant[at], *wanted as i128));
-            let each = each.filter(|(room, _)| *room > 0);
-            let nodes: i128 = each.map(|(room, wanted)| (wanted + room - 1) / room).sum();
+            let each = self.room.iter().filter_map(|needed| {
+                let (kind, room) = (*needed.of.as_ref().ok()?, needed.of_variant[at]);
+                (room > 0).then(|| (self.wanted[kind] as i128 + room - 1) / room)
+            });
+            let nodes: i128 = each.sum();
             usize::try_from(nodes).unwrap_or(it.most).min(it.most)
         };
         let variants = self.variants.iter().enumerate();
@@ -463,13 +463,8 @@ impl NodeSearch<'_> {
         // The pods did not fit on the nodes that there are.
         let one = "the pods do not fit on the nodes that there are".to_owned();
         let first = (prices.min().unwrap_or(0), one);
-        // Of equal ones the first.
-        let best = |one: (usize, String), other: (usize, String)| match other.0 > one.0 {
-            true => other,
-            false => one,
-        };
-        let all: Vec<_> = all.chain([first]).collect();
-        all.into_iter().reduce(best).unwrap_or_default()
+        let all = std::iter::once(first).chain(all);
+        all.max_by_key(|(price, _)| *price).unwrap_or_default()
     }
 
     /// Returns whether a choice has too little room, whatever constraints say.
@@ -490,23 +485,21 @@ impl NodeSearch<'_> {
         choice: &[usize],
         placed: &PlacedAll,
     ) -> Result<bool, Stopped> {
-        let is_short = |at: usize, placed: &PlacedAll| {
-            placed.outcomes[at]
-                .bound
-                .is_some_and(|it| it < self.wanted[at])
+        let is_short = |placed: &PlacedAll, at: usize| {
+            let bound = placed.outcomes[at].bound;
+            bound.is_some_and(|bound| bound < self.wanted[at])
         };
-        for at in 0..self.pods.len() {
-            if self.pods.len() == 1 || !is_short(at, placed) {
-                continue;
-            }
+        for at in (0..self.pods.len()).filter(|at| is_short(placed, *at)) {
             let mut alone = vec![0; self.pods.len()];
             alone[at] = self.wanted[at];
-            let placed = self.place(imagined, choice, &alone, false)?;
-            if is_short(at, &placed) && !self.is_helped(imagined, at)? {
+            if alone == self.wanted
+                || !self.is_helped(imagined, at)?
+                    && is_short(&self.place(imagined, choice, &alone, false)?, at)
+            {
                 return Ok(true);
             }
         }
-        Ok(self.pods.len() == 1 && is_short(0, placed))
+        Ok(false)
     }
 
     /// Returns whether pods of other kinds may let more pods of a kind fit.
@@ -514,15 +507,14 @@ impl NodeSearch<'_> {
         let question = &self.pods[at].question;
         let look = |view: ReadView<'_>| {
             let constraints = question.constraints_on(&view)?;
-            let others = self
-                .pods
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != at);
-            let mut labels = others.map(|(_, it)| &it.question.subject.labels);
-            let counted =
-                labels.any(|it| constraints.hard().any(|of| of.counted().matches_labels(it)));
-            Ok::<_, Stopped>(counted || !question.affinity.near.is_empty())
+            let others = (0..self.pods.len()).filter(|other| *other != at);
+            let mut labels = others.map(|other| &self.pods[other].question.subject.labels);
+            let is_counted = |labels| {
+                constraints
+                    .hard()
+                    .any(|it| it.counted().matches_labels(labels))
+            };
+            Ok::<_, Stopped>(!question.affinity.near.is_empty() || labels.any(is_counted))
         };
         let helped = imagined.read(&question.namespace, look).transpose()?;
         Ok(helped.unwrap_or(true))
@@ -623,6 +615,30 @@ impl NeededRoom {
     }
 }
 
+/// Calls a function for each node that takes a pod without spread: with its variant, if it is new, and
+/// how many more it takes; `None` for any number.
+fn each_taking(
+    imagined: &Imagined<'_>,
+    question: &Question,
+    by_name: &HashMap<&str, usize>,
+    mut call: impl FnMut(Option<usize>, Slot, Option<u32>),
+) -> Result<(), Stopped> {
+    let look = |view: ReadView<'_>| {
+        let none = Constraints::default();
+        let filter = Filter::of(question, &none, NodeChecks::All, &view)?;
+        for slot in view.deadline.each(view.nodes.order()) {
+            let slot = *slot?;
+            if filter.judge_before_spread(slot)?.is_ok() {
+                let variant = by_name.get(view.nodes.name(slot)).copied();
+                call(variant, slot, filter.fitting(slot));
+            }
+        }
+        Ok(())
+    };
+    imagined.read(&question.namespace, look).transpose()?;
+    Ok(())
+}
+
 fn gcd(one: usize, other: usize) -> usize {
     match other {
         0 => one,
@@ -644,33 +660,29 @@ fn waiting(
         let gather = |view: ReadView<'_>| {
             let pods = view.pod_groups()?;
             let groups = pods.groups().iter().filter(|it| it.nodes.len() < it.pods);
-            let mut found: Vec<Vec<NamedPod>> = Vec::new();
-            found.resize_with(groups.clone().count(), Vec::new);
-            for pod in pods.named(groups.clone())? {
+            let groups: Vec<_> = groups.collect();
+            let mut alike: BTreeMap<_, Vec<String>> = BTreeMap::new();
+            for pod in pods.named(groups.iter().copied())? {
                 if pod.node.is_none() && matches!(pod.phase, Phase::Unset | Phase::Pending) {
-                    found[pod.group].push(pod);
+                    // Pods with storage have claims of their own.
+                    let own = pods
+                        .use_storage(groups[pod.group])
+                        .then(|| pod.name.clone());
+                    alike.entry((pod.group, own)).or_default().push(pod.name);
                 }
             }
-            for (group, mut found) in groups.zip(found) {
-                found.sort_by(|one, other| one.name.cmp(&other.name));
-                // Pods with storage have claims of their own.
-                let alike = if pods.use_storage(group) {
-                    1
-                } else {
-                    found.len().max(1)
-                };
-                for alike in found.chunks(alike) {
-                    let whole = view.whole_pod(&name, &alike[0].name);
-                    let question = Question::compile(whole.as_ref(), limits, Path::root("pod"));
-                    let Ok(question) = question else { continue };
-                    all.push(NeededPods {
-                        question,
-                        replicas: alike.len(),
-                        name: alike[0].name.clone(),
-                        index: None,
-                    });
-                    taken_out.extend(alike.iter().map(|pod| deletion("Pod", &name, &pod.name)));
-                }
+            for mut names in alike.into_values() {
+                names.sort();
+                let whole = view.whole_pod(&name, &names[0]);
+                let question = Question::compile(whole.as_ref(), limits, Path::root("pod"));
+                let Ok(question) = question else { continue };
+                taken_out.extend(names.iter().map(|pod| deletion("Pod", &name, pod)));
+                all.push(NeededPods {
+                    question,
+                    replicas: names.len(),
+                    name: names.swap_remove(0),
+                    index: None,
+                });
             }
             Ok::<_, Stopped>(())
         };
@@ -684,13 +696,54 @@ fn waiting(
     Ok(all)
 }
 
-/// The variants of templates, each with the pods of DaemonSets that run on every node of it.
-fn variants(
-    imagined: &mut Imagined<'_>,
-    templates: &[v1::NodeTemplate],
-    limits: &Limits,
-) -> Result<Vec<Variant>, Stopped> {
-    let mut daemons: BTreeMap<(Box<str>, String), v1::Pod> = BTreeMap::new();
+/// The variants of templates, without pods of DaemonSets.
+fn variants(imagined: &Imagined<'_>, templates: &[v1::NodeTemplate]) -> Vec<Variant> {
+    let mut all = Vec::new();
+    for template in templates {
+        let find = |view: ReadView<'_>| {
+            let slot = view.nodes.find(&template.node)?;
+            Some(view.nodes.get(slot)?.to_wire())
+        };
+        let like = || imagined.read_any(find).unwrap_or_default();
+        let mut node = template.object.clone().unwrap_or_else(like);
+        let spec = node.spec.get_or_insert_default();
+        spec.unschedulable = false;
+        let passes = |taint: &v1::Taint| PASSING_TAINTS.iter().any(|it| taint.key.starts_with(it));
+        spec.taints.retain(|taint| !passes(taint));
+        let mut combinations: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
+        for of in &template.domains {
+            let with = |known: &BTreeMap<String, String>, value: &String| {
+                let mut longer = known.clone();
+                longer.insert(of.topology_key.clone(), value.clone());
+                longer
+            };
+            let longer = combinations.iter();
+            let longer = longer.flat_map(|known| of.values.iter().map(|it| with(known, it)));
+            combinations = longer.collect();
+        }
+        all.extend(combinations.into_iter().map(|domains| {
+            let mut node = node.clone();
+            let labels = &mut node.metadata.get_or_insert_default().labels;
+            labels.extend(domains.clone());
+            Variant {
+                daemons: Vec::new(),
+                template: template.name.clone(),
+                price: usize::try_from(template.price).unwrap_or(0).max(1),
+                most: match usize::try_from(template.max_nodes) {
+                    Ok(0) | Err(_) => MOST_NODES,
+                    Ok(most) => most.min(MOST_NODES),
+                },
+                domains,
+                node,
+            }
+        }));
+    }
+    all
+}
+
+/// A pod of each DaemonSet, tied to no node.
+fn daemons(imagined: &Imagined<'_>) -> Result<Vec<v1::Pod>, Stopped> {
+    let mut all = BTreeMap::new();
     for namespace in imagined.namespaces() {
         let gather = |view: ReadView<'_>| {
             let pods = view.pod_groups()?;
@@ -700,95 +753,32 @@ fn variants(
                 (*namespace).clone_into(&mut metadata.namespace);
                 let owner = controller(metadata).filter(|owner| owner.kind == "DaemonSet");
                 if let Some(owner) = owner.map(|owner| owner.name.clone()) {
-                    daemons.entry((namespace.clone(), owner)).or_insert(pod);
+                    all.entry((namespace.clone(), owner)).or_insert(pod);
                 }
             }
             Ok::<_, Stopped>(())
         };
         imagined.read(&namespace, gather).transpose()?;
     }
-    let mut all = Vec::new();
-    for template in templates {
-        let find = |name: &str| {
-            let view = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
-            imagined.read_any(view)
-        };
-        let like = || find(&template.node).unwrap_or_default();
-        let mut node = template.object.clone().unwrap_or_else(like);
-        let spec = node.spec.get_or_insert_default();
-        spec.unschedulable = false;
-        spec.taints
-            .retain(|taint| !PASSING_TAINTS.iter().any(|it| taint.key.starts_with(it)));
-        let mut combinations: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
-        for of in &template.domains {
-            let longer = combinations.iter().flat_map(|known| {
-                let longer = of
-                    .values
-                    .iter()
-                    .map(|it| (of.topology_key.clone(), it.clone()));
-                longer.map(move |pair| known.clone().into_iter().chain([pair]).collect())
-            });
-            combinations = longer.collect();
-        }
-        for domains in combinations {
-            let mut node = node.clone();
-            let labels = &mut node.metadata.get_or_insert_default().labels;
-            labels.extend(domains.clone());
-            let name = format!("{}+0", template.name);
-            let judge = |imagined: &mut Imagined<'_>| {
-                imagined.change([Object::Node(named(&node, &name))])?;
-                let mut run = Vec::new();
-                for ((namespace, _), pod) in &daemons {
-                    let pod = tied(pod, &name);
-                    let question = Question::compile(Some(&pod), limits, Path::root("pod"));
-                    let Ok(question) = question else { continue };
-                    let judge = |view: ReadView<'_>| {
-                        let none = Constraints::default();
-                        let filter = Filter::of(&question, &none, NodeChecks::All, &view)?;
-                        let slot = view.nodes.find(&name);
-                        slot.map_or(Ok(false), |slot| {
-                            Ok::<_, Stopped>(filter.judge(slot)?.is_ok())
-                        })
-                    };
-                    if imagined.read(namespace, judge).transpose()? == Some(true) {
-                        run.push(pod);
-                    }
-                }
-                Ok((run, false))
-            };
-            all.push(Variant {
-                daemons: imagined.attempt(judge)?,
-                template: template.name.clone(),
-                price: usize::try_from(template.price).unwrap_or(0).max(1),
-                most: match usize::try_from(template.max_nodes) {
-                    Ok(0) | Err(_) => MOST_NODES,
-                    Ok(most) => most.min(MOST_NODES),
-                },
-                domains,
-                node,
-            });
+    for pod in all.values_mut() {
+        let affinity = pod.spec.as_mut().and_then(|spec| spec.affinity.as_mut());
+        let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_mut());
+        let Some(affinity) = affinity else { continue };
+        let required = &mut affinity.required_during_scheduling_ignored_during_execution;
+        let terms = required
+            .iter_mut()
+            .flat_map(|it| &mut it.node_selector_terms);
+        terms.for_each(|term| term.match_fields.clear());
+        // A term of nothing admits no node.
+        let is_any = |term: &v1::NodeSelectorTerm| term.match_expressions.is_empty();
+        if required
+            .as_ref()
+            .is_some_and(|it| it.node_selector_terms.iter().any(is_any))
+        {
+            *required = None;
         }
     }
-    Ok(all)
-}
-
-/// A pod of a DaemonSet, tied to another node than its own.
-fn tied(pod: &v1::Pod, node: &str) -> v1::Pod {
-    let mut pod = pod.clone();
-    let affinity = pod.spec.as_mut().and_then(|spec| spec.affinity.as_mut());
-    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_mut());
-    let required = affinity.and_then(|it| {
-        it.required_during_scheduling_ignored_during_execution
-            .as_mut()
-    });
-    let terms = required
-        .into_iter()
-        .flat_map(|it| &mut it.node_selector_terms);
-    let fields = terms.flat_map(|term| &mut term.match_fields);
-    for field in fields.filter(|field| field.key == "metadata.name") {
-        field.values = vec![node.to_owned()];
-    }
-    pod
+    Ok(all.into_values().collect())
 }
 
 /// A new node of this name.

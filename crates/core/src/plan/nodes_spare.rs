@@ -15,6 +15,9 @@ const MOST_TRIED: usize = 1_000;
 /// The most nodes of a choice each of which is tried after all others.
 const MOST_EXCHANGED: usize = 10;
 
+/// The most nodes each of which is drained beside those that were found.
+const MOST_DRAINED: usize = 20;
+
 /// The labels of nodes that run the control plane, which never go unless a selector matches them.
 const CONTROL_PLANE: [&str; 2] = [
     "node-role.kubernetes.io/control-plane",
@@ -52,39 +55,52 @@ impl DrainPlan {
         let (mut all, free) = imagined.read_any(|read_view| candidates(&read_view, options))?;
         let names: Vec<String> = all.iter().map(|it| it.name.clone()).collect();
         let pods = gather(imagined, &names, &options.rules)?;
+        let stays = match all.is_empty() {
+            true => "there are no such nodes that may go",
+            false => "the other nodes have to stay, or have pods that stay",
+        };
         all.retain(|node| {
             let mut own = pods.get(&node.name).into_iter().flatten();
             !own.any(|pod| matches!(pod.fate, PodFate::Stays(..)))
         });
-        let stays = "the other nodes have to stay, or have pods that stay".to_owned();
         let mut bounds = vec![
             (options.most, "as many were asked for".to_owned()),
-            (all.len(), stays),
+            (all.len(), stays.to_owned()),
         ];
         bounds.extend(room_bound(&all, free, &pods));
         let (most, why) = bounds.into_iter().min_by_key(|it| it.0).unwrap_or_default();
         let mut nodes = choose(imagined, &all, &pods, most)?;
         // A node that goes may be in the way of two others.
-        for at in 0..nodes.len().min(MOST_EXCHANGED) {
+        for first in nodes.clone().into_iter().take(MOST_EXCHANGED) {
             if nodes.len() == most {
                 break;
             }
-            let last = all.iter().position(|node| node.name == nodes[at]);
-            let mut order = all.clone();
-            let moved = last.map(|last| order.remove(last));
-            order.extend(moved);
+            let (last, mut order): (Vec<_>, Vec<_>) =
+                all.iter().cloned().partition(|node| node.name == first);
+            order.extend(last);
             let other = choose(imagined, &order, &pods, most)?;
             if other.len() > nodes.len() {
                 nodes = other;
             }
         }
-        let drain = DrainOptions {
+        let mut options = DrainOptions {
             nodes,
             one_at_a_time: false,
             whole_only: true,
             rules: options.rules.clone(),
         };
-        let mut plan = Self::of(imagined, &drain)?;
+        let mut plan = Self::of(imagined, &options)?;
+        // A few nodes are drained in every way.
+        for node in all.iter().filter(|_| all.len() <= MOST_DRAINED) {
+            if plan.nodes.len() < most && !options.nodes.contains(&node.name) {
+                options.nodes.push(node.name.clone());
+                let larger = Self::of(imagined, &options)?;
+                match larger.nodes.len() > plan.nodes.len() {
+                    true => plan = larger,
+                    false => drop(options.nodes.pop()),
+                }
+            }
+        }
         plan.is_proven = plan.nodes.len() == most;
         plan.bound = Some((most, why));
         Ok(plan)
@@ -104,9 +120,8 @@ fn candidates(
         let Some(node) = read_view.nodes.get(slot) else {
             continue;
         };
-        let requested = read_view.requested(slot);
-        let usage = usage_of(node, requested);
-        match (&mut free, free_of(node, requested)) {
+        let usage = usage_of(node, read_view.requested(slot));
+        match (&mut free, free_of(read_view, slot)) {
             (Some(free), Some(left)) => drop(free.insert(slot, left)),
             _ => free = None,
         }
@@ -142,9 +157,10 @@ fn usage_of(node: NodeRef<'_>, requested: &Requested) -> f64 {
 }
 
 /// The free amounts of a node; `None` if its room is not known.
-pub fn free_of(node: NodeRef<'_>, requested: &Requested) -> Option<RoomAmounts> {
-    let mut left: RoomAmounts = node.allocatable()?.totals().into_iter().collect();
-    for (of, amount) in requested.totals() {
+pub fn free_of(read_view: &ReadView<'_>, slot: Slot) -> Option<RoomAmounts> {
+    let node = read_view.nodes.get(slot)?;
+    let mut left: RoomAmounts = node.allocatable()?.totals().collect();
+    for (of, amount) in read_view.requested(slot).totals() {
         left.entry(of)
             .and_modify(|left| *left = (*left - amount).max(0));
     }
