@@ -110,7 +110,7 @@ fn nodes() {
                 question: question.expect("a valid pod"),
                 replicas: 10_000,
                 name: "app-1".to_owned(),
-                index: Some(0),
+                index: 0,
             }],
             pending: None,
             templates: vec![v1::NodeTemplate {

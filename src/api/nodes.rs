@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::answer::{count, defaults_kind};
+use super::answer::{count, plan_head};
 use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
 use super::rebalance::{blocker_kind, eviction_rules, pod_move, rebalanced};
@@ -118,7 +118,8 @@ impl ValidNodePlan {
         let namespaces: Vec<String> = namespaces.collect();
         let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
         let plan = |imagined: &mut Imagined<'_>| {
-            Ok::<_, Error>(match self.question {
+            let (revision, defaults) = plan_head(imagined);
+            let answer = match self.question {
                 ValidNodeQuestion::Need(options) => {
                     let like = options.templates.iter().map(|it| &it.node);
                     exist(imagined, like.filter(|name| !name.is_empty()))?;
@@ -131,6 +132,11 @@ impl ValidNodePlan {
                 ValidNodeQuestion::Spare(options) => {
                     drained(DrainPlan::of_spare(imagined, &options)?)
                 }
+            };
+            Ok::<_, Error>(v1::PlanNodesResponse {
+                revision,
+                defaults,
+                ..answer
             })
         };
         snapshot.imagine(&namespaces, &Batch::default(), is_given_up, plan)
@@ -178,7 +184,7 @@ fn need(wire: v1::NodeNeed, limits: &Limits, faults: &mut Violations) -> NeedOpt
                 },
                 question,
                 replicas: number,
-                index: Some(index),
+                index: i32::try_from(index).unwrap_or(i32::MAX),
             });
         }
     }
@@ -262,21 +268,20 @@ fn check_templates(
 fn drained(plan: DrainPlan) -> v1::PlanNodesResponse {
     let bound = plan.bound.unwrap_or_default();
     let node = |(name, emptied)| v1::LeavingNode { name, emptied };
-    let pod = |pod: PodOfNode| v1::PodOfNode {
-        namespace: pod.namespace.to_string(),
-        pod: pod.pod,
-        node: pod.node,
+    let pod = |of: PodOfNode| v1::PodOfNode {
+        namespace: of.pod.namespace.to_string(),
+        pod: of.pod.name,
+        node: of.node,
         workload: Some(v1::WorkloadName {
-            kind: pod.workload.kind.clone(),
-            name: pod.workload.name.clone(),
+            kind: of.pod.workload.kind.clone(),
+            name: of.pod.workload.name.clone(),
             selector: None,
         }),
-        kind: pod.kind.map(blocker_kind).unwrap_or_default().into(),
-        text: pod.text,
+        kind: of.kind.map(blocker_kind).unwrap_or_default().into(),
+        text: of.text,
     };
     let workloads = plan.workloads.into_iter();
     v1::PlanNodesResponse {
-        revision: plan.revision,
         nodes: plan.nodes.into_iter().map(node).collect(),
         moves: plan.moves.into_iter().map(pod_move).collect(),
         blocked: plan.blocked.into_iter().map(pod).collect(),
@@ -287,28 +292,23 @@ fn drained(plan: DrainPlan) -> v1::PlanNodesResponse {
         optimal: plan.is_proven,
         bound: count(bound.0),
         bound_reason: bound.1,
-        defaults: defaults_kind(&plan.defaults),
         ..Default::default()
     }
 }
 
 fn needed_nodes(plan: NeedPlan) -> v1::PlanNodesResponse {
-    let index = |pods: &NeededPods| match pods.index {
-        Some(index) => i32::try_from(index).unwrap_or(i32::MAX),
-        None => -1,
-    };
-    let nodes = plan.nodes.into_iter().map(|it| v1::NewNodes {
+    let nodes = plan.nodes.into_iter().map(|(it, names)| v1::NewNodes {
         template: it.template,
         domains: it.domains,
-        names: it.names,
         price: count(it.price),
+        names,
     });
     let placed = plan.placed.into_iter().map(|(at, node, pods)| {
         let of = &plan.pods[at];
         v1::PlacedPods {
             namespace: of.question.namespace.clone(),
             name: of.name.clone(),
-            index: index(of),
+            index: of.index,
             node: node.into(),
             count: count(pods),
         }
@@ -318,13 +318,12 @@ fn needed_nodes(plan: NeedPlan) -> v1::PlanNodesResponse {
         v1::UnplacedPods {
             namespace: of.question.namespace.clone(),
             name: of.name.clone(),
-            index: index(of),
+            index: of.index,
             count: count(pods),
             reasons,
         }
     });
     v1::PlanNodesResponse {
-        revision: plan.revision,
         new_nodes: nodes.collect(),
         placed: placed.collect(),
         unplaced: unplaced.collect(),
@@ -332,7 +331,6 @@ fn needed_nodes(plan: NeedPlan) -> v1::PlanNodesResponse {
         optimal: plan.is_proven,
         bound: count(plan.bound.0),
         bound_reason: plan.bound.1,
-        defaults: defaults_kind(&plan.defaults),
         ..Default::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::answer::{count, defaults_kind};
+use super::answer::{count, plan_head};
 use super::describe::topology_spread;
 use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
@@ -98,19 +98,21 @@ impl ValidRebalance {
     ) -> Result<v1::RebalanceResponse, Error> {
         let plan = |imagined: &mut Imagined<'_>| {
             self.check(imagined)?;
-            Ok::<_, Error>(RebalancePlan::of(imagined, &self.options)?)
+            let head = plan_head(imagined);
+            Ok::<_, Error>((head, RebalancePlan::of(imagined, &self.options)?))
         };
-        let plan = snapshot.imagine(&[], &Batch::default(), is_given_up, plan)?;
+        let ((revision, defaults), plan) =
+            snapshot.imagine(&[], &Batch::default(), is_given_up, plan)?;
         let workloads = plan.workloads.into_iter();
         Ok(v1::RebalanceResponse {
-            revision: plan.revision,
+            revision,
             moves: plan.moves.into_iter().map(pod_move).collect(),
             workloads: workloads
                 .map(|((namespace, id), it)| rebalanced(namespace, id, it))
                 .collect(),
             optimal: plan.is_least,
             capped: plan.is_capped,
-            defaults: defaults_kind(&plan.defaults),
+            defaults,
             ..Default::default()
         })
     }

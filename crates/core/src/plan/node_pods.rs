@@ -13,14 +13,10 @@ use crate::spread::describe::WorkloadId;
 /// A pod of a node that goes with it or keeps it.
 #[derive(Debug, Clone)]
 pub struct PodOfNode {
-    /// The namespace of the pod.
-    pub namespace: Arc<str>,
-    /// The name of the pod.
-    pub pod: String,
+    /// The pod.
+    pub pod: LeavingPod,
     /// The name of the node.
     pub node: String,
-    /// The workload of the pod.
-    pub workload: Arc<WorkloadId>,
     /// The kind of what keeps the pod; `None` if it goes with the node.
     pub kind: Option<BlockerKind>,
     /// The reason.
@@ -64,18 +60,6 @@ impl LeavingPod {
         match &self.fate {
             PodFate::Moves(class) => Some(class),
             _ => None,
-        }
-    }
-
-    /// The pod in an answer about its node, with what keeps it, if anything does.
-    pub fn told(&self, node: &str, kind: Option<BlockerKind>, text: &str) -> PodOfNode {
-        PodOfNode {
-            namespace: Arc::clone(&self.namespace),
-            pod: self.name.clone(),
-            node: node.to_owned(),
-            workload: Arc::clone(&self.workload),
-            kind,
-            text: text.to_owned(),
         }
     }
 }

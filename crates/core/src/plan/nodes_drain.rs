@@ -14,7 +14,7 @@ use super::rebalance::{PlannedMove, RebalancedWorkload};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;
-use crate::snapshot::{Defaults, DomainCounts, DomainId, Imagined, ReadView, Slot, Stopped};
+use crate::snapshot::{DomainCounts, DomainId, Imagined, ReadView, Slot, Stopped};
 use crate::spread::describe::{Balance, By, JudgedWorkload, WorkloadId};
 use crate::spread::{Active, Constraints, Filter, NodeChecks, Reason};
 
@@ -37,10 +37,6 @@ pub struct DrainOptions {
 /// Where the pods of nodes go.
 #[derive(Debug, Clone, Default)]
 pub struct DrainPlan {
-    /// The revision of the snapshot.
-    pub revision: i64,
-    /// The default constraints of the snapshot.
-    pub defaults: Arc<Defaults>,
     /// The nodes, in the order in which they are emptied, and then those that are not, each with
     /// whether it is emptied.
     pub nodes: Vec<(String, bool)>,
@@ -96,6 +92,12 @@ struct EmptiedNode {
     rest: Vec<(LeavingPod, Refused)>,
     /// True if only pods that go with the node are left.
     is_empty: bool,
+}
+
+/// The moves of pods, and the pods that find no node, each with the refusals of all nodes.
+struct MovedPods<'p> {
+    moves: Vec<(LeavingPod, Moved, bool)>,
+    waiting: Vec<(&'p LeavingPod, Refused)>,
 }
 
 /// A constraint that is violated by more than before.
@@ -162,7 +164,7 @@ impl Drainer {
         pods: PodsByNode,
         options: &DrainOptions,
     ) -> Result<Self, Stopped> {
-        let mut drainer = Self::looking(imagined, pods);
+        let mut drainer = Self::looking(pods);
         drainer.come_back = options.one_at_a_time;
         let going = imagined.read_any(|view| {
             let going = options.nodes.iter();
@@ -179,13 +181,9 @@ impl Drainer {
         Ok(drainer)
     }
 
-    /// Begins a plan at the present revision.
-    pub fn looking(imagined: &Imagined<'_>, pods: PodsByNode) -> Self {
-        let look = |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults));
-        let (revision, defaults) = imagined.read_any(look);
+    /// Begins a plan.
+    pub fn looking(pods: PodsByNode) -> Self {
         let plan = DrainPlan {
-            revision,
-            defaults,
             is_proven: true,
             ..DrainPlan::default()
         };
@@ -264,7 +262,12 @@ impl Drainer {
                 _ => told(&refused),
             };
             self.plan.is_proven &= is_final;
-            self.plan.blocked.push(pod.told(node, Some(kind), &text));
+            self.plan.blocked.push(PodOfNode {
+                node: node.to_owned(),
+                kind: Some(kind),
+                pod,
+                text,
+            });
         }
         self.note_node(node, &own, emptied.is_empty);
         Ok(emptied.is_empty)
@@ -274,7 +277,12 @@ impl Drainer {
     pub fn note_node(&mut self, node: &str, own: &[LeavingPod], is_emptied: bool) {
         for pod in own {
             if let PodFate::GoesAlong(why) = pod.fate {
-                self.plan.along.push(pod.told(node, None, why));
+                self.plan.along.push(PodOfNode {
+                    pod: pod.clone(),
+                    node: node.to_owned(),
+                    kind: None,
+                    text: why.to_owned(),
+                });
             }
         }
         self.plan.nodes.push((node.to_owned(), is_emptied));
@@ -322,48 +330,58 @@ impl Drainer {
         if is_whole && !emptied.rest.is_empty() {
             return Ok(emptied);
         }
-        let mut waiting: Vec<&LeavingPod> = own.iter().filter(|it| it.class().is_some()).collect();
-        let mut refused: Vec<Refused> = Vec::new();
-        loop {
-            let count = waiting.len();
-            let mut rest = Vec::new();
-            refused.clear();
-            for pod in waiting {
-                match self.move_pod(imagined, (node, false), pod, None)? {
-                    Ok(moved) => emptied.moves.push((pod.clone(), moved, false)),
-                    Err(why) => {
-                        rest.push(pod);
-                        refused.push(why);
-                    }
-                }
-                if is_whole && !self.come_back && refused.last().is_some_and(is_for_good) {
-                    let rest = rest.into_iter().cloned();
-                    emptied.rest.extend(rest.zip(refused));
-                    return Ok(emptied);
-                }
-            }
-            waiting = rest;
-            if waiting.is_empty() || waiting.len() == count {
-                break;
-            }
-        }
-        if emptied.rest.is_empty() && within_budgets(&waiting) {
+        let waiting = own.iter().filter(|it| it.class().is_some()).collect();
+        let gives_up = is_whole && !self.come_back;
+        let rest = self.move_all(imagined, (node, false), waiting, gives_up)?;
+        emptied.moves = rest.moves;
+        let waiting: Vec<&LeavingPod> = rest.waiting.iter().map(|(pod, _)| *pod).collect();
+        let may_wait = emptied.rest.is_empty() && within_budgets(&waiting);
+        if may_wait && !(gives_up && rest.waiting.iter().any(|(_, why)| is_for_good(why))) {
             let waited = imagined.attempt(|imagined| {
                 self.let_go(imagined, (node, &before), own, &waiting)?;
-                let waited = self.place_waiting(imagined, node, waiting.clone())?;
-                let is_kept = waited.is_some();
+                let waited = self.move_all(imagined, (node, true), waiting, false)?;
+                let is_kept = waited.waiting.is_empty();
                 Ok((waited, is_kept))
             })?;
-            if let Some(waited) = waited {
-                emptied.moves.extend(waited);
+            if waited.waiting.is_empty() {
+                emptied.moves.extend(waited.moves);
                 emptied.is_empty = true;
                 return Ok(emptied);
             }
         }
+        let rest = rest.waiting.into_iter();
         emptied
             .rest
-            .extend(waiting.into_iter().cloned().zip(refused));
+            .extend(rest.map(|(pod, why)| (pod.clone(), why)));
         Ok(emptied)
+    }
+
+    /// Moves pods until none of those that are left finds a node; with `gives_up` only until one finds
+    /// none for good.
+    fn move_all<'p>(
+        &self,
+        imagined: &mut Imagined<'_>,
+        (node, is_gone): (&str, bool),
+        mut pods: Vec<&'p LeavingPod>,
+        gives_up: bool,
+    ) -> Result<MovedPods<'p>, Stopped> {
+        let mut moves = Vec::new();
+        loop {
+            let mut waiting: Vec<(&LeavingPod, Refused)> = Vec::new();
+            for pod in &pods {
+                match self.move_pod(imagined, (node, is_gone), pod, None)? {
+                    Ok(moved) => moves.push(((*pod).clone(), moved, is_gone)),
+                    Err(why) => waiting.push((pod, why)),
+                }
+                if gives_up && waiting.last().is_some_and(|(_, why)| is_for_good(why)) {
+                    return Ok(MovedPods { moves, waiting });
+                }
+            }
+            if waiting.is_empty() || waiting.len() == pods.len() {
+                return Ok(MovedPods { moves, waiting });
+            }
+            pods = waiting.iter().map(|(pod, _)| *pod).collect();
+        }
     }
 
     /// Evicts the pods that are left on a node, and lets it go or come back.
@@ -384,31 +402,6 @@ impl Drainer {
             .filter(|pod| matches!(pod.fate, PodFate::GoesAlong(_)));
         let gone: Vec<Object> = along.map(delete).collect();
         imagined.change(gone.into_iter().chain([deletion("Node", "", node)]))
-    }
-
-    /// Places the successors of pods that waited until their node went. `None` if one finds no node.
-    fn place_waiting(
-        &self,
-        imagined: &mut Imagined<'_>,
-        node: &str,
-        mut waiting: Vec<&LeavingPod>,
-    ) -> Result<Option<Vec<(LeavingPod, Moved, bool)>>, Stopped> {
-        let mut moves = Vec::new();
-        while !waiting.is_empty() {
-            let count = waiting.len();
-            let mut rest = Vec::new();
-            for pod in waiting {
-                match self.move_pod(imagined, (node, true), pod, None)? {
-                    Ok(moved) => moves.push((pod.clone(), moved, true)),
-                    Err(_) => rest.push(pod),
-                }
-            }
-            waiting = rest;
-            if waiting.len() == count {
-                return Ok(None);
-            }
-        }
-        Ok(Some(moves))
     }
 
     /// Evicts a pod, and puts its successor on a node, or else on the best one that takes it. Nothing

@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::joint::most_picks;
@@ -13,7 +12,7 @@ use crate::matching::names::HOSTNAME;
 use crate::matching::{Lack, Path};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Defaults, Imagined, Limits, Phase, ReadView, Slot, Stopped};
+use crate::snapshot::{Imagined, Limits, Phase, ReadView, Slot, Stopped};
 use crate::spread::describe::controller;
 use crate::spread::place::Placer;
 use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Question};
@@ -31,7 +30,7 @@ const MOST_CHOICES: usize = 5_000;
 const MOST_TRIED: usize = 300;
 
 /// The number of pods and nodes that the tried choices have together, beside the first few.
-const MOST_WORK: usize = 150_000;
+const MOST_WORK: usize = 100_000;
 
 /// The prefixes of the taints that a node has while it is not ready or is about to go.
 const PASSING_TAINTS: [&str; 6] = [
@@ -65,19 +64,15 @@ pub struct NeededPods {
     pub replicas: usize,
     /// The name of the first pod, or of the workload.
     pub name: String,
-    /// The index in the request; `None` for pods of the snapshot that wait.
-    pub index: Option<usize>,
+    /// The index in the request; -1 for pods of the snapshot that wait.
+    pub index: i32,
 }
 
 /// The new nodes, and where the pods go then.
 #[derive(Debug, Default)]
 pub struct NeedPlan {
-    /// The revision of the snapshot.
-    pub revision: i64,
-    /// The default constraints of the snapshot.
-    pub defaults: Arc<Defaults>,
-    /// The new nodes.
-    pub nodes: Vec<MadeNodes>,
+    /// The new nodes that are alike, with their names.
+    pub nodes: Vec<(NodeVariant, Vec<String>)>,
     /// The pods.
     pub pods: Vec<NeededPods>,
     /// Where the pods go, in order: the index in `pods`, the node and their number.
@@ -93,24 +88,15 @@ pub struct NeedPlan {
     pub is_proven: bool,
 }
 
-/// New nodes that are alike.
+/// Nodes of a template in one combination of domains.
 #[derive(Debug)]
-pub struct MadeNodes {
-    /// The name of their template.
+pub struct NodeVariant {
+    /// The name of the template.
     pub template: String,
     /// The values of the labels that the template lets choose.
     pub domains: BTreeMap<String, String>,
-    /// Their names.
-    pub names: Vec<String>,
     /// The price of each.
     pub price: usize,
-}
-
-/// Nodes of a template in one combination of domains.
-struct Variant {
-    template: String,
-    domains: BTreeMap<String, String>,
-    price: usize,
     most: usize,
     node: v1::Node,
     /// The pods of DaemonSets that run on each of the nodes.
@@ -143,7 +129,7 @@ struct NodeSearch<'n> {
     order: Vec<usize>,
     /// The number of pods of each kind that are to be placed.
     wanted: Vec<usize>,
-    variants: Vec<Variant>,
+    variants: Vec<NodeVariant>,
     /// What has to suffice.
     room: Vec<NeededRoom>,
     /// The number of choices that may still be tried.
@@ -158,10 +144,7 @@ impl NeedPlan {
             pods.extend(waiting(imagined, namespace, &options.limits)?);
         }
         let mut plan = Self::default();
-        let head =
-            |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults), view.nodes.len());
-        let (revision, defaults, nodes) = imagined.read_any(head);
-        (plan.revision, plan.defaults) = (revision, defaults);
+        let nodes = imagined.read_any(|view| view.nodes.len());
         let mut order: Vec<usize> = (0..pods.len()).collect();
         order.sort_by_cached_key(|at| Reverse(pods[*at].question.size()));
         let wanted: Vec<usize> = pods.iter().map(|it| it.replicas).collect();
@@ -186,14 +169,10 @@ impl NeedPlan {
         plan.is_proven = plan.unplaced.is_empty() && plan.bound.0 >= plan.price;
         for (variant, it) in search.variants.into_iter().enumerate() {
             let names = best.names.iter().filter(|(at, _)| *at == variant);
-            plan.nodes.push(MadeNodes {
-                names: names.map(|(_, name)| name.clone()).collect(),
-                template: it.template,
-                domains: it.domains,
-                price: it.price,
-            });
+            plan.nodes
+                .push((it, names.map(|(_, name)| name.clone()).collect()));
         }
-        plan.nodes.retain(|made| !made.names.is_empty());
+        plan.nodes.retain(|(_, names)| !names.is_empty());
         for at in search.order {
             for pick in std::mem::take(&mut best.outcomes[at].picks) {
                 match plan.placed.last_mut() {
@@ -381,7 +360,7 @@ impl NodeSearch<'_> {
     /// Places as many pods as any number of nodes allows, on as few as the pods then use.
     fn many(&mut self, imagined: &mut Imagined<'_>) -> Result<(Vec<usize>, PlacedAll), Stopped> {
         let all: usize = self.wanted.iter().sum();
-        let enough = |(at, it): (usize, &Variant)| {
+        let enough = |(at, it): (usize, &NodeVariant)| {
             let each = self.room.iter().filter_map(|needed| {
                 let (kind, room) = (*needed.of.as_ref().ok()?, needed.of_variant[at]);
                 (room > 0).then(|| (self.wanted[kind] as i128 + room - 1) / room)
@@ -681,7 +660,7 @@ fn waiting(
                     question,
                     replicas: names.len(),
                     name: names.swap_remove(0),
-                    index: None,
+                    index: -1,
                 });
             }
             Ok::<_, Stopped>(())
@@ -697,7 +676,7 @@ fn waiting(
 }
 
 /// The variants of templates, without pods of DaemonSets.
-fn variants(imagined: &Imagined<'_>, templates: &[v1::NodeTemplate]) -> Vec<Variant> {
+fn variants(imagined: &Imagined<'_>, templates: &[v1::NodeTemplate]) -> Vec<NodeVariant> {
     let mut all = Vec::new();
     for template in templates {
         let find = |view: ReadView<'_>| {
@@ -725,7 +704,7 @@ fn variants(imagined: &Imagined<'_>, templates: &[v1::NodeTemplate]) -> Vec<Vari
             let mut node = node.clone();
             let labels = &mut node.metadata.get_or_insert_default().labels;
             labels.extend(domains.clone());
-            Variant {
+            NodeVariant {
                 daemons: Vec::new(),
                 template: template.name.clone(),
                 price: usize::try_from(template.price).unwrap_or(0).max(1),

@@ -174,7 +174,7 @@ fn choose(
     pods: &PodsByNode,
     most: usize,
 ) -> Result<Vec<String>, Stopped> {
-    let mut drainer = Drainer::looking(imagined, pods.clone());
+    let mut drainer = Drainer::looking(pods.clone());
     // Pods do not go to nodes that are likely to go next, unless there is no other.
     let next = all.iter().take(most.saturating_mul(2));
     drainer.later = next.map(|it| it.slot).collect();

@@ -9,7 +9,7 @@ use super::movable::MoveEffect;
 use super::moving::{self, Stepped};
 use super::spread_model::SpreadModel;
 use crate::matching::Selector;
-use crate::snapshot::{Defaults, Imagined, PodGroups, ReadView, Stopped};
+use crate::snapshot::{Imagined, PodGroups, Stopped};
 use crate::spread::describe::{
     By, JudgedWorkload, NamedWorkload, Survey, WorkloadId, WorkloadPods, selects,
 };
@@ -71,10 +71,6 @@ impl RebalanceOptions {
 /// The pods to move, and the effects of their moves.
 #[derive(Debug, Default)]
 pub struct RebalancePlan {
-    /// The revision of the snapshot.
-    pub revision: i64,
-    /// The default constraints of the snapshot.
-    pub defaults: Arc<Defaults>,
     /// The moves, in order.
     pub moves: Vec<PlannedMove>,
     /// The workloads that violated constraints or could not be judged, by namespace.
@@ -164,7 +160,6 @@ impl RebalancePlan {
             left: HashMap::new(),
             made: HashMap::new(),
         };
-        planner.note_revision();
         let mut touched = Vec::new();
         for round in 0..MOST_ROUNDS {
             let before = planner.plan.moves.len();
@@ -187,12 +182,6 @@ impl RebalancePlan {
 }
 
 impl Planner<'_, '_> {
-    /// Stores the revision and the default constraints, which all namespaces share.
-    fn note_revision(&mut self) {
-        let look = |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults));
-        (self.plan.revision, self.plan.defaults) = self.imagined.read_any(look);
-    }
-
     /// Repairs the workloads of a namespace. Returns whether any of them is part of the plan.
     fn repair(&mut self, namespace: &str) -> Result<bool, Stopped> {
         let options = self.options;
