@@ -457,7 +457,7 @@ async fn no_more_nodes_can_go_than_the_bound_says() {
         "{found} spare, {proven} proven, {missed} missed of {}",
         cases() / 3
     );
-    assert!(missed * 6 <= cases() / 3, "{missed}");
+    assert!(missed * 50 <= cases() / 3, "{missed}");
 }
 
 /// Random needs: all pods fit on the nodes, and where it is proven fewer nodes do not do.
@@ -566,7 +566,7 @@ async fn no_fewer_nodes_do_than_are_proven() {
         cases() / 2
     );
     assert!(needed as u64 * 4 > cases() / 2, "{needed}");
-    assert!(missed as u64 * 50 <= cases() / 2, "{missed}");
+    assert_eq!(missed, 0);
 }
 
 /// All choices of at most this many nodes of some kinds.
