@@ -11,7 +11,7 @@ mod cpu;
 #[allow(dead_code, reason = "shared with other benches")]
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use evenkeel::api::Service;
 use evenkeel::kubernetes::Transport;
 use evenkeel::matching::Path;
 use evenkeel::plan::{
-    DrainOptions, DrainPlan, NeedOptions, NeedPlan, NeededPods, NodeTemplate, RebalanceOptions,
+    DrainOptions, DrainPlan, EvictionRules, NeedOptions, NeedPlan, NeededPods, RebalanceOptions,
     RebalancePlan, SpareOptions, StayingPods,
 };
 use evenkeel::proto::v1;
@@ -77,26 +77,30 @@ fn main() {
 
 /// Measures plans of nodes: a drain of 50 nodes, 10 spare nodes, and nodes for 10,000 pods.
 fn nodes() {
+    let mut pods: HashMap<String, usize> = HashMap::new();
+    for change in batches().flatten() {
+        if let Some(Object::Pod(pod)) = change.object {
+            let node = pod.spec.unwrap_or_default().node_name;
+            *pods.entry(node).or_default() += 1;
+        }
+    }
+    let having_room = |change| having_room(change, &pods);
     let with_room = |batch: Vec<v1::Change>| batch.into_iter().map(having_room).collect();
     let world = World::of(batches().map(with_room));
-    let rules = RebalanceOptions {
-        max_domains: 100,
-        ..options()
-    };
     let drain = DrainOptions {
         nodes: (0..50).map(|number| node_name(number * 97)).collect(),
         one_at_a_time: false,
         whole_only: false,
-        rules: rules.clone(),
+        rules: rules(),
     };
     let spare = SpareOptions {
         most: 10,
         selector: None,
         stay: Default::default(),
-        rules,
+        rules: rules(),
     };
     let need = || {
-        let wanted = having_room(change(Object::Pod(pod(1, "", None))));
+        let wanted = having_room(change(Object::Pod(pod(1, "new", None))));
         let Some(Object::Pod(wanted)) = wanted.object else {
             unreachable!("it is a pod")
         };
@@ -106,56 +110,60 @@ fn nodes() {
                 question: question.expect("a valid pod"),
                 replicas: 10_000,
                 name: "app-1".to_owned(),
-                index: Some(0),
+                index: 0,
             }],
             pending: None,
-            templates: vec![NodeTemplate {
+            templates: vec![v1::NodeTemplate {
                 name: "new".to_owned(),
-                like: Ok(node_name(0)),
-                domains: BTreeMap::from([(
-                    "topology.kubernetes.io/zone".to_owned(),
-                    (0..ZONES).map(|zone| format!("zone-{zone}")).collect(),
-                )]),
-                price: 1,
-                most: 1_000,
+                node: node_name(0),
+                domains: vec![v1::TopologyValues {
+                    topology_key: "topology.kubernetes.io/zone".to_owned(),
+                    values: (0..ZONES).map(|zone| format!("zone-{zone}")).collect(),
+                }],
+                ..Default::default()
             }],
             limits: Limits::default(),
         }
     };
+    let snapshot = world.snapshot();
     for _ in 0..3 {
-        let snapshot = world.snapshot();
         let start = thread_time();
         let plan = |imagined: &mut Imagined<'_>| DrainPlan::of(imagined, &drain);
         let drained = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
         let drained = drained.expect("nobody gives up");
-        let (took, start) = (thread_time() - start, thread_time());
+        let took = millis_since(start);
+        let (moves, blocked) = (drained.moves.len(), drained.blocked.len());
+        println!("drain: {moves} moves, {blocked} blocked: {took:.0} ms of CPU");
+        let start = thread_time();
         let plan = |imagined: &mut Imagined<'_>| DrainPlan::of_spare(imagined, &spare);
         let spared = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
         let spared = spared.expect("nobody gives up");
-        let (took_spare, start) = (thread_time() - start, thread_time());
+        let took = millis_since(start);
+        let (nodes, bound) = (spared.nodes.len(), spared.bound);
+        println!("spare: {nodes} of at most {bound:?}: {took:.0} ms of CPU");
+        let start = thread_time();
         let plan = |imagined: &mut Imagined<'_>| NeedPlan::of(imagined, need());
         let needed = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
-        let needed = needed.expect("nobody gives up");
-        let took_need = thread_time() - start;
+        let NeedPlan {
+            price,
+            bound,
+            unplaced,
+            ..
+        } = needed.expect("nobody gives up");
+        let took = millis_since(start);
+        let unplaced = unplaced.len();
         println!(
-            "drain: {} moves, {} blocked: {:.0} ms; spare: {} of at most {:?}: {:.0} ms; \
-             need: price {}, at least {:?}, {} unplaced: {:.0} ms of CPU",
-            drained.moves.len(),
-            drained.blocked.len(),
-            took.as_secs_f64() * 1e3,
-            spared.nodes.len(),
-            spared.bound,
-            took_spare.as_secs_f64() * 1e3,
-            needed.price,
-            needed.bound,
-            needed.unplaced.len(),
-            took_need.as_secs_f64() * 1e3,
+            "need: price {price}, at least {bound:?}, {unplaced} unplaced: {took:.0} ms of CPU"
         );
     }
 }
 
-/// A node with room for a third more pods than it has, or a pod that takes of it.
-fn having_room(mut change: v1::Change) -> v1::Change {
+fn millis_since(start: Duration) -> f64 {
+    (thread_time() - start).as_secs_f64() * 1e3
+}
+
+/// A node with room for one pod more than it has, or a pod that takes of it.
+fn having_room(mut change: v1::Change, pods: &HashMap<String, usize>) -> v1::Change {
     let amounts = |amounts: &[(&str, &str)]| {
         let amounts = amounts.iter().map(|(name, text)| {
             let string = (*text).into();
@@ -165,8 +173,10 @@ fn having_room(mut change: v1::Change) -> v1::Change {
     };
     match &mut change.object {
         Some(Object::Node(node)) => {
+            let name = node.metadata.as_ref().map_or("", |metadata| &metadata.name);
+            let cpu = format!("{}m", 250 * (1 + pods.get(name).copied().unwrap_or(0)));
             let status = node.status.get_or_insert_default();
-            status.allocatable = amounts(&[("cpu", "10"), ("pods", "110")]);
+            status.allocatable = amounts(&[("cpu", &cpu), ("pods", "110")]);
         }
         Some(Object::Pod(pod)) => {
             let container = v1::Container {
@@ -192,6 +202,12 @@ fn options() -> RebalanceOptions {
         most_moves: 100_000,
         most_of_workload: usize::MAX,
         most_of_node: usize::MAX,
+        rules: rules(),
+    }
+}
+
+fn rules() -> EvictionRules {
+    EvictionRules {
         max_unavailable: 1,
         moves_bare: false,
         keeps: None,

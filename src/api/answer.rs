@@ -8,7 +8,7 @@ use fixedbitset::FixedBitSet;
 use prost::bytes::Bytes;
 
 use crate::proto::v1;
-use crate::snapshot::{Defaults, Nodes, ReadView, Slot, bits};
+use crate::snapshot::{Defaults, Imagined, Nodes, ReadView, Slot, bits};
 use crate::spread::{DomainReport, NodeRefusal, Reason, Report};
 
 /// A count for the wire.
@@ -194,4 +194,9 @@ pub fn defaults_kind(defaults: &Defaults) -> i32 {
         (false, false) => v1::DefaultsKind::List,
     };
     kind.into()
+}
+
+/// The revision that a plan is about, and the kind of the default constraints of the snapshot.
+pub fn plan_head(imagined: &Imagined<'_>) -> (i64, i32) {
+    imagined.read_any(|view| (view.revision, defaults_kind(view.defaults)))
 }

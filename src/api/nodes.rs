@@ -2,24 +2,20 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::answer::{count, defaults_kind};
+use super::answer::{count, plan_head};
 use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
-use super::rebalance::{blocker_kind, pod_move, rebalanced, staying};
+use super::rebalance::{blocker_kind, eviction_rules, pod_move, rebalanced};
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::plan::{
-    DrainOptions, DrainPlan, LeavingNode, NeedOptions, NeedPlan, NeededPods, NodeTemplate,
-    PodOfNode, RebalanceOptions, SpareOptions,
+    DrainOptions, DrainPlan, NeedOptions, NeedPlan, NeededPods, PodOfNode, SpareOptions,
 };
 use crate::proto::v1;
 use crate::proto::v1::plan_nodes_request::Question as NodeQuestion;
 use crate::snapshot::{Batch, Imagined, Limits, Snapshot};
 use crate::spread::Question;
-
-/// The most new nodes of a plan.
-const MOST_NODES: usize = 1_000;
 
 /// The most combinations of a template and domains.
 const MOST_COMBINATIONS: usize = 64;
@@ -53,6 +49,11 @@ impl ValidNodePlan {
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
+        let rules = |wire: Option<v1::EvictionRules>, path: Path<'_>, faults: &mut Violations| {
+            let path = path.field("rules");
+            let at = |field| path.field(field);
+            eviction_rules(wire.unwrap_or_default(), at, (limits, max_domains), faults)
+        };
         let question = match wire.question {
             Some(NodeQuestion::Need(wire)) => {
                 let need = need(wire, limits, &mut faults);
@@ -64,12 +65,12 @@ impl ValidNodePlan {
                 if wire.nodes.is_empty() {
                     faults.add(nodes, "is required");
                 }
-                check_nodes(&wire.nodes, nodes, limits, &mut faults);
+                request::check_nodes(&wire.nodes, nodes, limits, &mut faults);
                 Some(ValidNodeQuestion::Drain(DrainOptions {
                     nodes: wire.nodes,
                     one_at_a_time: wire.one_at_a_time,
                     whole_only: false,
-                    rules: rules(wire.rules, path, (limits, max_domains), &mut faults),
+                    rules: rules(wire.rules, path, &mut faults),
                 }))
             }
             Some(NodeQuestion::Spare(wire)) => {
@@ -80,12 +81,12 @@ impl ValidNodePlan {
                 }
                 let selector = wire.selector.as_ref();
                 let at = path.field("selector");
-                check_nodes(&wire.stay, path.field("stay"), limits, &mut faults);
+                request::check_nodes(&wire.stay, path.field("stay"), limits, &mut faults);
                 Some(ValidNodeQuestion::Spare(SpareOptions {
                     most: most.unwrap_or(1),
                     selector: selector.map(|it| Selector::compile(Some(it), at, &mut faults)),
                     stay: wire.stay.into_iter().collect(),
-                    rules: rules(wire.rules, path, (limits, max_domains), &mut faults),
+                    rules: rules(wire.rules, path, &mut faults),
                 }))
             }
             None => {
@@ -117,10 +118,11 @@ impl ValidNodePlan {
         let namespaces: Vec<String> = namespaces.collect();
         let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
         let plan = |imagined: &mut Imagined<'_>| {
-            Ok::<_, Error>(match self.question {
+            let (revision, defaults) = plan_head(imagined);
+            let answer = match self.question {
                 ValidNodeQuestion::Need(options) => {
-                    let like = options.templates.iter();
-                    exist(imagined, like.filter_map(|it| it.like.as_ref().ok()))?;
+                    let like = options.templates.iter().map(|it| &it.node);
+                    exist(imagined, like.filter(|name| !name.is_empty()))?;
                     needed_nodes(NeedPlan::of(imagined, *options)?)
                 }
                 ValidNodeQuestion::Drain(options) => {
@@ -130,6 +132,11 @@ impl ValidNodePlan {
                 ValidNodeQuestion::Spare(options) => {
                     drained(DrainPlan::of_spare(imagined, &options)?)
                 }
+            };
+            Ok::<_, Error>(v1::PlanNodesResponse {
+                revision,
+                defaults,
+                ..answer
             })
         };
         snapshot.imagine(&namespaces, &Batch::default(), is_given_up, plan)
@@ -145,53 +152,6 @@ fn exist<'n>(
     match imagined.read_any(|view| nodes.find(|name| view.nodes.find(name).is_none())) {
         Some(name) => Err(Error::NoNode(name.clone())),
         None => Ok(()),
-    }
-}
-
-/// Checks the names of nodes.
-fn check_nodes(nodes: &[String], path: Path<'_>, limits: &Limits, faults: &mut Violations) {
-    if !faults.within(path, limits, Limit::Nodes, nodes.len()) {
-        return;
-    }
-    let mut seen = HashSet::with_capacity(nodes.len());
-    for (path, name) in path.each(nodes) {
-        if name.is_empty() {
-            faults.add(path, "is required");
-        } else if !seen.insert(name.as_str()) {
-            faults.add(path, "is in the list more than once");
-        }
-        request::check_length(name, path, limits, faults);
-    }
-}
-
-/// The rules about the pods of nodes that go.
-fn rules(
-    wire: Option<v1::EvictionRules>,
-    path: Path<'_>,
-    (limits, max_domains): (&Limits, usize),
-    faults: &mut Violations,
-) -> RebalanceOptions {
-    let wire = wire.unwrap_or_default();
-    let path = path.field("rules");
-    let max_unavailable = wire.max_unavailable.unwrap_or(1);
-    request::check_not_negative(max_unavailable.into(), path.field("maxUnavailable"), faults);
-    let keeps = wire.stay_selector.as_ref();
-    let at = path.field("staySelector");
-    RebalanceOptions {
-        namespace: None,
-        workload: None,
-        selector: None,
-        soft: false,
-        by: None,
-        most_moves: usize::MAX,
-        most_of_workload: usize::MAX,
-        most_of_node: usize::MAX,
-        max_unavailable,
-        moves_bare: wire.bare,
-        keeps: keeps.map(|wire| Selector::compile(Some(wire), at, faults)),
-        stay: staying(wire.stay, path.field("stay"), limits, faults),
-        max_domains,
-        limits: limits.clone(),
     }
 }
 
@@ -224,12 +184,13 @@ fn need(wire: v1::NodeNeed, limits: &Limits, faults: &mut Violations) -> NeedOpt
                 },
                 question,
                 replicas: number,
-                index: Some(index),
+                index: i32::try_from(index).unwrap_or(i32::MAX),
             });
         }
     }
     faults.at_most(list, limits, Limit::Replicas, replicas);
-    let templates = templates(wire.templates, path.field("templates"), limits, faults);
+    let (mut templates, list) = (wire.templates, path.field("templates"));
+    check_templates(&mut templates, list, limits, faults);
     NeedOptions {
         pods,
         pending: wire.pending.then_some(wire.namespace),
@@ -238,63 +199,57 @@ fn need(wire: v1::NodeNeed, limits: &Limits, faults: &mut Violations) -> NeedOpt
     }
 }
 
-/// Checks node templates.
-fn templates(
-    wire: Vec<v1::NodeTemplate>,
+/// Checks node templates, and names them.
+fn check_templates(
+    templates: &mut [v1::NodeTemplate],
     list: Path<'_>,
     limits: &Limits,
     faults: &mut Violations,
-) -> Vec<NodeTemplate> {
-    if wire.is_empty() {
+) {
+    if templates.is_empty() {
         faults.add(list, "is required");
     }
     let mut combinations: usize = 0;
     let mut seen = HashSet::new();
-    let mut templates = Vec::new();
-    for (index, it) in wire.into_iter().enumerate() {
+    for (index, it) in templates.iter_mut().enumerate() {
         let path = list.index(index);
         for (field, text) in [("name", &it.name), ("node", &it.node)] {
             request::check_length(text, path.field(field), limits, faults);
         }
-        let own = it.object.as_ref().and_then(|node| node.metadata.as_ref());
-        let own = own.map_or_else(|| it.node.clone(), |metadata| metadata.name.clone());
-        let name = if it.name.is_empty() { own } else { it.name };
-        let like = match (it.node.is_empty(), it.object) {
-            (false, None) => Ok(it.node),
-            (true, Some(mut node)) => {
-                name.clone_into(&mut node.metadata.get_or_insert_default().name);
-                let change = v1::Change {
-                    object: Some(v1::change::Object::Node(node.clone())),
-                };
-                let checked = Batch::check(vec![change], limits, path.field("object"));
-                faults.collect(checked);
-                Err(node)
-            }
-            _ => {
-                faults.add(path, "must have either node or object");
-                continue;
-            }
-        };
-        if name.is_empty() {
+        if it.node.is_empty() == it.object.is_none() {
+            faults.add(path, "must have either node or object");
+        }
+        if it.name.is_empty() {
+            let own = it.object.as_ref().and_then(|node| node.metadata.as_ref());
+            it.name = own.map_or_else(|| it.node.clone(), |own| own.name.clone());
+        }
+        if let Some(node) = &mut it.object {
+            it.name
+                .clone_into(&mut node.metadata.get_or_insert_default().name);
+            let object = Some(v1::change::Object::Node(node.clone()));
+            let changes = vec![v1::Change { object }];
+            faults.collect(Batch::check(changes, limits, path.field("object")));
+        }
+        if it.name.is_empty() {
             faults.add(path.field("name"), "is required");
-        } else if !seen.insert(name.clone()) {
+        } else if !seen.insert(it.name.clone()) {
             faults.add(path.field("name"), "is that of another template");
         }
-        let mut domains = BTreeMap::new();
+        let mut keys = HashSet::new();
         let mut own: usize = 1;
-        let keys = path.field("domains");
-        for (index, it) in it.domains.into_iter().enumerate() {
-            let path = keys.index(index);
-            names::check_label_key(&it.topology_key, path.field("topologyKey"), faults);
-            if it.values.is_empty() {
+        let list = path.field("domains");
+        for (index, of) in it.domains.iter().enumerate() {
+            let path = list.index(index);
+            names::check_label_key(&of.topology_key, path.field("topologyKey"), faults);
+            if of.values.is_empty() {
                 faults.add(path.field("values"), "is required");
             }
-            for (at, value) in it.values.iter().enumerate() {
-                let labels = BTreeMap::from([(it.topology_key.clone(), value.clone())]);
+            for (at, value) in of.values.iter().enumerate() {
+                let labels = BTreeMap::from([(of.topology_key.clone(), value.clone())]);
                 names::check_labels(&labels, path.field("values").index(at), faults);
             }
-            own = own.saturating_mul(it.values.len());
-            if domains.insert(it.topology_key, it.values).is_some() {
+            own = own.saturating_mul(of.values.len());
+            if !keys.insert(&of.topology_key) {
                 faults.add(path.field("topologyKey"), "is in the list more than once");
             }
         }
@@ -303,45 +258,30 @@ fn templates(
             faults.add(path.field("price"), format!("must be 0 to {MOST_PRICE}"));
         }
         request::check_not_negative(it.max_nodes.into(), path.field("maxNodes"), faults);
-        templates.push(NodeTemplate {
-            name,
-            like,
-            domains,
-            price: usize::try_from(it.price).unwrap_or(0).max(1),
-            most: match usize::try_from(it.max_nodes) {
-                Ok(0) | Err(_) => MOST_NODES,
-                Ok(most) => most.min(MOST_NODES),
-            },
-        });
     }
     if combinations > MOST_COMBINATIONS {
         let rule = format!("must have at most {MOST_COMBINATIONS} combinations of domains");
         faults.add(list, rule);
     }
-    templates
 }
 
 fn drained(plan: DrainPlan) -> v1::PlanNodesResponse {
     let bound = plan.bound.unwrap_or_default();
-    let node = |node: LeavingNode| v1::LeavingNode {
-        name: node.name,
-        emptied: node.is_emptied,
-    };
-    let pod = |pod: PodOfNode| v1::PodOfNode {
-        namespace: pod.namespace.to_string(),
-        pod: pod.pod,
-        node: pod.node,
+    let node = |(name, emptied)| v1::LeavingNode { name, emptied };
+    let pod = |of: PodOfNode| v1::PodOfNode {
+        namespace: of.pod.namespace.to_string(),
+        pod: of.pod.name,
+        node: of.node,
         workload: Some(v1::WorkloadName {
-            kind: pod.workload.kind.clone(),
-            name: pod.workload.name.clone(),
+            kind: of.pod.workload.kind.clone(),
+            name: of.pod.workload.name.clone(),
             selector: None,
         }),
-        kind: pod.kind.map(blocker_kind).unwrap_or_default().into(),
-        text: pod.text,
+        kind: of.kind.map(blocker_kind).unwrap_or_default().into(),
+        text: of.text,
     };
     let workloads = plan.workloads.into_iter();
     v1::PlanNodesResponse {
-        revision: plan.revision,
         nodes: plan.nodes.into_iter().map(node).collect(),
         moves: plan.moves.into_iter().map(pod_move).collect(),
         blocked: plan.blocked.into_iter().map(pod).collect(),
@@ -352,28 +292,23 @@ fn drained(plan: DrainPlan) -> v1::PlanNodesResponse {
         optimal: plan.is_proven,
         bound: count(bound.0),
         bound_reason: bound.1,
-        defaults: defaults_kind(&plan.defaults),
         ..Default::default()
     }
 }
 
 fn needed_nodes(plan: NeedPlan) -> v1::PlanNodesResponse {
-    let index = |pods: &NeededPods| match pods.index {
-        Some(index) => i32::try_from(index).unwrap_or(i32::MAX),
-        None => -1,
-    };
-    let nodes = plan.nodes.into_iter().map(|it| v1::NewNodes {
+    let nodes = plan.nodes.into_iter().map(|(it, names)| v1::NewNodes {
         template: it.template,
         domains: it.domains,
-        names: it.names,
         price: count(it.price),
+        names,
     });
     let placed = plan.placed.into_iter().map(|(at, node, pods)| {
         let of = &plan.pods[at];
         v1::PlacedPods {
             namespace: of.question.namespace.clone(),
             name: of.name.clone(),
-            index: index(of),
+            index: of.index,
             node: node.into(),
             count: count(pods),
         }
@@ -383,13 +318,12 @@ fn needed_nodes(plan: NeedPlan) -> v1::PlanNodesResponse {
         v1::UnplacedPods {
             namespace: of.question.namespace.clone(),
             name: of.name.clone(),
-            index: index(of),
+            index: of.index,
             count: count(pods),
             reasons,
         }
     });
     v1::PlanNodesResponse {
-        revision: plan.revision,
         new_nodes: nodes.collect(),
         placed: placed.collect(),
         unplaced: unplaced.collect(),
@@ -397,7 +331,6 @@ fn needed_nodes(plan: NeedPlan) -> v1::PlanNodesResponse {
         optimal: plan.is_proven,
         bound: count(plan.bound.0),
         bound_reason: plan.bound.1,
-        defaults: defaults_kind(&plan.defaults),
         ..Default::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::answer::{count, defaults_kind};
+use super::answer::{count, plan_head};
 use super::describe::topology_spread;
 use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
@@ -10,8 +10,8 @@ use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::plan::{
-    Blocker, BlockerKind, PlannedMove, RebalanceOptions, RebalancePlan, RebalancedWorkload,
-    StayingPods,
+    Blocker, BlockerKind, EvictionRules, PlannedMove, RebalanceOptions, RebalancePlan,
+    RebalancedWorkload, StayingPods,
 };
 use crate::proto::v1;
 use crate::snapshot::{Batch, Imagined, Limits, Snapshot, Stopped};
@@ -39,11 +39,9 @@ impl ValidRebalance {
         if !wire.topology_key.is_empty() {
             names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
         }
-        let mut compiled = |wire: Option<&v1::LabelSelector>, field| {
-            wire.map(|wire| Selector::compile(Some(wire), Path::root(field), &mut faults))
-        };
-        let selector = compiled(wire.selector.as_ref(), "selector");
-        let keeps = compiled(wire.stay_selector.as_ref(), "staySelector");
+        let at = Path::root("selector");
+        let selector = wire.selector.as_ref();
+        let selector = selector.map(|it| Selector::compile(Some(it), at, &mut faults));
         let mut most = |number: i32, field| {
             let most = usize::try_from(number);
             if most.is_err() {
@@ -61,12 +59,15 @@ impl ValidRebalance {
             Limit::Replicas,
             most_moves.unwrap_or(0),
         );
-        let max_unavailable = wire.max_unavailable.unwrap_or(1);
-        let path = Path::root("maxUnavailable");
-        request::check_not_negative(max_unavailable.into(), path, &mut faults);
-        let stay = staying(wire.stay, Path::root("stay"), limits, &mut faults);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
+        let rules = v1::EvictionRules {
+            max_unavailable: wire.max_unavailable,
+            bare: wire.bare,
+            stay: wire.stay,
+            stay_selector: wire.stay_selector,
+        };
+        let rules = eviction_rules(rules, Path::root, (limits, max_domains), &mut faults);
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
         let is_default = workload.is_some() && wire.namespace.is_empty();
         let namespace = names::namespace_or_default(&wire.namespace).to_owned();
         Ok(faults.finish(Self {
@@ -80,12 +81,7 @@ impl ValidRebalance {
                 most_moves: most_moves.unwrap_or(all),
                 most_of_workload: most_of_workload.unwrap_or(usize::MAX),
                 most_of_node: most_of_node.unwrap_or(usize::MAX),
-                max_unavailable,
-                moves_bare: wire.bare,
-                keeps,
-                stay,
-                max_domains,
-                limits: limits.clone(),
+                rules,
             },
         })?)
     }
@@ -102,19 +98,21 @@ impl ValidRebalance {
     ) -> Result<v1::RebalanceResponse, Error> {
         let plan = |imagined: &mut Imagined<'_>| {
             self.check(imagined)?;
-            Ok::<_, Error>(RebalancePlan::of(imagined, &self.options)?)
+            let head = plan_head(imagined);
+            Ok::<_, Error>((head, RebalancePlan::of(imagined, &self.options)?))
         };
-        let plan = snapshot.imagine(&[], &Batch::default(), is_given_up, plan)?;
+        let ((revision, defaults), plan) =
+            snapshot.imagine(&[], &Batch::default(), is_given_up, plan)?;
         let workloads = plan.workloads.into_iter();
         Ok(v1::RebalanceResponse {
-            revision: plan.revision,
+            revision,
             moves: plan.moves.into_iter().map(pod_move).collect(),
             workloads: workloads
                 .map(|((namespace, id), it)| rebalanced(namespace, id, it))
                 .collect(),
             optimal: plan.is_least,
             capped: plan.is_capped,
-            defaults: defaults_kind(&plan.defaults),
+            defaults,
             ..Default::default()
         })
     }
@@ -144,16 +142,19 @@ impl ValidRebalance {
     }
 }
 
-/// The pods that stay, by namespace and name.
-pub(super) fn staying(
-    pods: Vec<v1::StayingPod>,
-    path: Path<'_>,
-    limits: &Limits,
+/// The rules about the pods that a plan may evict. `at` is the path of each field.
+pub(super) fn eviction_rules<'p>(
+    wire: v1::EvictionRules,
+    at: impl Fn(&'static str) -> Path<'p>,
+    (limits, max_domains): (&Limits, usize),
     faults: &mut Violations,
-) -> StayingPods {
-    let mut staying = StayingPods::new();
-    for (index, pod) in pods.into_iter().enumerate() {
-        let path = path.index(index);
+) -> EvictionRules {
+    let max_unavailable = wire.max_unavailable.unwrap_or(1);
+    request::check_not_negative(max_unavailable.into(), at("maxUnavailable"), faults);
+    let mut stay = StayingPods::new();
+    for (index, pod) in wire.stay.into_iter().enumerate() {
+        let list = at("stay");
+        let path = list.index(index);
         names::check_namespace(&pod.namespace, path.field("namespace"), faults);
         if pod.name.is_empty() {
             faults.add(path.field("name"), "is required");
@@ -162,10 +163,18 @@ pub(super) fn staying(
             request::check_length(text, path.field(field), limits, faults);
         }
         let namespace = names::namespace_or_default(&pod.namespace).to_owned();
-        let names = staying.entry(namespace).or_default();
+        let names = stay.entry(namespace).or_default();
         names.insert(pod.name, pod.reason);
     }
-    staying
+    let keeps = wire.stay_selector.as_ref();
+    EvictionRules {
+        max_unavailable,
+        moves_bare: wire.bare,
+        keeps: keeps.map(|it| Selector::compile(Some(it), at("staySelector"), faults)),
+        stay,
+        max_domains,
+        limits: limits.clone(),
+    }
 }
 
 pub(super) fn pod_move(planned: PlannedMove) -> v1::PodMove {

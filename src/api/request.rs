@@ -205,19 +205,22 @@ pub fn check_candidates(
     faults: &mut Violations,
 ) {
     let Some(candidates) = candidates else { return };
-    let parent = Path::root("candidates");
-    let path = parent.field("names");
-    let count = candidates.names.len();
-    if !faults.within(path, limits, Limit::Nodes, count) {
+    let path = Path::root("candidates");
+    check_nodes(&candidates.names, path.field("names"), limits, faults);
+}
+
+/// Checks a list of names of nodes, each of which may be in it once.
+pub fn check_nodes(nodes: &[String], path: Path<'_>, limits: &Limits, faults: &mut Violations) {
+    if !faults.within(path, limits, Limit::Nodes, nodes.len()) {
         return;
     }
-    let mut seen = HashSet::with_capacity(count);
-    for (i, name) in candidates.names.iter().enumerate() {
+    let mut seen = HashSet::with_capacity(nodes.len());
+    for (path, name) in path.each(nodes) {
         if name.is_empty() {
-            faults.add(path.index(i), "is required");
+            faults.add(path, "is required");
         } else if !seen.insert(name.as_str()) {
-            faults.add(path.index(i), "is in the list more than once");
+            faults.add(path, "is in the list more than once");
         }
-        check_length(name, path.index(i), limits, faults);
+        check_length(name, path, limits, faults);
     }
 }

@@ -22,8 +22,8 @@ use crate::manifest::ObjectName;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::plan_nodes_request::Question;
 use crate::proto::v1::{
-    LabelSelector, NeededPods, Node, NodeDrain, NodeNeed, NodeSpare, NodeTemplate,
-    PlanNodesRequest, PlanNodesResponse, TopologyValues,
+    LabelSelector, NeededPods, NodeDrain, NodeNeed, NodeSpare, NodeTemplate, PlanNodesRequest,
+    PlanNodesResponse, TopologyValues,
 };
 
 /// Questions about whole nodes.
@@ -270,33 +270,25 @@ impl NeedNodes {
             node: name.clone(),
             ..NodeTemplate::default()
         });
-        let mut templates: Vec<NodeTemplate> = like.collect();
-        let read = args::read_files(&self.files)?.changes;
-        let nodes = read.into_iter().filter_map(|change| match change.object {
-            Some(Object::Node(node)) => Some(node),
+        let read = args::read_files(&self.files)?.changes.into_iter();
+        let of_files = read.filter_map(|change| match change.object? {
+            Object::Node(node) => Some(NodeTemplate {
+                name: node.metadata.as_ref()?.name.clone(),
+                object: Some(node),
+                ..NodeTemplate::default()
+            }),
             _ => None,
         });
-        let of_files = nodes.map(|node: Node| NodeTemplate {
-            name: node
-                .metadata
-                .as_ref()
-                .map_or_else(String::new, |it| it.name.clone()),
-            object: Some(node),
-            ..NodeTemplate::default()
-        });
-        templates.extend(of_files);
+        let mut templates: Vec<NodeTemplate> = like.chain(of_files).collect();
         anyhow::ensure!(!templates.is_empty(), "--file: there is no Node in it");
         let known: Vec<String> = templates.iter().map(|it| it.name.clone()).collect();
         let check = |name: &String| {
             let unknown = || format!("there is no template {name}, but {}", known.join(", "));
             known.contains(name).then_some(()).with_context(unknown)
         };
-        let prices: BTreeMap<&String, i32> =
-            self.prices.iter().map(|(it, price)| (it, *price)).collect();
-        prices
-            .keys()
-            .try_for_each(|name| check(name))
-            .context("--price")?;
+        let prices: BTreeMap<&String, i32> = self.prices.iter().map(|(it, at)| (it, *at)).collect();
+        let mut priced = prices.keys();
+        priced.try_for_each(|name| check(name)).context("--price")?;
         let mut named = self.domains.iter().filter_map(|(name, _)| name.as_ref());
         named.try_for_each(check).context("--in")?;
         for template in &mut templates {

@@ -1,25 +1,27 @@
 //! Renders plans of nodes.
 
+use std::collections::BTreeMap;
+
 use super::look::Look;
-use super::page::{Page, PagePart, Parts, Source, Table};
+use super::page::{Page, Parts, Source, Table};
 use super::plans::{row, workload};
 use super::text::{number, plural};
 use crate::explain::{joined, quoted};
 use crate::proto::v1::plan_nodes_request::Question;
-use crate::proto::v1::{NewNodes, PlacedPods, PlanNodesResponse, PodOfNode};
+use crate::proto::v1::{NewNodes, PlanNodesResponse, PodOfNode};
 
 /// The answer of PlanNodes: a row for each node that leaves or comes, for each move and for each pod
 /// that cannot go, and for each workload a bar for each domain.
 pub(crate) fn nodes(source: &Source, asked: Option<&Question>, answer: &PlanNodesResponse) -> Page {
     let is_well = answer.blocked.is_empty() && answer.unplaced.is_empty();
-    let about = match asked {
-        Some(Question::Drain(_)) => "Where the pods of nodes go",
-        Some(Question::Spare(_)) => "Which nodes can go",
-        _ => "How many nodes must come",
+    let (about, drains) = match asked {
+        Some(Question::Drain(_)) => ("Where the pods of nodes go", true),
+        Some(Question::Spare(_)) => ("Which nodes can go", true),
+        _ => ("How many nodes must come", false),
     };
     let mut parts = Parts::default();
     parts.lines(remarks(asked, answer));
-    if matches!(asked, Some(Question::Drain(_) | Question::Spare(_))) {
+    if drains {
         let headings = ["NODE", "EMPTY", "MOVES", "CANNOT GO", "GO WITH IT"];
         parts.table(Table::new("node", headings, leaving(answer)));
     }
@@ -28,13 +30,15 @@ pub(crate) fn nodes(source: &Source, asked: Option<&Question>, answer: &PlanNode
     let headings = ["MOVE", "POD", "FROM", "TO", "WHY"];
     parts.table(Table::new("move", headings, moves));
     let blocked = answer.blocked.iter().map(of_node);
-    let blocked = Table::new("pod", ["POD", "NODE", "WHY"], blocked);
-    section(&mut parts, Look::Bad, "Cannot go", blocked);
+    let mut below = Parts::default();
+    below.table(Table::new("pod", ["POD", "NODE", "WHY"], blocked));
+    parts.section("Cannot go", below);
     let headings = ["NEW NODES", "LIKE", "IN", "PRICE", "NAMES"];
     let new = answer.new_nodes.iter().map(new);
     parts.table(Table::new("row", headings, new));
-    let placed = Table::new("node", ["NODE", "PODS", "OF"], placed(answer));
-    section(&mut parts, Look::Good, "The pods go to", placed);
+    let mut below = Parts::default();
+    below.table(Table::new("node", ["NODE", "PODS", "OF"], placed(answer)));
+    parts.section("The pods go to", below);
     answer
         .workloads
         .iter()
@@ -43,16 +47,6 @@ pub(crate) fn nodes(source: &Source, asked: Option<&Question>, answer: &PlanNode
         .of(source, answer.revision, answer.defaults())
         .verdict(Look::of(is_well), headline(asked, answer))
         .with(parts)
-}
-
-/// Adds a table below a heading, unless it is empty.
-fn section(parts: &mut Parts, look: Look, heading: &str, table: Table) {
-    let mut below = Parts::default();
-    below.table(table);
-    if !below.0.is_empty() {
-        let heading = vec![(look, heading.to_owned())];
-        parts.push(PagePart::Section(heading, below));
-    }
 }
 
 /// Returns a line with the verdict.
@@ -167,22 +161,15 @@ fn new(it: &NewNodes) -> [String; 5] {
 
 /// The cells of the nodes that pods go to, each with the pods of one kind.
 fn placed(answer: &PlanNodesResponse) -> impl Iterator<Item = [String; 3]> {
-    let mut sums: Vec<(&PlacedPods, i64)> = Vec::new();
+    let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for it in &answer.placed {
-        let same = |known: &PlacedPods| {
-            (&known.node, known.index, &known.name, &known.namespace)
-                == (&it.node, it.index, &it.name, &it.namespace)
-        };
-        match sums.iter_mut().find(|(known, _)| same(known)) {
-            Some((_, sum)) => *sum += it.count,
-            None => sums.push((it, it.count)),
-        }
+        let place = (&it.node, &it.namespace, &it.name, it.index);
+        *sums.entry(place).or_default() += it.count;
     }
-    sums.sort_by(|one, other| one.0.node.cmp(&other.0.node));
-    sums.into_iter().map(|(it, sum)| {
-        let of = format!("{}/{}", it.namespace, it.name);
-        [it.node.clone(), number(sum), of]
-    })
+    let cells = |((node, namespace, name, _), sum): ((&String, &String, &String, _), _)| {
+        [node.clone(), number(sum), format!("{namespace}/{name}")]
+    };
+    sums.into_iter().map(cells)
 }
 
 /// The domains of new nodes: `zone zone-c`.

@@ -409,7 +409,7 @@ async fn no_drain_that_is_said_to_be_impossible_is_possible() {
         cases()
     );
     assert!(whole * 4 > cases(), "{whole}");
-    assert!(missed * 50 <= cases(), "{missed}");
+    assert_eq!(missed, 0);
 }
 
 /// Random sets of spare nodes: they can go, and no more can than the bound says.
@@ -457,7 +457,7 @@ async fn no_more_nodes_can_go_than_the_bound_says() {
         "{found} spare, {proven} proven, {missed} missed of {}",
         cases() / 3
     );
-    assert!(missed * 6 <= cases() / 3, "{missed}");
+    assert!(missed * 50 <= cases() / 3, "{missed}");
 }
 
 /// Random needs: all pods fit on the nodes, and where it is proven fewer nodes do not do.
@@ -566,7 +566,7 @@ async fn no_fewer_nodes_do_than_are_proven() {
         cases() / 2
     );
     assert!(needed as u64 * 4 > cases() / 2, "{needed}");
-    assert!(missed as u64 * 50 <= cases() / 2, "{missed}");
+    assert_eq!(missed, 0);
 }
 
 /// All choices of at most this many nodes of some kinds.
@@ -743,6 +743,53 @@ async fn what_cannot_go_is_told() {
     }
 }
 
+/// A node whose pods all go with it stays, if a constraint would have fewer domains than it needs.
+#[tokio::test]
+async fn a_domain_that_is_needed_stays() {
+    let server = Server::start().await;
+    let mut changes = zones(&["a", "b", "c"]);
+    for node in ["a1", "b1", "c1"] {
+        let daemon = on(pod(&format!("d-{node}"), &WEB), node);
+        changes.push(owned_by(daemon, "DaemonSet", "d").change());
+    }
+    for node in ["a1", "b1"] {
+        let mut pod = web(&format!("w-{node}"), node);
+        let spec = pod.spec.get_or_insert_default();
+        spec.topology_spread_constraints[0].min_domains = Some(3);
+        changes.push(pod.change());
+    }
+    server.replace_all(changes).await;
+    let plan = ask(&server, Question::Drain(drain(&["c1"]))).await;
+    assert_eq!(emptied(&plan), [""; 0], "{plan:?}");
+    let why = "without it ReplicaSet/w0 would be less even over topology.kubernetes.io/zone";
+    assert_eq!(plan.blocked[0].text, why, "{plan:?}");
+}
+
+/// Pods of several kinds need what they take together, whatever the order.
+#[tokio::test]
+async fn several_kinds_are_bounded_together() {
+    let server = Server::start().await;
+    server.replace_all(zones(&["a"])).await;
+    let kind = |app: &str| NeededPods {
+        pod: Some(requesting(
+            owned_by(pod("", &[("app", app)]), "ReplicaSet", app),
+            &[("cpu", "1")],
+        )),
+        replicas: 6,
+    };
+    let mut question = need(0, &["a"]);
+    question.pods = ["x", "y", "z"].map(kind).into();
+    let plan = ask(&server, Question::Need(question)).await;
+    // 18 processors, of which there are 4.
+    assert_eq!(
+        (plan.price, plan.bound, plan.optimal),
+        (4, 4, true),
+        "{plan:?}"
+    );
+    let why = "room: the nodes that there are have too little cpu for all pods together";
+    assert_eq!(plan.bound_reason, why);
+}
+
 /// The spread of a workload afterwards, and the pods that go with a node.
 #[tokio::test]
 async fn a_drain_tells_the_spread_afterwards() {
@@ -835,11 +882,22 @@ async fn spare_nodes_respect_marks() {
         (plan.optimal, &*plan.bound_reason),
         (true, "as many were asked for")
     );
-    let selected = NodeSpare {
-        selector: Some(support::build::labelled(&[(ZONE, "c")])),
-        ..most
+    let selected = |zone: &str| NodeSpare {
+        selector: Some(support::build::labelled(&[(ZONE, zone)])),
+        ..most.clone()
     };
-    assert_eq!(emptied(&ask(selected).await), ["c1"]);
+    assert_eq!(emptied(&ask(selected("c")).await), ["c1"]);
+    let plan = ask(selected("nope")).await;
+    assert_eq!(plan.bound_reason, "there are no such nodes that may go");
+    // A node of unknown room may take all pods, so room bounds nothing.
+    server
+        .update(
+            "",
+            vec![node("e1", &[]).change(), delete("Pod", "", "bare")],
+        )
+        .await;
+    let plan = ask(most.clone()).await;
+    assert_eq!((plan.nodes.len(), plan.bound), (4, 5), "{plan:?}");
 }
 
 /// A need of this many pods of a processor each, on nodes of four.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::mobility::Staying;
-use super::spread_model::{ModelPod, MoveClass, SpreadModel};
+use super::movable::{MovablePod, PodClass};
+use super::spread_model::SpreadModel;
 use crate::matching::TaintedNode;
 use crate::snapshot::{DomainId, ReadView, Stopped};
 use crate::spread::{Filter, NodeChecks, Reason};
@@ -88,7 +89,7 @@ pub fn of(
             let domain = model.domain(at, pod.node).filter(|_| class.counts[at]);
             let domain = domain.filter(|it| goal.counts.leaving(*it, floor) > 0);
             if let (Some(domain), Some(staying)) = (domain, &pod.staying)
-                && class.workload == workload
+                && class.of.workload == workload
             {
                 let (kind, text) = told(staying);
                 note(kind, domain, text, 1);
@@ -159,17 +160,17 @@ pub(super) fn told(staying: &Staying) -> (BlockerKind, String) {
 
 /// The class of the pods of a workload that a node could take: of those that have to leave their
 /// domain, if there are any.
-fn leaving_class(model: &SpreadModel, workload: usize, goal: usize) -> Option<&MoveClass> {
+fn leaving_class(model: &SpreadModel, workload: usize, goal: usize) -> Option<&PodClass> {
     let counts = &model.goals[goal].counts;
     let (_, floor) = counts.needed();
     let own = model.pods.iter();
-    let mut own = own.filter(|pod| model.classes[pod.class].workload == workload);
-    let leaves = |pod: &&ModelPod| {
+    let mut own = own.filter(|pod| model.classes[pod.class].of.workload == workload);
+    let leaves = |pod: &&MovablePod| {
         let domain = model.domain(goal, pod.node);
         domain.is_some_and(|domain| counts.leaving(domain, floor) > 0)
     };
-    let leaving = own.find(leaves).map(|pod| &model.classes[pod.class]);
-    let mut all = model.classes.iter();
+    let leaving = own.find(leaves).map(|pod| &*model.classes[pod.class].of);
+    let mut all = model.classes.iter().map(|class| &*class.of);
     leaving.or_else(|| all.find(|class| class.workload == workload))
 }
 

@@ -1,7 +1,6 @@
-//! The options of a plan that moves pods, and the reasons why it may not move a pod.
+//! The rules about the pods that a plan may evict, and the reasons why it may not move a pod.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::limits::Limits;
 use crate::matching::Selector;
@@ -11,25 +10,9 @@ use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods};
 /// The pods that stay, by namespace and name, each with the reason.
 pub type StayingPods = HashMap<String, HashMap<String, String>>;
 
-/// The options of a plan that moves pods.
+/// The rules about the pods that a plan may evict.
 #[derive(Debug, Clone)]
-pub struct RebalanceOptions {
-    /// The namespace; `None` means all.
-    pub namespace: Option<String>,
-    /// The workload; `None` means all.
-    pub workload: Option<NamedWorkload>,
-    /// Selects pods; only their workloads are repaired. `None` means all.
-    pub selector: Option<Selector>,
-    /// True if soft constraints are repaired too.
-    pub soft: bool,
-    /// The topology key over which workloads without constraints are made even.
-    pub by: Option<Arc<str>>,
-    /// The largest number of moves.
-    pub most_moves: usize,
-    /// The largest number of moves for each workload.
-    pub most_of_workload: usize,
-    /// The largest number of moves out of each node.
-    pub most_of_node: usize,
+pub struct EvictionRules {
     /// The number of pods of a workload without a budget that may be unavailable.
     pub max_unavailable: i32,
     /// True if pods without a controller may be moved.
@@ -44,42 +27,15 @@ pub struct RebalanceOptions {
     pub limits: Limits,
 }
 
-impl RebalanceOptions {
-    /// The workloads of a namespace.
+impl EvictionRules {
+    /// The workloads of a namespace. One that is named has the pods that its selector finds, too.
     pub fn survey<'s, 'a>(
         &'s self,
         pods: &'s PodGroups<'a>,
         namespace: &str,
+        named: Option<&'s NamedWorkload>,
     ) -> Result<Survey<'s, 'a>, Stopped> {
-        let named = self.workload.as_ref();
         Survey::of(pods, namespace, &self.limits, self.max_domains, named)
-    }
-
-    /// Returns whether a workload is to be repaired.
-    ///
-    /// # Errors
-    /// The decision ends here.
-    pub(super) fn means(
-        &self,
-        namespace: &str,
-        id: &WorkloadId,
-        workload: &WorkloadPods<'_>,
-        pods: &PodGroups<'_>,
-    ) -> Result<bool, Stopped> {
-        let is_named = self.namespace.as_ref().is_none_or(|it| *it == *namespace)
-            && self
-                .workload
-                .as_ref()
-                .is_none_or(|named| id.kind == named.kind && id.name == named.name);
-        let Some(selector) = self.selector.as_ref().filter(|_| is_named) else {
-            return Ok(is_named);
-        };
-        for (group, _) in &workload.groups {
-            if pods.selects(selector, group)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }
 
@@ -95,6 +51,17 @@ pub enum Staying {
     Wished(String),
     /// A budget allows no eviction, or the pod has several budgets. The text names them.
     Budget(String),
+}
+
+/// The number of pods that may be on no node at a time.
+#[derive(Debug, Clone)]
+pub struct Leeway {
+    /// The number of the budget that allows it. Without one, all pods of a workload share it.
+    pub budget: Option<usize>,
+    /// That number at present.
+    pub allowed: usize,
+    /// The reason why it is 0, if it is.
+    pub refusal: Option<String>,
 }
 
 /// The budgets of a namespace, found by the labels of pods.
@@ -149,43 +116,27 @@ impl<'a> NamespaceBudgets<'a> {
         Ok(over)
     }
 
-    /// Returns how many pods of a group may be on no node at a time, and the number of the budget
-    /// that says so; without a budget all pods of the workload share that number.
+    /// Returns how many pods of a group may be on no node at a time.
     pub fn leeway(
         &self,
         pods: &PodGroups<'_>,
         group: &PodGroup,
         workload: &WorkloadPods<'_>,
         max_unavailable: i32,
-    ) -> Result<(Option<usize>, usize), Stopped> {
-        Ok(match &*self.over(pods, group)? {
-            [] => (None, of_workload(workload, max_unavailable)),
-            [one] => (Some(*one), self.allowed[*one]),
-            [first, ..] => (Some(*first), 0),
-        })
-    }
-
-    /// Returns the reason why budgets do not allow to move the pods of a group.
-    fn staying(
-        &self,
-        pods: &PodGroups<'_>,
-        group: &PodGroup,
-        workload: &WorkloadPods<'_>,
-        max_unavailable: i32,
-    ) -> Result<Option<Staying>, Stopped> {
-        Ok(match &*self.over(pods, group)? {
+    ) -> Result<Leeway, Stopped> {
+        let over = self.over(pods, group)?;
+        let (allowed, why) = match &*over {
             [] => {
-                let is_allowed = of_workload(workload, max_unavailable) > 0;
-                let said = || match max_unavailable {
+                let said = match max_unavailable {
                     1 => "1 pod may be unavailable, and is".to_owned(),
                     pods => format!("{pods} pods may be unavailable, and are"),
                 };
-                (!is_allowed).then(|| Staying::Budget(said()))
+                (of_workload(workload, max_unavailable), said)
             }
             [one] => {
                 let name = self.budgets[*one].name;
-                let said = || format!("PodDisruptionBudget {name} allows no eviction");
-                (self.allowed[*one] == 0).then(|| Staying::Budget(said()))
+                let said = format!("PodDisruptionBudget {name} allows no eviction");
+                (self.allowed[*one], said)
             }
             several => {
                 let named = several.iter().take(MOST_NAMED);
@@ -195,9 +146,13 @@ impl<'a> NamespaceBudgets<'a> {
                     more => format!(" and {more} more"),
                 };
                 let names = names.join(", ");
-                let said = format!("several PodDisruptionBudgets: {names}{more}");
-                Some(Staying::Budget(said))
+                (0, format!("several PodDisruptionBudgets: {names}{more}"))
             }
+        };
+        Ok(Leeway {
+            budget: over.first().copied(),
+            refusal: (allowed == 0).then_some(why),
+            allowed,
         })
     }
 }
@@ -212,24 +167,34 @@ fn of_workload(workload: &WorkloadPods<'_>, max_unavailable: i32) -> usize {
 /// Returns the reason why all pods of a group stay; `None` if they may move.
 pub fn staying_group(
     group: &PodGroup,
-    (id, workload): (&WorkloadId, &WorkloadPods<'_>),
-    (pods, budgets): (&PodGroups<'_>, &NamespaceBudgets<'_>),
-    options: &RebalanceOptions,
+    id: &WorkloadId,
+    leeway: &Leeway,
+    pods: &PodGroups<'_>,
+    rules: &EvictionRules,
 ) -> Result<Option<Staying>, Stopped> {
-    if id.is_static() {
-        return Ok(Some(Staying::Kind("a static pod")));
+    if let Some(why) = goes_with_node(id) {
+        return Ok(Some(Staying::Kind(why)));
     }
-    match &*id.kind {
-        "DaemonSet" => return Ok(Some(Staying::Kind("of a DaemonSet"))),
-        "" if !options.moves_bare => return Ok(Some(Staying::Kind("without a controller"))),
-        _ if pods.is_pinned(group) => return Ok(Some(Staying::Kind("bound to its node"))),
-        _ => {}
+    if id.kind.is_empty() && !rules.moves_bare {
+        return Ok(Some(Staying::Kind("without a controller")));
     }
-    if let Some(keeps) = &options.keeps
+    if pods.is_pinned(group) {
+        return Ok(Some(Staying::Kind("bound to its node")));
+    }
+    if let Some(keeps) = &rules.keeps
         && pods.selects(keeps, group)?
     {
         let why = "of the selector of pods that stay".to_owned();
         return Ok(Some(Staying::Wished(why)));
     }
-    budgets.staying(pods, group, workload, options.max_unavailable)
+    Ok(leeway.refusal.clone().map(Staying::Budget))
+}
+
+/// Returns in words why the pods of a workload go with their node, if they do.
+pub fn goes_with_node(id: &WorkloadId) -> Option<&'static str> {
+    match &*id.kind {
+        _ if id.is_static() => Some("a static pod"),
+        "DaemonSet" => Some("of a DaemonSet"),
+        _ => None,
+    }
 }

@@ -7,8 +7,8 @@
 //! chooses pods to move: `spread_model` has the constraints and pods of a namespace, `moves` searches
 //! for the fewest moves by counts, `moving` makes each move on a copy of the snapshot, where Filter
 //! judges it, `mobility` has the reasons why pods stay, and `blockers` the causes that remain.
-//! `nodes_drain` empties nodes in the same way, with `node_pods`, which has the pods of nodes;
-//! `nodes_spare` finds nodes that can be emptied together, and `nodes_need` places pods jointly on
+//! `movable` has the pods that may move. `nodes_drain` empties nodes in the same way, with `node_pods`,
+//! which has the pods of nodes, and `nodes_search`, which tries every way; `nodes_spare` finds nodes that can be emptied together, and `nodes_need` places pods jointly on
 //! nodes that do not exist yet.
 
 mod blockers;
@@ -17,12 +17,14 @@ mod deletion_costs;
 mod joint;
 mod levels;
 mod mobility;
+mod movable;
 mod moves;
 mod moving;
 mod network;
 mod node_pods;
 mod nodes_drain;
 mod nodes_need;
+mod nodes_search;
 mod nodes_spare;
 mod rebalance;
 mod removals;
@@ -31,13 +33,13 @@ mod spread_model;
 pub use blockers::{Blocker, BlockerKind};
 pub use deletion_costs::deletion_costs;
 pub use joint::picker;
-pub use mobility::{RebalanceOptions, StayingPods};
-pub use moving::MoveEffect;
-pub use node_pods::{LeavingNode, PodOfNode};
+pub use mobility::{EvictionRules, StayingPods};
+pub use movable::MoveEffect;
+pub use node_pods::{LeavingPod, PodFate, PodOfNode};
 pub use nodes_drain::{DrainOptions, DrainPlan};
-pub use nodes_need::{MadeNodes, NeedOptions, NeedPlan, NeededPods, NodeTemplate};
+pub use nodes_need::{MOST_NODES, NeedOptions, NeedPlan, NeededPods, NodeVariant};
 pub use nodes_spare::SpareOptions;
-pub use rebalance::{PlannedMove, RebalancePlan, RebalancedWorkload};
+pub use rebalance::{PlannedMove, RebalanceOptions, RebalancePlan, RebalancedWorkload};
 pub use removals::{
     LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ReplicaSetShare,
     ShrunkRevision, sizes_after,

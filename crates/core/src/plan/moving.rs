@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::movable::{MoveEffect, Moved, best_of, move_pod};
 use super::moves::{BoardGoal, MoveBoard, SourceCell, TargetCell};
-use super::spread_model::{MoveClass, SpreadModel};
-use crate::proto::v1;
-use crate::proto::v1::change::Object;
+use super::spread_model::SpreadModel;
 use crate::snapshot::{DomainId, Imagined, ReadView, Slot, Stopped};
-use crate::spread::{Filter, NodeChecks, Reason, Scores};
+use crate::spread::{Filter, NodeChecks, Reason};
 
 /// A workload whose pods are to move.
 pub struct Moving<'m, 'a> {
@@ -45,31 +44,17 @@ pub struct MoveStep {
     pub target: Vec<Slot>,
 }
 
-/// The effect of a move on a constraint.
-#[derive(Debug, Clone)]
-pub struct MoveEffect {
-    /// The topology key.
-    pub topology_key: String,
-    /// The domain that the pod leaves, empty if none, and the number of matching pods before the
-    /// move.
-    pub from: (String, i64),
-    /// The domain that its successor comes to, and the number of matching pods before the move.
-    pub to: (String, i64),
-}
-
-/// A step that was made.
+/// A step that was made: the index of the pod in the model, and the node that it left.
 #[derive(Debug)]
 pub struct Stepped {
     /// The index of the pod in the model.
     pub pod: usize,
-    /// The name of the node that the pod left.
+    /// The slot of the node that the pod left.
+    pub from_slot: Slot,
+    /// The name of that node.
     pub from: String,
-    /// The name of the node of its successor.
-    pub to: String,
-    /// The slot of the node of its successor.
-    pub to_slot: Slot,
-    /// The effect on each constraint.
-    pub effects: Vec<MoveEffect>,
+    /// Where it went.
+    pub moved: Moved,
 }
 
 impl Moving<'_, '_> {
@@ -83,7 +68,7 @@ impl Moving<'_, '_> {
     ) -> Result<FoundSteps, Stopped> {
         let classes = self.model.classes.iter().enumerate();
         let classes: Vec<usize> = classes
-            .filter(|(_, class)| class.workload == self.workload && class.staying.is_none())
+            .filter(|(_, class)| class.of.workload == self.workload && class.of.staying.is_none())
             .map(|(at, _)| at)
             .collect();
         let all = 0..self.model.goals.len();
@@ -202,7 +187,7 @@ impl Moving<'_, '_> {
         goals: &[usize],
         refused: &RefusedSteps,
     ) -> Result<Vec<(TargetCell, Vec<Slot>)>, Stopped> {
-        let of = &self.model.classes[class];
+        let of = &self.model.classes[class].of;
         let read_view = self.read_view;
         let constraints = of.question.constraints_on(read_view)?;
         let filter = Filter::of(&of.question, &constraints, NodeChecks::All, read_view)?;
@@ -245,84 +230,45 @@ pub fn replay(
     (namespace, model): (&str, &mut SpreadModel),
     steps: &[MoveStep],
 ) -> Result<Result<Vec<Stepped>, MoveStep>, Stopped> {
-    let mut made: Vec<(Stepped, Slot, v1::Pod)> = Vec::new();
-    for step in steps {
-        let old = imagined.read(namespace, |read_view| {
-            let name = &model.pods[step.pod].name;
-            let found = read_view.whole_pod(namespace, name);
-            found.map(|pod| {
-                (
-                    pod,
-                    read_view.nodes.name(model.pods[step.pod].node).to_owned(),
-                )
-            })
-        });
-        let Some((old, from)) = old.flatten() else {
-            return Ok(Err(step.clone()));
-        };
-        imagined.change([deletion("Pod", namespace, &model.pods[step.pod].name)])?;
-        let class = &model.classes[step.class];
-        let found = imagined.read(namespace, |read_view| {
-            let Some(to) = best_of(class, &step.target, &read_view)? else {
-                return Ok(None);
+    let mut made: Vec<Stepped> = Vec::new();
+    let refused = imagined.attempt(|imagined| {
+        for step in steps {
+            let (pod, class) = (&model.pods[step.pod], &model.classes[step.class].of);
+            let from_slot = pod.node;
+            let from = imagined.read_any(|view| view.nodes.name(from_slot).to_owned());
+            let choose = |read_view: &ReadView<'_>| {
+                let constraints = class.question.constraints_on(read_view)?;
+                let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view)?;
+                let mut passing = Vec::new();
+                for slot in &step.target {
+                    if filter.judge(*slot)?.is_ok() {
+                        passing.push(*slot);
+                    }
+                }
+                let best = best_of(&constraints, &passing, read_view)?;
+                let to = best.map(|to| (to, effects(model, step, to, read_view)));
+                Ok(to.ok_or(()))
             };
-            let effects = effects(model, step, to, &read_view);
-            let named = (namespace, &*model.pods[step.pod].name);
-            let made = (&class.pod, &*class.node_labels);
-            let successor = successor(made, named, to, &read_view);
-            Ok(Some((
-                to,
-                read_view.nodes.name(to).to_owned(),
-                effects,
-                successor,
-            )))
-        });
-        let Some((to_slot, to, effects, successor)) = found.transpose()?.flatten() else {
-            imagined.change([Object::Pod(old)])?;
-            for (stepped, from, old) in made.into_iter().rev() {
-                let name = &model.pods[stepped.pod].name;
-                imagined.change([deletion("Pod", namespace, name), Object::Pod(old)])?;
-                model.note(stepped.pod, from, model.pods[stepped.pod].made_by);
-            }
-            return Ok(Err(step.clone()));
-        };
-        imagined.change([Object::Pod(successor)])?;
-        let from_slot = model.pods[step.pod].node;
-        model.note(step.pod, to_slot, model.pods[step.pod].made_by);
-        let stepped = Stepped {
-            pod: step.pod,
-            from,
-            to,
-            to_slot,
-            effects,
-        };
-        made.push((stepped, from_slot, old));
-    }
-    Ok(Ok(made.into_iter().map(|(stepped, ..)| stepped).collect()))
-}
-
-/// The best of the nodes that take a pod of the class now.
-fn best_of(
-    class: &MoveClass,
-    nodes: &[Slot],
-    read_view: &ReadView<'_>,
-) -> Result<Option<Slot>, Stopped> {
-    let constraints = class.question.constraints_on(read_view)?;
-    let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view)?;
-    let mut passing = Vec::new();
-    for slot in nodes {
-        if filter.judge(*slot)?.is_ok() {
-            passing.push(*slot);
+            let Ok(moved) = move_pod(imagined, (namespace, &pod.name), class, choose)? else {
+                return Ok((Some(step), false));
+            };
+            model.note(step.pod, moved.to, model.pods[step.pod].made_by);
+            made.push(Stepped {
+                pod: step.pod,
+                from_slot,
+                from,
+                moved,
+            });
         }
+        Ok((None, true))
+    })?;
+    let Some(refused) = refused else {
+        return Ok(Ok(made));
+    };
+    for Stepped { pod, from_slot, .. } in made.into_iter().rev() {
+        model.note(pod, from_slot, model.pods[pod].made_by);
     }
-    if passing.len() < 2 {
-        return Ok(passing.first().copied());
-    }
-    let scores = Scores::of(&constraints, &passing, read_view)?;
-    if scores.skipped {
-        return Ok(passing.first().copied());
-    }
-    Ok(scores.best(1).first().map(|at| passing[*at]))
+    Ok(Err(refused.clone()))
 }
 
 fn effects(
@@ -334,7 +280,8 @@ fn effects(
     let class = &model.classes[step.class];
     let from = model.pods[step.pod].node;
     let own = model.goals.iter().enumerate();
-    let own = own.filter(|(at, goal)| goal.workload == Some(class.workload) && class.counts[*at]);
+    let own =
+        own.filter(|(at, goal)| goal.workload == Some(class.of.workload) && class.counts[*at]);
     own.map(|(at, goal)| {
         let domain = |slot| {
             let domain = model.domain(at, slot);
@@ -353,39 +300,4 @@ fn effects(
         }
     })
     .collect()
-}
-
-/// The pod with which the owner replaces a deleted pod, on its new node. It has the old pod's name,
-/// because its real name is not known.
-pub(super) fn successor(
-    (made, node_labels): (&v1::Pod, &[String]),
-    (namespace, name): (&str, &str),
-    to: Slot,
-    read_view: &ReadView<'_>,
-) -> v1::Pod {
-    let mut pod = made.clone();
-    let metadata = pod.metadata.get_or_insert_default();
-    name.clone_into(&mut metadata.name);
-    namespace.clone_into(&mut metadata.namespace);
-    let node = read_view.nodes.get(to);
-    for key in node_labels {
-        if let Some(value) = node.as_ref().and_then(|node| node.label_text(key)) {
-            metadata.labels.insert(key.clone(), value.to_owned());
-        }
-    }
-    read_view
-        .nodes
-        .name(to)
-        .clone_into(&mut pod.spec.get_or_insert_default().node_name);
-    pod
-}
-
-/// The deletion of an object.
-pub(super) fn deletion(kind: &str, namespace: &str, name: &str) -> Object {
-    Object::Delete(v1::ObjectReference {
-        kind: kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: String::new(),
-    })
 }

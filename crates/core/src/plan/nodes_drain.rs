@@ -1,30 +1,25 @@
-//! Drains nodes: each pod is evicted once Filter admits its successor on another node, on a copy of
+//! Empties nodes: each pod is evicted once Filter admits its successor on another node, on a copy of
 //! the snapshot to which every step is applied.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::blockers::{self, BlockerKind};
-use super::mobility::RebalanceOptions;
-use super::moving::{MoveEffect, deletion, successor};
-use super::node_pods::{Fate, LeavingClass, LeavingNode, LeavingPod, PodOfNode, PodsOfNodes};
+use super::mobility::EvictionRules;
+use super::movable::{MoveEffect, Moved, PodClass, best_of, deletion, move_pod};
+use super::node_pods::{LeavingPod, PodFate, PodOfNode, PodsByNode, gather, within_budgets};
+use super::nodes_search::{WentTo, search};
 use super::rebalance::{PlannedMove, RebalancedWorkload};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;
-use crate::snapshot::{Defaults, DomainCounts, DomainId, Imagined, ReadView, Slot, Stopped};
+use crate::snapshot::{DomainCounts, DomainId, Imagined, ReadView, Slot, Stopped};
 use crate::spread::describe::{Balance, By, JudgedWorkload, WorkloadId};
-use crate::spread::{Active, Filter, NodeChecks, Reason, Scores};
+use crate::spread::{Active, Constraints, Filter, NodeChecks, Reason};
 
 /// The most times that nodes which could not be emptied are tried again after others.
 const MOST_PASSES: usize = 3;
-
-/// The most plans that are made, each without the moves by which the one before left a workload
-/// more uneven than it was.
-const MOST_PLANS: usize = 8;
-
-/// The bytes of the share of a domain in the spread of a workload.
-const BYTES_PER_SHARE: usize = 96;
 
 /// The options of a drain.
 #[derive(Debug, Clone)]
@@ -36,18 +31,15 @@ pub struct DrainOptions {
     /// True if no pod moves out of a node that cannot be emptied.
     pub whole_only: bool,
     /// The rules about pods.
-    pub rules: RebalanceOptions,
+    pub rules: EvictionRules,
 }
 
 /// Where the pods of nodes go.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct DrainPlan {
-    /// The revision of the snapshot.
-    pub revision: i64,
-    /// The default constraints of the snapshot.
-    pub defaults: Arc<Defaults>,
-    /// The nodes, in the order in which they are emptied, and then those that are not.
-    pub nodes: Vec<LeavingNode>,
+    /// The nodes, in the order in which they are emptied, and then those that are not, each with
+    /// whether it is emptied.
+    pub nodes: Vec<(String, bool)>,
     /// The moves, in order.
     pub moves: Vec<PlannedMove>,
     /// The pods that cannot go.
@@ -66,37 +58,50 @@ pub struct DrainPlan {
 /// The refusals of all nodes, by reason.
 pub type Refused = BTreeMap<Reason, usize>;
 
-/// What the moves out of a node have to know besides its pods.
-pub struct Leaving<'c> {
-    /// The classes of the pods.
-    pub classes: &'c [LeavingClass],
+/// The spread of workloads, by namespace.
+pub type JudgedAll = BTreeMap<(String, WorkloadId), JudgedWorkload>;
+
+/// The workloads of pods that may move, by namespace.
+pub type LeavingWorkloads = BTreeMap<String, BTreeSet<Arc<WorkloadId>>>;
+
+/// A plan in the making.
+#[derive(Clone, Default)]
+pub struct Drainer {
+    /// The pods of the nodes.
+    pub pods: PodsByNode,
     /// Nodes to which no pod goes.
-    pub never: HashSet<Slot>,
+    never: HashSet<Slot>,
     /// Nodes that are to go later. Pods go there only if nowhere else.
     pub later: HashSet<Slot>,
     /// True if nodes come back, without their pods.
-    pub come_back: bool,
+    come_back: bool,
+    /// Pods of these classes find no node any more, because room only becomes scarcer.
+    stuck: HashSet<*const PodClass>,
+    /// The moves, by the classes of their pods.
+    pub went: Vec<WentTo>,
+    /// The plan.
+    pub plan: DrainPlan,
 }
 
 /// What became of the pods of a node.
 #[derive(Default)]
-pub struct EmptiedNode {
-    /// The moves, in order.
-    pub moves: Vec<PlannedMove>,
+struct EmptiedNode {
+    /// The moves, in order, and whether they wait for the node.
+    moves: Vec<(LeavingPod, Moved, bool)>,
     /// The pods that are still there, each with the refusals of all nodes.
-    pub rest: Vec<(LeavingPod, Refused)>,
+    rest: Vec<(LeavingPod, Refused)>,
     /// True if only pods that go with the node are left.
-    pub is_empty: bool,
+    is_empty: bool,
 }
 
-/// The spread of workloads, by namespace.
-type JudgedAll = BTreeMap<(String, WorkloadId), JudgedWorkload>;
-
-/// The workloads of pods that may move, by namespace.
-type LeavingWorkloads = BTreeMap<String, BTreeSet<Arc<WorkloadId>>>;
+/// The moves of pods, and the pods that find no node, each with the refusals of all nodes.
+struct MovedPods<'p> {
+    moves: Vec<(LeavingPod, Moved, bool)>,
+    waiting: Vec<(&'p LeavingPod, Refused)>,
+}
 
 /// A constraint that is violated by more than before.
-struct Worse {
+pub struct Worse {
     namespace: String,
     workload: WorkloadId,
     constraint: Active,
@@ -105,30 +110,36 @@ struct Worse {
 impl DrainPlan {
     /// Makes a plan on a copy of a snapshot. The nodes must exist.
     pub fn of(imagined: &mut Imagined<'_>, options: &DrainOptions) -> Result<Self, Stopped> {
-        let mut pods = PodsOfNodes::of(imagined, &options.nodes, &options.rules)?;
-        let mut leaving = LeavingWorkloads::new();
-        for pod in pods.by_node.values().flatten() {
-            if let Fate::Moves(_) = pod.fate {
-                let own = leaving.entry((*pod.namespace).into()).or_default();
-                own.insert(Arc::clone(&pod.workload));
-            }
+        let mut pods = gather(imagined, &options.nodes, &options.rules)?;
+        let namespaces = imagined.namespaces().into_iter();
+        let namespaces = namespaces.map(|name| (String::from(name), BTreeSet::new()));
+        let mut leaving: LeavingWorkloads = namespaces.collect();
+        for pod in pods.values().flatten().filter(|pod| pod.class().is_some()) {
+            let own = leaving.entry((*pod.namespace).into()).or_default();
+            own.insert(Arc::clone(&pod.workload));
         }
         let before = judge_all(imagined, &leaving, &options.rules)?;
-        let mut planned = 0;
-        loop {
-            let (mut plan, after) = imagined.attempt(|imagined| {
-                let plan = Self::drained(imagined, pods.clone(), options)?;
+        let start = pods.clone();
+        let (mut plan, mut after) = loop {
+            let (plan, after) = imagined.attempt(|imagined| {
+                let mut drainer = Drainer::of(imagined, pods.clone(), options)?;
+                drainer.drain(imagined, options)?;
                 let after = judge_all(imagined, &leaving, &options.rules)?;
-                Ok(((plan, after), false))
+                Ok(((drainer.plan, after), false))
             })?;
-            let worse = worse_than(&before, &after);
-            let Some(worse) = worse.filter(|_| planned <= MOST_PLANS) else {
-                plan.note_spread(before, after);
-                return Ok(plan);
-            };
-            pods.keep(&plan, &worse, planned == MOST_PLANS);
-            planned += 1;
+            match worse_than(&before, &after) {
+                Some(worse) => keep(&mut pods, &plan, &worse),
+                None => break (plan, after),
+            }
+        };
+        let emptied = plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied);
+        if emptied.count() < options.nodes.len()
+            && let Some(found) = search(imagined, start, options, &before, &leaving)?
+        {
+            (plan, after) = found;
         }
+        plan.note_spread(before, after);
+        Ok(plan)
     }
 
     /// Notes the spread of the workloads of moves, before and after these.
@@ -136,13 +147,7 @@ impl DrainPlan {
         for it in &self.moves {
             let place = (it.namespace.clone(), it.workload.clone());
             if let Some(before) = before.remove(&place) {
-                let noted = RebalancedWorkload {
-                    by: By::Constraints,
-                    before,
-                    after: after.remove(&place),
-                    moves: 0,
-                    blockers: Vec::new(),
-                };
+                let noted = RebalancedWorkload::of(By::Constraints, before, after.remove(&place));
                 self.workloads.insert(place.clone(), noted);
             }
             if let Some(noted) = self.workloads.get_mut(&place) {
@@ -150,47 +155,57 @@ impl DrainPlan {
             }
         }
     }
+}
 
-    /// Drains the nodes one after the other, and leaves the changes in the copy.
-    fn drained(
+impl Drainer {
+    /// Begins a plan. Nodes that go together are cordoned.
+    pub fn of(
         imagined: &mut Imagined<'_>,
-        mut pods: PodsOfNodes,
+        pods: PodsByNode,
         options: &DrainOptions,
     ) -> Result<Self, Stopped> {
-        let look = |read_view: ReadView<'_>| {
+        let mut drainer = Self::looking(pods);
+        drainer.come_back = options.one_at_a_time;
+        let going = imagined.read_any(|view| {
             let going = options.nodes.iter();
-            let going = going.filter_map(|name| read_view.nodes.find(name));
-            let defaults = Arc::clone(read_view.defaults);
-            (read_view.revision, defaults, going.collect::<HashSet<_>>())
-        };
-        let (revision, defaults, going) = imagined.read_any(look);
-        let mut plan = Self {
-            revision,
-            defaults,
-            is_proven: true,
-            ..Self::default()
-        };
-        let classes = std::mem::take(&mut pods.classes);
-        let mut how = Leaving {
-            classes: &classes,
-            never: HashSet::new(),
-            later: HashSet::new(),
-            come_back: options.one_at_a_time,
-        };
+            going.filter_map(|name| view.nodes.find(name)).collect()
+        });
         if options.one_at_a_time {
-            how.later = going;
+            drainer.later = going;
         } else {
-            how.never = going;
+            drainer.never = going;
             for node in &options.nodes {
                 cordon(imagined, node)?;
             }
         }
+        Ok(drainer)
+    }
+
+    /// Begins a plan.
+    pub fn looking(pods: PodsByNode) -> Self {
+        let plan = DrainPlan {
+            is_proven: true,
+            ..DrainPlan::default()
+        };
+        Self {
+            pods,
+            plan,
+            ..Self::default()
+        }
+    }
+
+    /// Drains the nodes one after the other, and leaves the changes in the copy.
+    fn drain(
+        &mut self,
+        imagined: &mut Imagined<'_>,
+        options: &DrainOptions,
+    ) -> Result<(), Stopped> {
         let mut queue = options.nodes.clone();
         for _ in 0..MOST_PASSES {
             let before = queue.len();
             let mut rest = Vec::new();
             for node in queue {
-                if !plan.empty(imagined, &node, &mut pods, &how, true)? {
+                if !self.empty(imagined, &node, true)? {
                     rest.push(node);
                 }
             }
@@ -199,127 +214,325 @@ impl DrainPlan {
                 break;
             }
         }
-        if !options.whole_only {
-            for node in queue {
-                plan.empty(imagined, &node, &mut pods, &how, false)?;
-            }
+        for node in queue.iter().filter(|_| !options.whole_only) {
+            self.empty(imagined, node, false)?;
         }
-        Ok(plan)
+        Ok(())
     }
 
     /// Empties a node; with `is_whole` nothing is changed where that is not possible. Returns whether
     /// it is empty.
-    fn empty(
+    pub fn empty(
         &mut self,
         imagined: &mut Imagined<'_>,
         node: &str,
-        pods: &mut PodsOfNodes,
-        how: &Leaving<'_>,
         is_whole: bool,
     ) -> Result<bool, Stopped> {
-        let own = pods.by_node.get(node).cloned().unwrap_or_default();
+        let own = self.pods.get(node).cloned().unwrap_or_default();
+        imagined.deadline().step(1 + own.len())?;
+        let mut classes = own.iter().filter_map(LeavingPod::class);
+        if is_whole && classes.any(|class| self.stuck.contains(&Arc::as_ptr(class))) {
+            return Ok(false);
+        }
         let emptied = imagined.attempt(|imagined| {
-            let emptied = empty_node(imagined, node, &own, how, is_whole)?;
+            let emptied = self.emptied(imagined, node, &own, is_whole)?;
             let is_kept = emptied.is_empty || !is_whole;
             Ok((emptied, is_kept))
         })?;
         if is_whole && !emptied.is_empty {
+            if emptied.moves.is_empty() && !self.come_back {
+                let stuck = emptied
+                    .rest
+                    .iter()
+                    .filter(|(_, refused)| is_for_good(refused));
+                let stuck = stuck.filter_map(|(pod, _)| pod.class());
+                self.stuck.extend(stuck.map(Arc::as_ptr));
+            }
             return Ok(false);
         }
-        pods.by_node.remove(node);
-        for step in emptied.moves {
-            if let Some(there) = pods.by_node.get_mut(&step.to) {
-                // The pod leaves that node later.
-                let moved = own.iter().filter(|pod| step.is_of(pod)).cloned();
-                there.extend(moved.map(|pod| LeavingPod {
-                    made_by: Some(self.moves.len()),
-                    uid: String::new(),
-                    ..pod
-                }));
-            }
-            self.moves.push(step);
+        self.pods.remove(node);
+        for (pod, moved, waits) in emptied.moves {
+            self.note_move(node, &pod, moved, waits);
         }
         for (pod, refused) in emptied.rest {
             let (is_final, kind, text) = match &pod.fate {
-                Fate::Stays(kind, text) => (*kind != BlockerKind::Constraint, *kind, text.clone()),
+                PodFate::Stays(kind, text) => {
+                    (*kind != BlockerKind::Constraint, *kind, text.clone())
+                }
                 _ => told(&refused),
             };
-            self.is_proven &= is_final;
-            self.blocked.push(pod.told(node, Some(kind), &text));
+            self.plan.is_proven &= is_final;
+            self.plan.blocked.push(PodOfNode {
+                node: node.to_owned(),
+                kind: Some(kind),
+                pod,
+                text,
+            });
         }
-        for pod in own {
-            if let Fate::GoesAlong(why) = pod.fate {
-                self.along.push(pod.told(node, None, why));
-            }
-        }
-        self.nodes.push(LeavingNode {
-            name: node.to_owned(),
-            is_emptied: emptied.is_empty,
-        });
+        self.note_node(node, &own, emptied.is_empty);
         Ok(emptied.is_empty)
     }
-}
 
-impl PlannedMove {
-    /// Returns whether this is the move of a pod.
-    pub(super) fn is_of(&self, pod: &LeavingPod) -> bool {
-        *self.namespace == *pod.namespace && self.pod == pod.name
+    /// Notes that a node is empty, or as empty as it becomes.
+    pub fn note_node(&mut self, node: &str, own: &[LeavingPod], is_emptied: bool) {
+        for pod in own {
+            if let PodFate::GoesAlong(why) = pod.fate {
+                self.plan.along.push(PodOfNode {
+                    pod: pod.clone(),
+                    node: node.to_owned(),
+                    kind: None,
+                    text: why.to_owned(),
+                });
+            }
+        }
+        self.plan.nodes.push((node.to_owned(), is_emptied));
+    }
+
+    /// Notes a move.
+    pub fn note_move(&mut self, from: &str, pod: &LeavingPod, moved: Moved, waits: bool) {
+        if let Some(there) = self.pods.get_mut(&moved.node) {
+            // The pod leaves that node later.
+            there.push(LeavingPod {
+                made_by: Some(self.plan.moves.len()),
+                uid: String::new(),
+                ..pod.clone()
+            });
+        }
+        let class = pod.class().map_or(std::ptr::null(), Arc::as_ptr);
+        self.went.push((from.to_owned(), class, moved.node.clone()));
+        self.plan.moves.push(PlannedMove {
+            namespace: pod.namespace.to_string(),
+            workload: (*pod.workload).clone(),
+            pod: pod.name.clone(),
+            uid: pod.uid.clone(),
+            made_by: pod.made_by,
+            from: from.to_owned(),
+            to: moved.node,
+            effects: moved.effects,
+            waits_for_node: waits,
+        });
+    }
+
+    /// Evicts the pods of a node, and lets it go or come back if no other pod is left.
+    fn emptied(
+        &self,
+        imagined: &mut Imagined<'_>,
+        node: &str,
+        own: &[LeavingPod],
+        is_whole: bool,
+    ) -> Result<EmptiedNode, Stopped> {
+        let mut emptied = EmptiedNode::default();
+        let before = cordon(imagined, node)?;
+        let staying = own
+            .iter()
+            .filter(|pod| matches!(pod.fate, PodFate::Stays(..)));
+        emptied.rest = staying.map(|pod| (pod.clone(), Refused::new())).collect();
+        if is_whole && !emptied.rest.is_empty() {
+            return Ok(emptied);
+        }
+        let waiting = own.iter().filter(|it| it.class().is_some()).collect();
+        let gives_up = is_whole && !self.come_back;
+        let rest = self.move_all(imagined, (node, false), waiting, gives_up)?;
+        emptied.moves = rest.moves;
+        let waiting: Vec<&LeavingPod> = rest.waiting.iter().map(|(pod, _)| *pod).collect();
+        let may_wait = emptied.rest.is_empty() && within_budgets(&waiting);
+        if may_wait && !(gives_up && rest.waiting.iter().any(|(_, why)| is_for_good(why))) {
+            let waited = imagined.attempt(|imagined| {
+                self.let_go(imagined, (node, &before), own, &waiting)?;
+                let waited = self.move_all(imagined, (node, true), waiting, false)?;
+                let is_kept = waited.waiting.is_empty();
+                Ok((waited, is_kept))
+            })?;
+            if waited.waiting.is_empty() {
+                emptied.moves.extend(waited.moves);
+                emptied.is_empty = true;
+                return Ok(emptied);
+            }
+        }
+        let rest = rest.waiting.into_iter();
+        emptied
+            .rest
+            .extend(rest.map(|(pod, why)| (pod.clone(), why)));
+        Ok(emptied)
+    }
+
+    /// Moves pods until none of those that are left finds a node; with `gives_up` only until one finds
+    /// none for good.
+    fn move_all<'p>(
+        &self,
+        imagined: &mut Imagined<'_>,
+        (node, is_gone): (&str, bool),
+        mut pods: Vec<&'p LeavingPod>,
+        gives_up: bool,
+    ) -> Result<MovedPods<'p>, Stopped> {
+        let mut moves = Vec::new();
+        loop {
+            let mut waiting: Vec<(&LeavingPod, Refused)> = Vec::new();
+            for pod in &pods {
+                match self.move_pod(imagined, (node, is_gone), pod, None)? {
+                    Ok(moved) => moves.push(((*pod).clone(), moved, is_gone)),
+                    Err(why) => waiting.push((pod, why)),
+                }
+                if gives_up && waiting.last().is_some_and(|(_, why)| is_for_good(why)) {
+                    return Ok(MovedPods { moves, waiting });
+                }
+            }
+            if waiting.is_empty() || waiting.len() == pods.len() {
+                return Ok(MovedPods { moves, waiting });
+            }
+            pods = waiting.iter().map(|(pod, _)| *pod).collect();
+        }
+    }
+
+    /// Evicts the pods that are left on a node, and lets it go or come back.
+    pub fn let_go(
+        &self,
+        imagined: &mut Imagined<'_>,
+        (node, before): (&str, &v1::Node),
+        own: &[LeavingPod],
+        waiting: &[&LeavingPod],
+    ) -> Result<(), Stopped> {
+        let delete = |pod: &LeavingPod| deletion("Pod", &pod.namespace, &pod.name);
+        imagined.change(waiting.iter().map(|pod| delete(pod)).collect::<Vec<_>>())?;
+        if self.come_back {
+            return imagined.change([Object::Node(before.clone())]);
+        }
+        let along = own
+            .iter()
+            .filter(|pod| matches!(pod.fate, PodFate::GoesAlong(_)));
+        let gone: Vec<Object> = along.map(delete).collect();
+        imagined.change(gone.into_iter().chain([deletion("Node", "", node)]))
+    }
+
+    /// Evicts a pod, and puts its successor on a node, or else on the best one that takes it. Nothing
+    /// is changed if none does; then the refusals are returned. A pod that waits is evicted already.
+    pub fn move_pod(
+        &self,
+        imagined: &mut Imagined<'_>,
+        (from, waits): (&str, bool),
+        pod: &LeavingPod,
+        to: Option<Slot>,
+    ) -> Result<Result<Moved, Refused>, Stopped> {
+        let Some(class) = pod.class() else {
+            return Ok(Err(Refused::new()));
+        };
+        move_pod(imagined, (&pod.namespace, &pod.name), class, |view| {
+            let constraints = class.question.constraints_on(view)?;
+            let from = (view.nodes.find(from), waits);
+            let to = match to {
+                Some(to) => to,
+                None => match self.open_nodes(class, &constraints, from, view)? {
+                    Err(refused) => return Ok(Err(refused)),
+                    Ok(open) => self.best(&constraints, open, from.0, view)?,
+                },
+            };
+            Ok(Ok((to, effects(&constraints, from.0, to, view)?)))
+        })
+    }
+
+    /// The nodes that take a pod which is evicted, and to which it may go.
+    pub fn open_nodes(
+        &self,
+        class: &PodClass,
+        constraints: &Constraints,
+        (from, is_back): (Option<Slot>, bool),
+        read_view: &ReadView<'_>,
+    ) -> Result<Result<Vec<Slot>, Refused>, Stopped> {
+        let filter = Filter::of(&class.question, constraints, NodeChecks::All, read_view)?;
+        let order = read_view.nodes.order();
+        read_view.deadline.step(1 + order.len() / 64)?;
+        let judged = filter.judge_all(order)?;
+        let is_open = |slot: &Slot| (is_back || Some(*slot) != from) && !self.never.contains(slot);
+        let passing = judged.pass.ones().map(|at| order[at]);
+        let passing: Vec<Slot> = passing.filter(is_open).collect();
+        Ok(match passing.is_empty() {
+            false => Ok(passing),
+            // Without refusals, a pod tolerates that its node is cordoned.
+            true if judged.tallies.feasible > 0 => Err(Refused::new()),
+            true => Err(judged.tallies.refused),
+        })
+    }
+
+    /// The best of nodes: one that is not to go later, then in as many of the same domains of hard
+    /// constraints as possible, then with the best score.
+    fn best(
+        &self,
+        constraints: &Constraints,
+        mut open: Vec<Slot>,
+        from: Option<Slot>,
+        read_view: &ReadView<'_>,
+    ) -> Result<Slot, Stopped> {
+        let hard = constraints.hard().map(|it| read_view.count(it.query()));
+        let counts: Vec<DomainCounts<'_>> = hard.collect::<Result<_, _>>()?;
+        let rank = |slot: &Slot| {
+            let same = counts.iter().filter(|it| {
+                let domain = it.domain_of(*slot);
+                domain.is_some() && from.is_some_and(|from| it.domain_of(from) == domain)
+            });
+            (!self.later.contains(slot), same.count())
+        };
+        let highest = open.iter().map(rank).max();
+        open.retain(|slot| Some(rank(slot)) == highest);
+        Ok(best_of(constraints, &open, read_view)?.unwrap_or(open[0]))
     }
 }
 
-impl PodsOfNodes {
-    /// Keeps the pods where they are that a plan moves and a constraint counts, or all.
-    fn keep(&mut self, plan: &DrainPlan, worse: &Worse, keeps_all: bool) {
-        let moved = plan.moves.iter().map(|it| (&*it.namespace, &*it.pod));
-        let moved: HashSet<(&str, &str)> = moved.collect();
-        let key = &worse.constraint.constraint.topology_key;
-        let text = format!(
-            "without it {} would be less even over {key}",
-            worse.workload
-        );
-        let mut kept = 0;
-        for pod in self.by_node.values_mut().flatten() {
-            let Fate::Moves(class) = pod.fate else {
-                continue;
-            };
-            let labels = &self.classes[class].question.subject.labels;
-            let is_counted = *pod.namespace == *worse.namespace
-                && worse.constraint.counted().matches_labels(labels)
-                && moved.contains(&(&*pod.namespace, &*pod.name));
-            if keeps_all || is_counted {
-                pod.fate = Fate::Stays(BlockerKind::Constraint, text.clone());
-                kept += 1;
-            }
-        }
-        if kept == 0 && !keeps_all {
-            self.keep(plan, worse, true);
-        }
+/// Keeps the pods where they are that a plan moves and a constraint counts; if there are none, all that
+/// it moves, and else the nodes that it empties.
+fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) {
+    let key = &worse.constraint.constraint.topology_key;
+    let text = format!(
+        "without it {} would be less even over {key}",
+        worse.workload
+    );
+    let stays = PodFate::Stays(BlockerKind::Constraint, text);
+    let moved = plan.moves.iter().map(|it| (&*it.namespace, &*it.pod));
+    let moved: HashSet<(&str, &str)> = moved.collect();
+    let going = pods.values_mut().flatten();
+    let going = going.filter(|pod| moved.contains(&(&*pod.namespace, &*pod.name)));
+    let (counted, others): (Vec<_>, Vec<_>) = going.partition(|pod| {
+        let labels = pod.class().map(|class| &class.question.subject.labels);
+        let counted = worse.constraint.counted();
+        *pod.namespace == *worse.namespace && labels.is_some_and(|it| counted.matches_labels(it))
+    });
+    let kept = if counted.is_empty() { others } else { counted };
+    if !kept.is_empty() {
+        kept.into_iter().for_each(|pod| pod.fate = stays.clone());
+        return;
+    }
+    for (node, _) in plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied) {
+        pods.entry(node.clone()).or_default().push(LeavingPod {
+            namespace: worse.namespace.as_str().into(),
+            workload: Arc::new(worse.workload.clone()),
+            fate: stays.clone(),
+            name: String::new(),
+            uid: String::new(),
+            made_by: None,
+        });
     }
 }
 
 /// The spread of all workloads of the namespaces. Domains are listed only for workloads that pods
 /// leave.
-fn judge_all(
+pub fn judge_all(
     imagined: &Imagined<'_>,
     leaving: &LeavingWorkloads,
-    rules: &RebalanceOptions,
+    rules: &EvictionRules,
 ) -> Result<JudgedAll, Stopped> {
     let mut all = JudgedAll::new();
     for (namespace, leaving) in leaving {
         let judge = |read_view: ReadView<'_>| {
             let pods = read_view.pod_groups()?;
-            for judged in rules.survey(&pods, namespace)?.judge_all(&By::Constraints) {
+            for judged in rules
+                .survey(&pods, namespace, None)?
+                .judge_all(&By::Constraints)
+            {
                 let mut judged = judged?;
                 if !leaving.contains(&judged.workload) {
-                    judged
-                        .balances
-                        .iter_mut()
-                        .for_each(|it| it.domains = Vec::new());
+                    let balances = judged.balances.iter_mut();
+                    balances.for_each(|it| it.domains = Vec::new());
                 }
-                let shares = judged.balances.iter().map(|it| it.domains.len());
-                read_view
-                    .deadline
-                    .holds(shares.sum::<usize>() * BYTES_PER_SHARE)?;
+                read_view.deadline.room()?;
                 all.insert((namespace.clone(), judged.workload.clone()), judged);
             }
             Ok::<_, Stopped>(())
@@ -330,7 +543,7 @@ fn judge_all(
 }
 
 /// The first hard constraint that is violated by more than before.
-fn worse_than(before: &JudgedAll, after: &JudgedAll) -> Option<Worse> {
+pub fn worse_than(before: &JudgedAll, after: &JudgedAll) -> Option<Worse> {
     after.iter().find_map(|(place, judged)| {
         let known = before.get(place).map_or(&[][..], |it| &it.balances);
         let is_worse = |balance: &&Balance| {
@@ -349,231 +562,37 @@ fn worse_than(before: &JudgedAll, after: &JudgedAll) -> Option<Worse> {
     })
 }
 
-/// Evicts the pods of a node, and lets it go or come back if no other pod is left.
-pub fn empty_node(
-    imagined: &mut Imagined<'_>,
-    node: &str,
-    own: &[LeavingPod],
-    how: &Leaving<'_>,
-    is_whole: bool,
-) -> Result<EmptiedNode, Stopped> {
-    let mut emptied = EmptiedNode::default();
-    let mut waiting = Vec::new();
-    let before = cordon(imagined, node)?;
-    let mut goes = Vec::new();
-    for pod in own {
-        match pod.fate {
-            Fate::Moves(class) => waiting.push((pod, &how.classes[class])),
-            Fate::GoesAlong(_) => goes.push(deletion("Pod", &pod.namespace, &pod.name)),
-            Fate::Stays(..) => emptied.rest.push((pod.clone(), Refused::new())),
-        }
-    }
-    if is_whole && !emptied.rest.is_empty() {
-        return Ok(emptied);
-    }
-    let mut refused: Vec<Refused> = Vec::new();
-    loop {
-        let count = waiting.len();
-        let mut rest = Vec::new();
-        refused.clear();
-        for (pod, class) in waiting {
-            match move_pod(imagined, (node, false), pod, class, how)? {
-                Ok(step) => emptied.moves.push(step),
-                Err(why) => {
-                    rest.push((pod, class));
-                    refused.push(why);
-                }
-            }
-            if is_whole && !how.come_back && refused.last().is_some_and(is_for_good) {
-                emptied
-                    .rest
-                    .extend(rest.into_iter().map(|it| it.0.clone()).zip(refused));
-                return Ok(emptied);
-            }
-        }
-        waiting = rest;
-        if waiting.is_empty() || waiting.len() == count {
-            break;
-        }
-    }
-    match how.come_back {
-        true => goes = vec![Object::Node(before)],
-        false => goes.push(deletion("Node", "", node)),
-    }
-    if emptied.rest.is_empty() && within_budgets(&waiting) {
-        let waited = imagined.attempt(|imagined| {
-            let waited = wait_for_node(imagined, node, waiting.clone(), goes, how)?;
-            let is_kept = waited.is_some();
-            Ok((waited, is_kept))
-        })?;
-        if let Some(waited) = waited {
-            emptied.moves.extend(waited);
-            emptied.is_empty = true;
-            return Ok(emptied);
-        }
-    }
-    let waiting = waiting.into_iter().map(|(pod, _)| pod.clone());
-    emptied.rest.extend(waiting.zip(refused));
-    Ok(emptied)
-}
-
-/// Evicts the pods that are left, lets their node go or come back, and then places their
-/// successors. `None` if one finds no node.
-fn wait_for_node(
-    imagined: &mut Imagined<'_>,
-    node: &str,
-    mut waiting: Vec<(&LeavingPod, &LeavingClass)>,
-    goes: Vec<Object>,
-    how: &Leaving<'_>,
-) -> Result<Option<Vec<PlannedMove>>, Stopped> {
-    let names = waiting.iter().map(|(pod, _)| (&*pod.namespace, &*pod.name));
-    let evicted = names.map(|(namespace, name)| deletion("Pod", namespace, name));
-    imagined.change(evicted.collect::<Vec<_>>())?;
-    imagined.change(goes)?;
-    let mut moves = Vec::new();
-    while !waiting.is_empty() {
-        let count = waiting.len();
-        let mut rest = Vec::new();
-        for (pod, class) in waiting {
-            match move_pod(imagined, (node, true), pod, class, how)? {
-                Ok(step) => moves.push(step),
-                Err(_) => rest.push((pod, class)),
-            }
-        }
-        waiting = rest;
-        if waiting.len() == count {
-            return Ok(None);
-        }
-    }
-    Ok(Some(moves))
-}
-
-/// Returns whether budgets allow that all of these pods are on no node at a time.
-fn within_budgets(pods: &[(&LeavingPod, &LeavingClass)]) -> bool {
-    let mut wanted = HashMap::new();
-    pods.iter().all(|(_, class)| {
-        let waiting: &mut usize = wanted.entry(&class.budget).or_default();
-        *waiting += 1;
-        *waiting <= class.allowed
-    })
-}
-
-/// Evicts a pod, and puts its successor on the best node that takes it. Nothing is changed if none
-/// does; then the refusals are returned. A pod that waits for its node is evicted already.
-fn move_pod(
-    imagined: &mut Imagined<'_>,
-    (from, waits): (&str, bool),
-    pod: &LeavingPod,
-    class: &LeavingClass,
-    how: &Leaving<'_>,
-) -> Result<Result<PlannedMove, Refused>, Stopped> {
-    let namespace = &*pod.namespace;
-    let old = imagined.read(namespace, |view| view.whole_pod(namespace, &pod.name));
-    let old = old.flatten();
-    if old.is_some() {
-        imagined.change([deletion("Pod", namespace, &pod.name)])?;
-    }
-    let found = imagined.read(namespace, |view| {
-        let (to, effects) = match target(class, (from, waits), how, &view)? {
-            Ok(found) => found,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        let made = (&class.pod, &*class.node_labels);
-        let made = successor(made, (namespace, &pod.name), to, &view);
-        let to = view.nodes.name(to).to_owned();
-        Ok::<_, Stopped>(Ok((made, to, effects)))
-    });
-    match found.transpose()?.unwrap_or_else(|| Err(Refused::new())) {
-        Ok((made, to, effects)) => {
-            imagined.change([Object::Pod(made)])?;
-            Ok(Ok(PlannedMove {
-                namespace: namespace.to_owned(),
-                workload: (*pod.workload).clone(),
-                pod: pod.name.clone(),
-                uid: pod.uid.clone(),
-                made_by: pod.made_by,
-                from: from.to_owned(),
-                to,
-                effects,
-                waits_for_node: waits,
-            }))
-        }
-        Err(refused) => {
-            imagined.change(old.map(Object::Pod))?;
-            Ok(Err(refused))
-        }
-    }
-}
-
-/// The best node that takes a pod: one that is not to go later, then in as many of the same domains
-/// of hard constraints as possible, then with the best score. With it come the effects on these
-/// constraints.
-fn target(
-    class: &LeavingClass,
-    (from, is_back): (&str, bool),
-    how: &Leaving<'_>,
+/// The effects of a move on hard constraints, of a pod that was counted where it was.
+fn effects(
+    constraints: &Constraints,
+    from: Option<Slot>,
+    to: Slot,
     read_view: &ReadView<'_>,
-) -> Result<Result<(Slot, Vec<MoveEffect>), Refused>, Stopped> {
-    let constraints = class.question.constraints_on(read_view)?;
-    let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view)?;
-    let nodes = read_view.nodes;
-    let order = nodes.order();
-    read_view.deadline.step(1 + order.len() / 64)?;
-    let judged = filter.judge_all(order)?;
-    let left = nodes.find(from);
-    let is_open = |slot: &Slot| (is_back || Some(*slot) != left) && !how.never.contains(slot);
-    let passing = judged.pass.ones().map(|at| order[at]);
-    let mut passing: Vec<Slot> = passing.filter(is_open).collect();
-    if passing.is_empty() {
-        // Without refusals, a pod tolerates that its node is cordoned.
-        return Ok(Err(match judged.tallies.feasible {
-            0 => judged.tallies.refused,
-            _ => Refused::new(),
-        }));
-    }
-    let hard: Vec<&Active> = constraints.hard().collect();
-    let counts = hard.iter().map(|active| read_view.count(active.query()));
-    let counts: Vec<DomainCounts<'_>> = counts.collect::<Result<_, _>>()?;
-    let left = |counts: &DomainCounts<'_>| left.map_or(DomainId::NONE, |it| counts.domain_of(it));
-    let rank = |slot: &Slot| {
-        let is_same = |it: &&DomainCounts<'_>| {
-            let domain = it.domain_of(*slot);
-            domain.is_some() && domain == left(it)
-        };
-        (
-            !how.later.contains(slot),
-            counts.iter().filter(is_same).count(),
-        )
-    };
-    let highest = passing.iter().map(rank).max();
-    passing.retain(|slot| Some(rank(slot)) == highest);
-    let mut to = passing[0];
-    if passing.len() > 1 && constraints.soft().next().is_some() {
-        let scores = Scores::of(&constraints, &passing, read_view)?;
-        to = scores.best(1).first().map_or(to, |at| passing[*at]);
-    }
-    let effect = |(active, counts): (&&Active, &DomainCounts<'_>)| {
+) -> Result<Vec<MoveEffect>, Stopped> {
+    let effect = |active: &Active| {
+        let counts = read_view.count(active.query())?;
         let domain = |domain: DomainId, more: i64| match domain.is_some() {
             false => (String::new(), 0),
             true => {
-                let value = counts.in_use().topology.value(domain, nodes).to_owned();
+                let topology = &counts.in_use().topology;
+                let value = topology.value(domain, read_view.nodes).to_owned();
                 (value, i64::from(counts.matching_pods(domain)) + more)
             }
         };
-        // The pod was counted where it was.
-        let (from, to) = (left(counts), counts.domain_of(to));
+        let from = from.map_or(DomainId::NONE, |it| counts.domain_of(it));
+        let to = counts.domain_of(to);
         let same = if from == to { active.self_match } else { 0 };
-        MoveEffect {
+        Ok(MoveEffect {
             topology_key: active.constraint.topology_key.to_string(),
             from: domain(from, active.self_match),
             to: domain(to, same),
-        }
+        })
     };
-    Ok(Ok((to, hard.iter().zip(&counts).map(effect).collect())))
+    constraints.hard().map(effect).collect()
 }
 
 /// Cordons a node, with the taint that Kubernetes adds. Returns the node before.
-fn cordon(imagined: &mut Imagined<'_>, name: &str) -> Result<v1::Node, Stopped> {
+pub fn cordon(imagined: &mut Imagined<'_>, name: &str) -> Result<v1::Node, Stopped> {
     let find = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
     let before = imagined.read_any(find).unwrap_or_default();
     let mut node = before.clone();
@@ -605,7 +624,7 @@ fn is_fixed(reason: &Reason) -> bool {
 }
 
 /// Returns whether no node takes a pod as long as room only becomes scarcer.
-pub fn is_for_good(refused: &Refused) -> bool {
+fn is_for_good(refused: &Refused) -> bool {
     let is_room = |reason: &Reason| matches!(reason, Reason::TooManyPods | Reason::Insufficient(_));
     let mut reasons = refused.keys();
     !refused.is_empty() && reasons.all(|reason| is_room(reason) || is_fixed(reason))
@@ -617,7 +636,7 @@ fn told(refused: &Refused) -> (bool, BlockerKind, String) {
     let mut all: Vec<_> = refused.iter().collect();
     all.sort_by_key(|(reason, nodes)| {
         let is_cordoned = **reason == Reason::Unschedulable;
-        (is_cordoned, std::cmp::Reverse(**nodes))
+        (is_cordoned, Reverse(**nodes))
     });
     let Some((first, _)) = all.first() else {
         let text = "only nodes that go take it".to_owned();

@@ -2,23 +2,26 @@
 //! all pods jointly on a copy of the snapshot that has these nodes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use super::joint::most_picks;
-use super::moving::deletion;
-use crate::matching::Path;
+use super::movable::deletion;
+use super::nodes_spare::free_of;
 use crate::matching::names::HOSTNAME;
+use crate::matching::{Lack, Path};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Defaults, Imagined, Limits, NamedPod, Phase, ReadView, Stopped};
+use crate::snapshot::{Imagined, Limits, Phase, ReadView, Slot, Stopped};
 use crate::spread::describe::controller;
 use crate::spread::place::Placer;
 use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Question};
 
 /// The bonus by which a node comes after all before it, whatever their scores.
 const AFTER: i64 = 1_000;
+
+/// The most nodes of each combination of domains.
+pub const MOST_NODES: usize = 1_000;
 
 /// The most choices of nodes that are listed.
 const MOST_CHOICES: usize = 5_000;
@@ -27,7 +30,7 @@ const MOST_CHOICES: usize = 5_000;
 const MOST_TRIED: usize = 300;
 
 /// The number of pods and nodes that the tried choices have together, beside the first few.
-const MOST_WORK: usize = 150_000;
+const MOST_WORK: usize = 100_000;
 
 /// The prefixes of the taints that a node has while it is not ready or is about to go.
 const PASSING_TAINTS: [&str; 6] = [
@@ -46,8 +49,8 @@ pub struct NeedOptions {
     pub pods: Vec<NeededPods>,
     /// The namespace whose waiting pods are placed too, empty for all; `None` if none are.
     pub pending: Option<String>,
-    /// The nodes that can be made.
-    pub templates: Vec<NodeTemplate>,
+    /// The nodes that can be made, checked and named.
+    pub templates: Vec<v1::NodeTemplate>,
     /// The limits for pods.
     pub limits: Limits,
 }
@@ -61,34 +64,15 @@ pub struct NeededPods {
     pub replicas: usize,
     /// The name of the first pod, or of the workload.
     pub name: String,
-    /// The index in the request; `None` for pods of the snapshot that wait.
-    pub index: Option<usize>,
-}
-
-/// Nodes that can be made.
-#[derive(Debug, Clone)]
-pub struct NodeTemplate {
-    /// The name.
-    pub name: String,
-    /// The node of the snapshot that they are like, or the node itself.
-    pub like: Result<String, v1::Node>,
-    /// The values that labels may have, by topology key.
-    pub domains: BTreeMap<String, Vec<String>>,
-    /// The price of each.
-    pub price: usize,
-    /// The most nodes in each combination of domains.
-    pub most: usize,
+    /// The index in the request; -1 for pods of the snapshot that wait.
+    pub index: i32,
 }
 
 /// The new nodes, and where the pods go then.
 #[derive(Debug, Default)]
 pub struct NeedPlan {
-    /// The revision of the snapshot.
-    pub revision: i64,
-    /// The default constraints of the snapshot.
-    pub defaults: Arc<Defaults>,
-    /// The new nodes.
-    pub nodes: Vec<MadeNodes>,
+    /// The new nodes that are alike, with their names.
+    pub nodes: Vec<(NodeVariant, Vec<String>)>,
     /// The pods.
     pub pods: Vec<NeededPods>,
     /// Where the pods go, in order: the index in `pods`, the node and their number.
@@ -104,30 +88,32 @@ pub struct NeedPlan {
     pub is_proven: bool,
 }
 
-/// New nodes that are alike.
+/// Nodes of a template in one combination of domains.
 #[derive(Debug)]
-pub struct MadeNodes {
-    /// The name of their template.
+pub struct NodeVariant {
+    /// The name of the template.
     pub template: String,
     /// The values of the labels that the template lets choose.
     pub domains: BTreeMap<String, String>,
-    /// Their names.
-    pub names: Vec<String>,
     /// The price of each.
     pub price: usize,
-}
-
-/// Nodes of a template in one combination of domains.
-struct Variant {
-    template: String,
-    domains: BTreeMap<String, String>,
-    price: usize,
     most: usize,
     node: v1::Node,
     /// The pods of DaemonSets that run on each of the nodes.
     daemons: Vec<v1::Pod>,
-    /// The room for pods of each kind alone.
-    room: Vec<usize>,
+}
+
+/// What the pods take together, of which all nodes together have so much: places for pods of one kind,
+/// or a resource.
+struct NeededRoom {
+    /// The kind of the pods, or the resource.
+    of: Result<usize, Lack>,
+    /// What a pod of each kind takes.
+    takes: Vec<i128>,
+    /// What the nodes have that there are.
+    free: i128,
+    /// What a new node of each variant has.
+    of_variant: Vec<i128>,
 }
 
 /// All pods, placed on the nodes of a choice.
@@ -143,9 +129,9 @@ struct NodeSearch<'n> {
     order: Vec<usize>,
     /// The number of pods of each kind that are to be placed.
     wanted: Vec<usize>,
-    variants: Vec<Variant>,
-    /// The room for pods of each kind alone on the nodes that there are.
-    room: Vec<usize>,
+    variants: Vec<NodeVariant>,
+    /// What has to suffice.
+    room: Vec<NeededRoom>,
     /// The number of choices that may still be tried.
     left: usize,
 }
@@ -158,25 +144,22 @@ impl NeedPlan {
             pods.extend(waiting(imagined, namespace, &options.limits)?);
         }
         let mut plan = Self::default();
-        let head =
-            |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults), view.nodes.len());
-        let (revision, defaults, nodes) = imagined.read_any(head);
-        (plan.revision, plan.defaults) = (revision, defaults);
+        let nodes = imagined.read_any(|view| view.nodes.len());
         let mut order: Vec<usize> = (0..pods.len()).collect();
         order.sort_by_cached_key(|at| Reverse(pods[*at].question.size()));
         let wanted: Vec<usize> = pods.iter().map(|it| it.replicas).collect();
         let all: usize = wanted.iter().sum();
         let mut search = NodeSearch {
             left: (MOST_WORK / (1 + all + nodes * pods.len())).clamp(6, MOST_TRIED),
-            variants: variants(imagined, &options.templates, &options.limits)?,
-            room: vec![0; pods.len()],
+            variants: variants(imagined, &options.templates),
+            room: Vec::new(),
             pods: &pods,
             order,
             wanted,
         };
-        search.look_at_room(imagined)?;
+        search.look_at_nodes(imagined, &options.limits)?;
         let mut choice = vec![0; search.variants.len()];
-        let mut best = search.place(imagined, &choice, false)?;
+        let mut best = search.place(imagined, &choice, &search.wanted, false)?;
         if best.count() < all {
             (choice, best) = search.many(imagined)?;
             plan.unplaced = search.settle(&best);
@@ -184,20 +167,12 @@ impl NeedPlan {
         }
         plan.price = search.price(&choice);
         plan.is_proven = plan.unplaced.is_empty() && plan.bound.0 >= plan.price;
-        for (variant, it) in search
-            .variants
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| choice[*at] > 0)
-        {
+        for (variant, it) in search.variants.into_iter().enumerate() {
             let names = best.names.iter().filter(|(at, _)| *at == variant);
-            plan.nodes.push(MadeNodes {
-                template: it.template.clone(),
-                domains: it.domains.clone(),
-                names: names.map(|(_, name)| name.clone()).collect(),
-                price: it.price,
-            });
+            plan.nodes
+                .push((it, names.map(|(_, name)| name.clone()).collect()));
         }
+        plan.nodes.retain(|(_, names)| !names.is_empty());
         for at in search.order {
             for pick in std::mem::take(&mut best.outcomes[at].picks) {
                 match plan.placed.last_mut() {
@@ -222,36 +197,71 @@ impl PlacedAll {
 }
 
 impl NodeSearch<'_> {
-    /// Finds the room on the nodes that there are, and on one new node of each variant.
-    fn look_at_room(&mut self, imagined: &mut Imagined<'_>) -> Result<(), Stopped> {
-        for variant in &mut self.variants {
-            variant.room = vec![0; self.pods.len()];
-        }
+    /// Looks at one new node of each variant: the pods of DaemonSets that it runs, and the room that it
+    /// and the nodes that there are have then.
+    fn look_at_nodes(
+        &mut self,
+        imagined: &mut Imagined<'_>,
+        limits: &Limits,
+    ) -> Result<(), Stopped> {
         let names = self.names(&vec![1; self.variants.len()]);
-        let objects = self.objects(&names);
         let by_name: HashMap<&str, usize> = names.iter().map(|it| (&*it.1, it.0)).collect();
         imagined.attempt(|imagined| {
-            imagined.change(objects)?;
-            for (at, of) in self.pods.iter().enumerate() {
-                let look = |view: ReadView<'_>| {
-                    let none = Constraints::default();
-                    let filter = Filter::of(&of.question, &none, NodeChecks::All, &view)?;
-                    for slot in view.deadline.each(view.nodes.order()) {
-                        let slot = *slot?;
-                        if filter.judge_before_spread(slot)?.is_err() {
-                            continue;
-                        }
-                        let fitting = filter.fitting(slot).map_or(of.replicas, |it| it as usize);
-                        let room = match by_name.get(view.nodes.name(slot)) {
-                            Some(variant) => &mut self.variants[*variant].room[at],
-                            None => &mut self.room[at],
-                        };
-                        *room = room.saturating_add(fitting.min(of.replicas));
-                    }
-                    Ok::<_, Stopped>(())
+            imagined.change(self.objects(&names))?;
+            for pod in daemons(imagined)? {
+                let question = Question::compile(Some(&pod), limits, Path::root("pod"));
+                let Ok(question) = question else { continue };
+                let run = |variant: Option<usize>, _, _| {
+                    let daemons = variant.map(|variant| &mut self.variants[variant].daemons);
+                    daemons.into_iter().for_each(|it| it.push(pod.clone()));
                 };
-                imagined.read(&of.question.namespace, look).transpose()?;
+                each_taking(imagined, &question, &by_name, run)?;
             }
+            imagined.change(self.objects(&names))?;
+            let kinds = 0..self.pods.len();
+            let mut takes: BTreeMap<Lack, Vec<i128>> = BTreeMap::new();
+            for at in kinds.clone() {
+                for (lack, amount) in self.pods[at].question.checks.amounts() {
+                    let takes = takes.entry(lack);
+                    takes.or_insert_with(|| vec![0; kinds.len()])[at] = amount;
+                }
+            }
+            let variants = self.variants.len();
+            let room = |of, takes| NeededRoom {
+                of,
+                takes,
+                free: 0,
+                of_variant: vec![0; variants],
+            };
+            let resources = takes
+                .into_iter()
+                .map(|(lack, takes)| room(Err(lack), takes));
+            let mut resources: Vec<NeededRoom> = resources.collect();
+            let mut seen = HashSet::new();
+            for at in kinds.clone() {
+                let alone = kinds.clone().map(|kind| i128::from(kind == at)).collect();
+                let (of, mut needed) = (&self.pods[at], room(Ok(at), alone));
+                let look = |variant, slot, fitting: Option<u32>| {
+                    let room = fitting.map_or(of.replicas, |it| it as usize);
+                    needed.add(variant, room.min(of.replicas) as i128);
+                    if !seen.insert(slot) {
+                        return;
+                    }
+                    let free = imagined.read_any(|view| free_of(&view, slot));
+                    for needed in &mut resources {
+                        let lack = needed.of.as_ref().err();
+                        // Without the room of a node nothing is known of all together.
+                        let free = match (&free, lack) {
+                            (Some(free), Some(lack)) => free.get(lack).copied().unwrap_or(0),
+                            _ => i128::from(u64::MAX),
+                        };
+                        needed.add(variant, free);
+                    }
+                };
+                each_taking(imagined, &of.question, &by_name, look)?;
+                self.room.push(needed);
+            }
+            self.room.splice(0..0, resources);
             Ok(((), false))
         })
     }
@@ -276,7 +286,7 @@ impl NodeSearch<'_> {
         let objects = names.iter().flat_map(|(variant, name)| {
             let variant = &self.variants[*variant];
             let daemons = variant.daemons.iter().enumerate().map(move |(at, pod)| {
-                let mut pod = tied(pod, name);
+                let mut pod = pod.clone();
                 pod.metadata.get_or_insert_default().name = format!("{at}+{name}");
                 name.clone_into(&mut pod.spec.get_or_insert_default().node_name);
                 Object::Pod(pod)
@@ -288,12 +298,13 @@ impl NodeSearch<'_> {
         objects.collect()
     }
 
-    /// Places all pods on the nodes of a choice. With `packs` new nodes are filled one after the
+    /// Places pods of each kind on the nodes of a choice. With `packs` new nodes are filled one after the
     /// other.
     fn place(
         &self,
         imagined: &mut Imagined<'_>,
         choice: &[usize],
+        wanted: &[usize],
         packs: bool,
     ) -> Result<PlacedAll, Stopped> {
         let names = self.names(choice);
@@ -323,7 +334,10 @@ impl NodeSearch<'_> {
             outcomes.resize_with(self.pods.len(), Outcome::default);
             for (turn, at) in self.order.iter().enumerate() {
                 let question = &self.pods[*at].question;
-                options.replicas = self.wanted[*at];
+                options.replicas = wanted[*at];
+                if options.replicas == 0 {
+                    continue;
+                }
                 let place = |view: ReadView<'_>| {
                     let constraints = question.constraints_on(&view)?;
                     let all = NodeChecks::All;
@@ -346,17 +360,17 @@ impl NodeSearch<'_> {
     /// Places as many pods as any number of nodes allows, on as few as the pods then use.
     fn many(&mut self, imagined: &mut Imagined<'_>) -> Result<(Vec<usize>, PlacedAll), Stopped> {
         let all: usize = self.wanted.iter().sum();
-        let enough = |it: &Variant| {
-            let each = it
-                .room
-                .iter()
-                .zip(&self.wanted)
-                .filter(|(room, _)| **room > 0);
-            let nodes: usize = each.map(|(room, wanted)| wanted.div_ceil(*room)).sum();
-            nodes.min(it.most)
+        let enough = |(at, it): (usize, &NodeVariant)| {
+            let each = self.room.iter().filter_map(|needed| {
+                let (kind, room) = (*needed.of.as_ref().ok()?, needed.of_variant[at]);
+                (room > 0).then(|| (self.wanted[kind] as i128 + room - 1) / room)
+            });
+            let nodes: i128 = each.sum();
+            usize::try_from(nodes).unwrap_or(it.most).min(it.most)
         };
-        let mut choice: Vec<usize> = self.variants.iter().map(enough).collect();
-        let mut placed = self.place(imagined, &choice, true)?;
+        let variants = self.variants.iter().enumerate();
+        let mut choice: Vec<usize> = variants.map(enough).collect();
+        let mut placed = self.place(imagined, &choice, &self.wanted, true)?;
         while placed.count() < all {
             let wider = choice.iter().zip(&self.variants);
             let wider: Vec<usize> = wider.map(|(count, it)| (count * 4).min(it.most)).collect();
@@ -364,7 +378,7 @@ impl NodeSearch<'_> {
                 break;
             }
             choice = wider;
-            placed = self.place(imagined, &choice, true)?;
+            placed = self.place(imagined, &choice, &self.wanted, true)?;
         }
         let picks = placed.outcomes.iter().flat_map(|outcome| &outcome.picks);
         let nodes: BTreeSet<&str> = picks.map(|pick| &*pick.node).collect();
@@ -372,7 +386,7 @@ impl NodeSearch<'_> {
         for (variant, name) in &placed.names {
             used[*variant] += usize::from(nodes.contains(&**name));
         }
-        let same = self.place(imagined, &used, false)?;
+        let same = self.place(imagined, &used, &self.wanted, false)?;
         Ok(match same.count() >= placed.count() {
             true => (used, same),
             false => (choice, placed),
@@ -403,39 +417,86 @@ impl NodeSearch<'_> {
 
     /// A price below which no nodes do by room alone, and what proves that.
     fn least_by_room(&self) -> (usize, String) {
-        let step = self
-            .variants
-            .iter()
-            .map(|it| it.price)
-            .reduce(gcd)
-            .unwrap_or(1);
-        let all = (0..self.pods.len()).filter_map(|at| {
-            let missing = self.wanted[at].checked_sub(self.room[at]).filter(|it| *it > 0)?;
-            let variants = self.variants.iter().filter(|it| it.room[at] > 0);
-            let each = variants.map(|it| missing.saturating_mul(it.price).div_ceil(it.room[at]));
-            let least = each.min()?.div_ceil(step).saturating_mul(step);
-            let most = self.variants.iter().map(|it| it.room[at]).max()?;
-            let name = &self.pods[at].name;
-            let why = format!(
-                "room: {missing} of {name} have none on the nodes that there are, and a new node has \
-                 it for {most}"
-            );
-            Some((least, why))
+        let prices = self.variants.iter().map(|it| it.price);
+        let step = prices.clone().reduce(gcd).unwrap_or(1);
+        let all = self.room.iter().filter_map(|needed| {
+            let missing = needed.all(&self.wanted) - needed.free;
+            let each = self.variants.iter().zip(&needed.of_variant);
+            let each = each.filter(|(_, room)| missing > 0 && **room > 0);
+            let each = each.map(|(it, room)| (missing * it.price as i128 + room - 1) / room);
+            let least = usize::try_from(each.min()?).ok()?.div_ceil(step);
+            let why = match &needed.of {
+                Ok(at) => {
+                    let (name, most) = (&self.pods[*at].name, needed.of_variant.iter().max()?);
+                    format!(
+                        "room: {missing} of {name} have none on the nodes that there are, and a new node has it for {most}"
+                    )
+                }
+                Err(lack) => {
+                    let lack = lack.as_str();
+                    format!("room: the nodes that there are have too little {lack} for all pods together")
+                }
+            };
+            Some((least.saturating_mul(step), why))
         });
         // The pods did not fit on the nodes that there are.
         let one = "the pods do not fit on the nodes that there are".to_owned();
-        let cheapest = self.variants.iter().map(|it| it.price).min().unwrap_or(0);
-        let all = [(cheapest, one)].into_iter().chain(all);
+        let first = (prices.min().unwrap_or(0), one);
+        let all = std::iter::once(first).chain(all);
         all.max_by_key(|(price, _)| *price).unwrap_or_default()
     }
 
     /// Returns whether a choice has too little room, whatever constraints say.
     fn lacks_room(&self, choice: &[usize]) -> bool {
-        (0..self.pods.len()).any(|at| {
-            let new = choice.iter().zip(&self.variants);
-            let new = new.map(|(count, it)| count.saturating_mul(it.room[at]));
-            new.fold(self.room[at], usize::saturating_add) < self.wanted[at]
+        self.room.iter().any(|needed| {
+            let new = choice.iter().zip(&needed.of_variant);
+            let new: i128 = new.map(|(count, room)| *count as i128 * room).sum();
+            needed.free + new < needed.all(&self.wanted)
         })
+    }
+
+    /// Returns whether it is proven that not all pods fit on the nodes of a choice, on which they were
+    /// placed with some left over. Of several kinds, another order could place more: so each kind is
+    /// placed alone, if pods of the others do not help it.
+    fn is_refuted(
+        &self,
+        imagined: &mut Imagined<'_>,
+        choice: &[usize],
+        placed: &PlacedAll,
+    ) -> Result<bool, Stopped> {
+        let is_short = |placed: &PlacedAll, at: usize| {
+            let bound = placed.outcomes[at].bound;
+            bound.is_some_and(|bound| bound < self.wanted[at])
+        };
+        for at in (0..self.pods.len()).filter(|at| is_short(placed, *at)) {
+            let mut alone = vec![0; self.pods.len()];
+            alone[at] = self.wanted[at];
+            if alone == self.wanted
+                || !self.is_helped(imagined, at)?
+                    && is_short(&self.place(imagined, choice, &alone, false)?, at)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns whether pods of other kinds may let more pods of a kind fit.
+    fn is_helped(&self, imagined: &Imagined<'_>, at: usize) -> Result<bool, Stopped> {
+        let question = &self.pods[at].question;
+        let look = |view: ReadView<'_>| {
+            let constraints = question.constraints_on(&view)?;
+            let others = (0..self.pods.len()).filter(|other| *other != at);
+            let mut labels = others.map(|other| &self.pods[other].question.subject.labels);
+            let is_counted = |labels| {
+                constraints
+                    .hard()
+                    .any(|it| it.counted().matches_labels(labels))
+            };
+            Ok::<_, Stopped>(!question.affinity.near.is_empty() || labels.any(is_counted))
+        };
+        let helped = imagined.read(&question.namespace, look).transpose()?;
+        Ok(helped.unwrap_or(true))
     }
 
     /// Looks for a cheaper choice. Returns a price below which none does, and what proves that.
@@ -458,7 +519,7 @@ impl NodeSearch<'_> {
                     let mut fewer = choice.clone();
                     fewer[variant] -= 1;
                     self.left -= 1;
-                    let placed = self.place(imagined, &fewer, false)?;
+                    let placed = self.place(imagined, &fewer, &self.wanted, false)?;
                     if placed.count() < all {
                         break;
                     }
@@ -478,18 +539,13 @@ impl NodeSearch<'_> {
                 break;
             }
             self.left -= 1;
-            let placed = self.place(imagined, &fewer, false)?;
+            let placed = self.place(imagined, &fewer, &self.wanted, false)?;
             if placed.count() == all {
                 proven = proven.min(price);
                 (*choice, *best) = (fewer, placed);
                 break;
             }
-            // Of several kinds, another order could place more.
-            let is_refuted = match &*placed.outcomes {
-                [one] => one.bound.is_some_and(|bound| bound < all),
-                _ => false,
-            };
-            if !is_refuted {
+            if !self.is_refuted(imagined, &fewer, &placed)? {
                 proven = proven.min(price);
             }
         }
@@ -522,6 +578,46 @@ impl NodeSearch<'_> {
     }
 }
 
+impl NeededRoom {
+    /// Adds what a node has: a new one of a variant, or one that there is.
+    fn add(&mut self, variant: Option<usize>, room: i128) {
+        match variant {
+            Some(variant) => self.of_variant[variant] += room,
+            None => self.free += room,
+        }
+    }
+
+    /// What all pods take.
+    fn all(&self, wanted: &[usize]) -> i128 {
+        let kinds = self.takes.iter().zip(wanted);
+        kinds.map(|(takes, pods)| takes * *pods as i128).sum()
+    }
+}
+
+/// Calls a function for each node that takes a pod without spread: with its variant, if it is new, and
+/// how many more it takes; `None` for any number.
+fn each_taking(
+    imagined: &Imagined<'_>,
+    question: &Question,
+    by_name: &HashMap<&str, usize>,
+    mut call: impl FnMut(Option<usize>, Slot, Option<u32>),
+) -> Result<(), Stopped> {
+    let look = |view: ReadView<'_>| {
+        let none = Constraints::default();
+        let filter = Filter::of(question, &none, NodeChecks::All, &view)?;
+        for slot in view.deadline.each(view.nodes.order()) {
+            let slot = *slot?;
+            if filter.judge_before_spread(slot)?.is_ok() {
+                let variant = by_name.get(view.nodes.name(slot)).copied();
+                call(variant, slot, filter.fitting(slot));
+            }
+        }
+        Ok(())
+    };
+    imagined.read(&question.namespace, look).transpose()?;
+    Ok(())
+}
+
 fn gcd(one: usize, other: usize) -> usize {
     match other {
         0 => one,
@@ -543,33 +639,29 @@ fn waiting(
         let gather = |view: ReadView<'_>| {
             let pods = view.pod_groups()?;
             let groups = pods.groups().iter().filter(|it| it.nodes.len() < it.pods);
-            let mut found: Vec<Vec<NamedPod>> = Vec::new();
-            found.resize_with(groups.clone().count(), Vec::new);
-            for pod in pods.named(groups.clone())? {
+            let groups: Vec<_> = groups.collect();
+            let mut alike: BTreeMap<_, Vec<String>> = BTreeMap::new();
+            for pod in pods.named(groups.iter().copied())? {
                 if pod.node.is_none() && matches!(pod.phase, Phase::Unset | Phase::Pending) {
-                    found[pod.group].push(pod);
+                    // Pods with storage have claims of their own.
+                    let own = pods
+                        .use_storage(groups[pod.group])
+                        .then(|| pod.name.clone());
+                    alike.entry((pod.group, own)).or_default().push(pod.name);
                 }
             }
-            for (group, mut found) in groups.zip(found) {
-                found.sort_by(|one, other| one.name.cmp(&other.name));
-                // Pods with storage have claims of their own.
-                let alike = if pods.use_storage(group) {
-                    1
-                } else {
-                    found.len().max(1)
-                };
-                for alike in found.chunks(alike) {
-                    let whole = view.whole_pod(&name, &alike[0].name);
-                    let question = Question::compile(whole.as_ref(), limits, Path::root("pod"));
-                    let Ok(question) = question else { continue };
-                    all.push(NeededPods {
-                        question,
-                        replicas: alike.len(),
-                        name: alike[0].name.clone(),
-                        index: None,
-                    });
-                    taken_out.extend(alike.iter().map(|pod| deletion("Pod", &name, &pod.name)));
-                }
+            for mut names in alike.into_values() {
+                names.sort();
+                let whole = view.whole_pod(&name, &names[0]);
+                let question = Question::compile(whole.as_ref(), limits, Path::root("pod"));
+                let Ok(question) = question else { continue };
+                taken_out.extend(names.iter().map(|pod| deletion("Pod", &name, pod)));
+                all.push(NeededPods {
+                    question,
+                    replicas: names.len(),
+                    name: names.swap_remove(0),
+                    index: -1,
+                });
             }
             Ok::<_, Stopped>(())
         };
@@ -583,13 +675,54 @@ fn waiting(
     Ok(all)
 }
 
-/// The variants of templates, each with the pods of DaemonSets that run on every node of it.
-fn variants(
-    imagined: &mut Imagined<'_>,
-    templates: &[NodeTemplate],
-    limits: &Limits,
-) -> Result<Vec<Variant>, Stopped> {
-    let mut daemons: BTreeMap<(Box<str>, String), v1::Pod> = BTreeMap::new();
+/// The variants of templates, without pods of DaemonSets.
+fn variants(imagined: &Imagined<'_>, templates: &[v1::NodeTemplate]) -> Vec<NodeVariant> {
+    let mut all = Vec::new();
+    for template in templates {
+        let find = |view: ReadView<'_>| {
+            let slot = view.nodes.find(&template.node)?;
+            Some(view.nodes.get(slot)?.to_wire())
+        };
+        let like = || imagined.read_any(find).unwrap_or_default();
+        let mut node = template.object.clone().unwrap_or_else(like);
+        let spec = node.spec.get_or_insert_default();
+        spec.unschedulable = false;
+        let passes = |taint: &v1::Taint| PASSING_TAINTS.iter().any(|it| taint.key.starts_with(it));
+        spec.taints.retain(|taint| !passes(taint));
+        let mut combinations: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
+        for of in &template.domains {
+            let with = |known: &BTreeMap<String, String>, value: &String| {
+                let mut longer = known.clone();
+                longer.insert(of.topology_key.clone(), value.clone());
+                longer
+            };
+            let longer = combinations.iter();
+            let longer = longer.flat_map(|known| of.values.iter().map(|it| with(known, it)));
+            combinations = longer.collect();
+        }
+        all.extend(combinations.into_iter().map(|domains| {
+            let mut node = node.clone();
+            let labels = &mut node.metadata.get_or_insert_default().labels;
+            labels.extend(domains.clone());
+            NodeVariant {
+                daemons: Vec::new(),
+                template: template.name.clone(),
+                price: usize::try_from(template.price).unwrap_or(0).max(1),
+                most: match usize::try_from(template.max_nodes) {
+                    Ok(0) | Err(_) => MOST_NODES,
+                    Ok(most) => most.min(MOST_NODES),
+                },
+                domains,
+                node,
+            }
+        }));
+    }
+    all
+}
+
+/// A pod of each DaemonSet, tied to no node.
+fn daemons(imagined: &Imagined<'_>) -> Result<Vec<v1::Pod>, Stopped> {
+    let mut all = BTreeMap::new();
     for namespace in imagined.namespaces() {
         let gather = |view: ReadView<'_>| {
             let pods = view.pod_groups()?;
@@ -599,93 +732,32 @@ fn variants(
                 (*namespace).clone_into(&mut metadata.namespace);
                 let owner = controller(metadata).filter(|owner| owner.kind == "DaemonSet");
                 if let Some(owner) = owner.map(|owner| owner.name.clone()) {
-                    daemons.entry((namespace.clone(), owner)).or_insert(pod);
+                    all.entry((namespace.clone(), owner)).or_insert(pod);
                 }
             }
             Ok::<_, Stopped>(())
         };
         imagined.read(&namespace, gather).transpose()?;
     }
-    let mut all = Vec::new();
-    for template in templates {
-        let find = |name: &str| {
-            let view = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
-            imagined.read_any(view)
-        };
-        let mut node = match &template.like {
-            Ok(name) => find(name).unwrap_or_default(),
-            Err(node) => node.clone(),
-        };
-        let spec = node.spec.get_or_insert_default();
-        spec.unschedulable = false;
-        spec.taints
-            .retain(|taint| !PASSING_TAINTS.iter().any(|it| taint.key.starts_with(it)));
-        let mut combinations: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
-        for (key, values) in &template.domains {
-            let longer = combinations.iter().flat_map(|known| {
-                let with = |value: &String| (key.clone(), value.clone());
-                let longer = values.iter().map(with);
-                longer.map(move |pair| known.clone().into_iter().chain([pair]).collect())
-            });
-            combinations = longer.collect();
-        }
-        for domains in combinations {
-            let mut node = node.clone();
-            let labels = &mut node.metadata.get_or_insert_default().labels;
-            labels.extend(domains.clone());
-            let name = format!("{}+0", template.name);
-            let judge = |imagined: &mut Imagined<'_>| {
-                imagined.change([Object::Node(named(&node, &name))])?;
-                let mut run = Vec::new();
-                for ((namespace, _), pod) in &daemons {
-                    let pod = tied(pod, &name);
-                    let question = Question::compile(Some(&pod), limits, Path::root("pod"));
-                    let Ok(question) = question else { continue };
-                    let judge = |view: ReadView<'_>| {
-                        let none = Constraints::default();
-                        let filter = Filter::of(&question, &none, NodeChecks::All, &view)?;
-                        let slot = view.nodes.find(&name);
-                        slot.map_or(Ok(false), |slot| {
-                            Ok::<_, Stopped>(filter.judge(slot)?.is_ok())
-                        })
-                    };
-                    if imagined.read(namespace, judge).transpose()? == Some(true) {
-                        run.push(pod);
-                    }
-                }
-                Ok((run, false))
-            };
-            all.push(Variant {
-                daemons: imagined.attempt(judge)?,
-                template: template.name.clone(),
-                price: template.price,
-                most: template.most,
-                room: Vec::new(),
-                domains,
-                node,
-            });
+    for pod in all.values_mut() {
+        let affinity = pod.spec.as_mut().and_then(|spec| spec.affinity.as_mut());
+        let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_mut());
+        let Some(affinity) = affinity else { continue };
+        let required = &mut affinity.required_during_scheduling_ignored_during_execution;
+        let terms = required
+            .iter_mut()
+            .flat_map(|it| &mut it.node_selector_terms);
+        terms.for_each(|term| term.match_fields.clear());
+        // A term of nothing admits no node.
+        let is_any = |term: &v1::NodeSelectorTerm| term.match_expressions.is_empty();
+        if required
+            .as_ref()
+            .is_some_and(|it| it.node_selector_terms.iter().any(is_any))
+        {
+            *required = None;
         }
     }
-    Ok(all)
-}
-
-/// A pod of a DaemonSet, tied to another node than its own.
-fn tied(pod: &v1::Pod, node: &str) -> v1::Pod {
-    let mut pod = pod.clone();
-    let affinity = pod.spec.as_mut().and_then(|spec| spec.affinity.as_mut());
-    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_mut());
-    let required = affinity.and_then(|it| {
-        it.required_during_scheduling_ignored_during_execution
-            .as_mut()
-    });
-    let terms = required
-        .into_iter()
-        .flat_map(|it| &mut it.node_selector_terms);
-    let fields = terms.flat_map(|term| &mut term.match_fields);
-    for field in fields.filter(|field| field.key == "metadata.name") {
-        field.values = vec![node.to_owned()];
-    }
-    pod
+    Ok(all.into_values().collect())
 }
 
 /// A new node of this name.

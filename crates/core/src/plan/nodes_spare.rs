@@ -3,14 +3,20 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::mobility::RebalanceOptions;
-use super::node_pods::{Fate, LeavingPod, PodsOfNodes};
-use super::nodes_drain::{DrainOptions, DrainPlan, Leaving, empty_node, is_for_good};
+use super::mobility::EvictionRules;
+use super::node_pods::{PodFate, PodsByNode, gather};
+use super::nodes_drain::{DrainOptions, DrainPlan, Drainer};
 use crate::matching::{Lack, Requested, Selector};
 use crate::snapshot::{Imagined, NodeRef, ReadView, Slot, Stopped};
 
 /// The most nodes that are tried.
 const MOST_TRIED: usize = 1_000;
+
+/// The most nodes of a choice each of which is tried after all others.
+const MOST_EXCHANGED: usize = 10;
+
+/// The most nodes each of which is drained beside those that were found.
+const MOST_DRAINED: usize = 20;
 
 /// The labels of nodes that run the control plane, which never go unless a selector matches them.
 const CONTROL_PLANE: [&str; 2] = [
@@ -28,10 +34,11 @@ pub struct SpareOptions {
     /// The nodes that stay.
     pub stay: HashSet<String>,
     /// The rules about pods.
-    pub rules: RebalanceOptions,
+    pub rules: EvictionRules,
 }
 
 /// A node that may go.
+#[derive(Clone)]
 struct SpareCandidate {
     name: String,
     slot: Slot,
@@ -39,74 +46,85 @@ struct SpareCandidate {
     usage: f64,
 }
 
-/// The free amounts of each resource on a node, and the amounts that its moving pods request.
-type RoomAmounts = BTreeMap<Lack, i128>;
+/// Amounts of each resource.
+pub type RoomAmounts = BTreeMap<Lack, i128>;
 
 impl DrainPlan {
     /// Finds nodes that can go together, and plans how they are drained.
     pub fn of_spare(imagined: &mut Imagined<'_>, options: &SpareOptions) -> Result<Self, Stopped> {
         let (mut all, free) = imagined.read_any(|read_view| candidates(&read_view, options))?;
         let names: Vec<String> = all.iter().map(|it| it.name.clone()).collect();
-        let pods = PodsOfNodes::of(imagined, &names, &options.rules)?;
-        let of = |node: &SpareCandidate| {
-            pods.by_node
-                .get(&node.name)
-                .map_or(&[][..], |pods| &pods[..])
+        let pods = gather(imagined, &names, &options.rules)?;
+        let stays = match all.is_empty() {
+            true => "there are no such nodes that may go",
+            false => "the other nodes have to stay, or have pods that stay",
         };
         all.retain(|node| {
-            !of(node)
-                .iter()
-                .any(|pod| matches!(pod.fate, Fate::Stays(..)))
+            let mut own = pods.get(&node.name).into_iter().flatten();
+            !own.any(|pod| matches!(pod.fate, PodFate::Stays(..)))
         });
-        let bound = room_bound(&all, &free, of, &pods);
-        let may_go = all.len();
-        let chosen = imagined
-            .attempt(|imagined| Ok((choose(imagined, &all, of, &pods, options.most)?, false)))?;
-        let drain = DrainOptions {
-            nodes: chosen,
+        let mut bounds = vec![
+            (options.most, "as many were asked for".to_owned()),
+            (all.len(), stays.to_owned()),
+        ];
+        bounds.extend(room_bound(&all, free, &pods));
+        let (most, why) = bounds.into_iter().min_by_key(|it| it.0).unwrap_or_default();
+        let mut nodes = choose(imagined, &all, &pods, most)?;
+        // A node that goes may be in the way of two others.
+        for first in nodes.clone().into_iter().take(MOST_EXCHANGED) {
+            if nodes.len() == most {
+                break;
+            }
+            let (last, mut order): (Vec<_>, Vec<_>) =
+                all.iter().cloned().partition(|node| node.name == first);
+            order.extend(last);
+            let other = choose(imagined, &order, &pods, most)?;
+            if other.len() > nodes.len() {
+                nodes = other;
+            }
+        }
+        let mut options = DrainOptions {
+            nodes,
             one_at_a_time: false,
             whole_only: true,
             rules: options.rules.clone(),
         };
-        let mut plan = Self::of(imagined, &drain)?;
-        let (most, why) = [
-            (options.most, "as many were asked for".to_owned()),
-            (
-                may_go,
-                "the other nodes have to stay, or have pods that stay".to_owned(),
-            ),
-            (
-                bound.0,
-                format!(
-                    "the pods of more nodes have no room on the others: {}",
-                    bound.1
-                ),
-            ),
-        ]
-        .into_iter()
-        .min_by_key(|(most, _)| *most)
-        .unwrap_or_default();
+        let mut plan = Self::of(imagined, &options)?;
+        // A few nodes are drained in every way.
+        for node in all.iter().filter(|_| all.len() <= MOST_DRAINED) {
+            if plan.nodes.len() < most && !options.nodes.contains(&node.name) {
+                options.nodes.push(node.name.clone());
+                let larger = Self::of(imagined, &options)?;
+                match larger.nodes.len() > plan.nodes.len() {
+                    true => plan = larger,
+                    false => drop(options.nodes.pop()),
+                }
+            }
+        }
         plan.is_proven = plan.nodes.len() == most;
         plan.bound = Some((most, why));
         Ok(plan)
     }
 }
 
-/// The nodes that may go, the least used first, and the free amounts of all nodes.
+/// The nodes that may go, the least used first, and the free amounts of all nodes; `None` if the room
+/// of one is not known.
 fn candidates(
     read_view: &ReadView<'_>,
     options: &SpareOptions,
-) -> Result<(Vec<SpareCandidate>, HashMap<Slot, RoomAmounts>), Stopped> {
+) -> Result<(Vec<SpareCandidate>, Option<HashMap<Slot, RoomAmounts>>), Stopped> {
     let mut all = Vec::new();
-    let mut free = HashMap::new();
+    let mut free = Some(HashMap::new());
     for slot in read_view.deadline.each(read_view.nodes.order()) {
         let slot = *slot?;
         let Some(node) = read_view.nodes.get(slot) else {
             continue;
         };
-        let requested = read_view.requested(slot);
-        let (left, usage) = free_of(node, requested);
-        free.insert(slot, left);
+        let usage = usage_of(node, read_view.requested(slot));
+        match (&mut free, free_of(read_view, slot)) {
+            (Some(free), Some(left)) => drop(free.insert(slot, left)),
+            _ => free = None,
+        }
         let may_go = match &options.selector {
             Some(selector) => {
                 read_view.deadline.step(selector.len())?;
@@ -117,11 +135,8 @@ fn candidates(
                 .all(|key| node.label_text(key).is_none()),
         };
         if may_go && !options.stay.contains(node.name()) {
-            all.push(SpareCandidate {
-                name: node.name().to_owned(),
-                slot,
-                usage,
-            });
+            let name = node.name().to_owned();
+            all.push(SpareCandidate { name, slot, usage });
         }
     }
     // The sort is stable, and nodes come in the order of their names.
@@ -129,91 +144,59 @@ fn candidates(
     Ok((all, free))
 }
 
-/// The free amounts of a node, and the largest share of a resource that is requested.
-fn free_of(node: NodeRef<'_>, requested: &Requested) -> (RoomAmounts, f64) {
-    let has = node.allocatable().map(|has| has.totals());
-    let mut left: RoomAmounts = has.into_iter().flatten().collect();
-    let mut usage = 0.0_f64;
-    for (of, amount) in requested.totals() {
-        let Some(left) = left.get_mut(&of) else {
-            continue;
-        };
-        if *left > 0 {
-            usage = usage.max(amount as f64 / *left as f64);
-        }
-        *left = (*left - amount).max(0);
+/// The largest share of a resource of a node that pods request.
+fn usage_of(node: NodeRef<'_>, requested: &Requested) -> f64 {
+    let has = node.allocatable().into_iter().flat_map(|has| has.totals());
+    let has: RoomAmounts = has.collect();
+    let shares = requested.totals().into_iter().filter_map(|(of, amount)| {
+        let has = has.get(&of).filter(|has| **has > 0)?;
+        Some(amount as f64 / *has as f64)
+    });
+    shares.fold(0.0, f64::max)
+}
+
+/// The free amounts of a node; `None` if its room is not known.
+pub fn free_of(read_view: &ReadView<'_>, slot: Slot) -> Option<RoomAmounts> {
+    let node = read_view.nodes.get(slot)?;
+    let mut left: RoomAmounts = node.allocatable()?.totals().collect();
+    for (of, amount) in read_view.requested(slot).totals() {
+        left.entry(of)
+            .and_modify(|left| *left = (*left - amount).max(0));
     }
-    (left, usage)
+    Some(left)
 }
 
 /// The nodes that can go one after the other.
-fn choose<'p>(
+fn choose(
     imagined: &mut Imagined<'_>,
     all: &[SpareCandidate],
-    pods_of: impl Fn(&SpareCandidate) -> &'p [LeavingPod],
-    pods: &'p PodsOfNodes,
+    pods: &PodsByNode,
     most: usize,
 ) -> Result<Vec<String>, Stopped> {
-    let mut chosen = Vec::new();
+    let mut drainer = Drainer::looking(pods.clone());
     // Pods do not go to nodes that are likely to go next, unless there is no other.
-    let next = all.iter().take(most.saturating_mul(2)).map(|it| it.slot);
-    let how = Leaving {
-        classes: &pods.classes,
-        never: HashSet::new(),
-        later: next.collect(),
-        come_back: false,
-    };
-    let mut moved: HashMap<String, Vec<LeavingPod>> = HashMap::new();
-    // Pods of these classes find no node any more, because room only becomes scarcer.
-    let mut stuck: HashSet<usize> = HashSet::new();
-    let mut tried = 0;
-    for node in all {
-        if chosen.len() == most || tried == MOST_TRIED {
-            break;
-        }
-        let came = moved.remove(&node.name).unwrap_or_default();
-        let own: Vec<LeavingPod> = pods_of(node).iter().chain(&came).cloned().collect();
-        let is_stuck =
-            |pod: &LeavingPod| matches!(pod.fate, Fate::Moves(class) if stuck.contains(&class));
-        if own.iter().any(is_stuck) {
-            continue;
-        }
-        tried += 1;
-        imagined.deadline().step(1 + own.len())?;
-        let emptied = imagined.attempt(|imagined| {
-            let emptied = empty_node(imagined, &node.name, &own, &how, true)?;
-            let is_kept = emptied.is_empty;
-            Ok((emptied, is_kept))
-        })?;
-        if emptied.is_empty {
-            chosen.push(node.name.clone());
-            for step in emptied.moves {
-                let pods = own.iter().filter(|pod| step.is_of(pod)).cloned();
-                moved.entry(step.to.clone()).or_default().extend(pods);
+    let next = all.iter().take(most.saturating_mul(2));
+    drainer.later = next.map(|it| it.slot).collect();
+    imagined.attempt(|imagined| {
+        for node in all.iter().take(MOST_TRIED) {
+            if drainer.plan.nodes.len() == most {
+                break;
             }
-            continue;
+            drainer.empty(imagined, &node.name, true)?;
         }
-        stuck.extend(
-            emptied
-                .rest
-                .iter()
-                .filter_map(|(pod, refused)| match pod.fate {
-                    Fate::Moves(class) if is_for_good(refused) => Some(class),
-                    _ => None,
-                }),
-        );
-    }
-    Ok(chosen)
+        let nodes = drainer.plan.nodes.into_iter();
+        Ok((nodes.map(|(name, _)| name).collect(), false))
+    })
 }
 
-/// The most of these nodes that can go by the room of all nodes together, and the resource that
-/// limits them: what is free on the nodes that are left has to hold the pods that move.
-fn room_bound<'p>(
+/// The most of these nodes that can go by the room of all nodes together, and what proves that: what is
+/// free on the nodes that are left has to hold the pods that move.
+fn room_bound(
     all: &[SpareCandidate],
-    free: &HashMap<Slot, RoomAmounts>,
-    pods_of: impl Fn(&SpareCandidate) -> &'p [LeavingPod],
-    pods: &PodsOfNodes,
-) -> (usize, String) {
+    free: Option<HashMap<Slot, RoomAmounts>>,
+    pods: &PodsByNode,
+) -> Option<(usize, String)> {
+    let free = free?;
     let mut total = RoomAmounts::new();
     for (of, amount) in free.values().flatten() {
         *total.entry(of.clone()).or_default() += amount;
@@ -221,14 +204,10 @@ fn room_bound<'p>(
     let mut costs: HashMap<Lack, Vec<i128>> = HashMap::new();
     for node in all {
         let mut cost = free.get(&node.slot).cloned().unwrap_or_default();
-        for pod in pods_of(node) {
-            let Fate::Moves(class) = pod.fate else {
-                continue;
-            };
-            *cost.entry(Lack::Pods).or_default() += 1;
-            let requests = pods.classes[class].question.checks.requests.as_ref();
-            for (of, amount) in requests.iter().flat_map(|it| it.amounts.iter()) {
-                *cost.entry(Lack::Resource(of)).or_default() += i128::from(amount);
+        let own = pods.get(&node.name).into_iter().flatten();
+        for class in own.filter_map(|pod| pod.class()) {
+            for (of, amount) in class.question.checks.amounts() {
+                *cost.entry(of).or_default() += amount;
             }
         }
         for (of, amount) in cost {
@@ -244,7 +223,9 @@ fn room_bound<'p>(
             sum += **cost;
             sum <= *total
         });
-        Some((missing + fitting.count(), of.as_str().to_owned()))
+        Some((missing + fitting.count(), of.as_str()))
     });
-    limits.min().unwrap_or((usize::MAX, String::new()))
+    let (most, of) = limits.min()?;
+    let why = format!("the pods of more nodes have no room on the others: {of}");
+    Some((most, why))
 }

@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::blockers::{self, Blocker};
-use super::mobility::RebalanceOptions;
-use super::moving::{self, MoveEffect, Stepped};
+use super::mobility::EvictionRules;
+use super::movable::MoveEffect;
+use super::moving::{self, Stepped};
 use super::spread_model::SpreadModel;
-use crate::snapshot::{Defaults, Imagined, ReadView, Stopped};
-use crate::spread::describe::{By, JudgedWorkload, WorkloadId};
+use crate::matching::Selector;
+use crate::snapshot::{Imagined, PodGroups, Stopped};
+use crate::spread::describe::{
+    By, JudgedWorkload, NamedWorkload, Survey, WorkloadId, WorkloadPods,
+};
 
 /// The most rounds over all namespaces. After a workload has moved, another may find room.
 const MOST_ROUNDS: usize = 8;
@@ -16,13 +20,70 @@ const MOST_ROUNDS: usize = 8;
 /// The number of refused steps after which no more steps are planned for a workload.
 const MOST_REFUSALS: usize = 64;
 
+/// The options of a plan that repairs constraints.
+#[derive(Debug, Clone)]
+pub struct RebalanceOptions {
+    /// The namespace; `None` means all.
+    pub namespace: Option<String>,
+    /// The workload; `None` means all.
+    pub workload: Option<NamedWorkload>,
+    /// Selects pods; only their workloads are repaired. `None` means all.
+    pub selector: Option<Selector>,
+    /// True if soft constraints are repaired too.
+    pub soft: bool,
+    /// The topology key over which workloads without constraints are made even.
+    pub by: Option<Arc<str>>,
+    /// The largest number of moves.
+    pub most_moves: usize,
+    /// The largest number of moves for each workload.
+    pub most_of_workload: usize,
+    /// The largest number of moves out of each node.
+    pub most_of_node: usize,
+    /// The rules about the pods.
+    pub rules: EvictionRules,
+}
+
+impl RebalanceOptions {
+    /// The workloads of a namespace.
+    pub fn survey<'s, 'a>(
+        &'s self,
+        pods: &'s PodGroups<'a>,
+        namespace: &str,
+    ) -> Result<Survey<'s, 'a>, Stopped> {
+        self.rules.survey(pods, namespace, self.workload.as_ref())
+    }
+
+    /// Returns whether a workload is to be repaired.
+    ///
+    /// # Errors
+    /// The decision ends here.
+    pub(super) fn means(
+        &self,
+        namespace: &str,
+        id: &WorkloadId,
+        workload: &WorkloadPods<'_>,
+        pods: &PodGroups<'_>,
+    ) -> Result<bool, Stopped> {
+        let is_named = self.namespace.as_ref().is_none_or(|it| *it == *namespace)
+            && self
+                .workload
+                .as_ref()
+                .is_none_or(|named| id.kind == named.kind && id.name == named.name);
+        let Some(selector) = self.selector.as_ref().filter(|_| is_named) else {
+            return Ok(is_named);
+        };
+        for (group, _) in &workload.groups {
+            if pods.selects(selector, group)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// The pods to move, and the effects of their moves.
 #[derive(Debug, Default)]
 pub struct RebalancePlan {
-    /// The revision of the snapshot.
-    pub revision: i64,
-    /// The default constraints of the snapshot.
-    pub defaults: Arc<Defaults>,
     /// The moves, in order.
     pub moves: Vec<PlannedMove>,
     /// The workloads that violated constraints or could not be judged, by namespace.
@@ -57,7 +118,7 @@ pub struct PlannedMove {
 }
 
 /// A workload that violated constraints, or of which some pods could not be judged.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RebalancedWorkload {
     /// The measure by which the workload is judged.
     pub(super) by: By,
@@ -69,6 +130,19 @@ pub struct RebalancedWorkload {
     pub moves: usize,
     /// The causes that keep the workload from being even.
     pub blockers: Vec<Blocker>,
+}
+
+impl RebalancedWorkload {
+    /// A workload without moves.
+    pub(super) fn of(by: By, before: JudgedWorkload, after: Option<JudgedWorkload>) -> Self {
+        Self {
+            by,
+            before,
+            after,
+            moves: 0,
+            blockers: Vec::new(),
+        }
+    }
 }
 
 /// A plan in the making.
@@ -99,7 +173,6 @@ impl RebalancePlan {
             left: HashMap::new(),
             made: HashMap::new(),
         };
-        planner.note_revision();
         let mut touched = Vec::new();
         for round in 0..MOST_ROUNDS {
             let before = planner.plan.moves.len();
@@ -122,12 +195,6 @@ impl RebalancePlan {
 }
 
 impl Planner<'_, '_> {
-    /// Stores the revision and the default constraints, which all namespaces share.
-    fn note_revision(&mut self) {
-        let look = |view: ReadView<'_>| (view.revision, Arc::clone(view.defaults));
-        (self.plan.revision, self.plan.defaults) = self.imagined.read_any(look);
-    }
-
     /// Repairs the workloads of a namespace. Returns whether any of them is part of the plan.
     fn repair(&mut self, namespace: &str) -> Result<bool, Stopped> {
         let options = self.options;
@@ -145,13 +212,7 @@ impl Planner<'_, '_> {
             let of = &model.workloads[workload];
             let place = (namespace.to_owned(), of.id.clone());
             let noted = self.plan.workloads.entry(place.clone());
-            noted.or_insert_with(|| RebalancedWorkload {
-                by: of.by.clone(),
-                before: of.before.clone(),
-                after: None,
-                moves: 0,
-                blockers: Vec::new(),
-            });
+            noted.or_insert_with(|| RebalancedWorkload::of(of.by.clone(), of.before.clone(), None));
             self.repair_workload(&place, &mut model, workload)?;
         }
         Ok(!model.workloads.is_empty())
@@ -223,11 +284,11 @@ impl Planner<'_, '_> {
                 pod: pod.name,
                 made_by: pod.made_by,
                 from: step.from,
-                to: step.to,
-                effects: step.effects,
+                to: step.moved.node,
+                effects: step.moved.effects,
                 waits_for_node: false,
             });
-            model.note(step.pod, step.to_slot, Some(at));
+            model.note(step.pod, step.moved.to, Some(at));
             if let Some(noted) = self.plan.workloads.get_mut(place) {
                 noted.moves += 1;
             }

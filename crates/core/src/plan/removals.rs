@@ -613,7 +613,7 @@ impl<'p, 'a> Counted<'p, 'a> {
         }
         let is_outside = |slot: &Slot| !self.counts.in_use().partition.member(*slot).is_some();
         let groups = workload.groups.iter().map(|(group, _)| *group);
-        let own = groups.filter(|group| self.wanted.is_of(group));
+        let own = groups.filter(|group| self.wanted.is_of(group.id()));
         let own = own.flat_map(|group| &group.nodes);
         let mut outside = own.filter(|slot| is_outside(slot)).count();
         for pod in gone {
@@ -623,7 +623,7 @@ impl<'p, 'a> Counted<'p, 'a> {
             {
                 *count = count.saturating_sub(1);
             }
-            if self.wanted.is_of(workload.groups[pod.group].0) && is_outside(&slot) {
+            if self.wanted.is_of(workload.groups[pod.group].0.id()) && is_outside(&slot) {
                 outside = outside.saturating_sub(1);
             }
         }

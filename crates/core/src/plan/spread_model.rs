@@ -4,14 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use prost::Message;
-
-use super::mobility::{NamespaceBudgets, RebalanceOptions, Staying, staying_group};
+use super::movable::{MovablePod, MovablePods, PodClass};
 use super::moves::GoalCounts;
-use crate::matching::{Path, Selector};
-use crate::proto::v1;
+use super::rebalance::RebalanceOptions;
+use crate::matching::Selector;
 use crate::snapshot::{Deadline, DomainId, PartitionInUse, PodGroup, PodGroups, Slot, Stopped};
-use crate::spread::Question;
 use crate::spread::describe::{
     By, JudgedWorkload, WantedSpread, WorkloadId, WorkloadPods, selects,
 };
@@ -29,7 +26,7 @@ pub struct SpreadModel {
     /// The classes of alike pods of these workloads.
     pub classes: Vec<MoveClass>,
     /// The pods of these workloads that are on nodes, ordered by node and name.
-    pub pods: Vec<ModelPod>,
+    pub pods: Vec<MovablePod>,
 }
 
 /// A constraint.
@@ -60,45 +57,14 @@ pub struct ModelWorkload {
 /// Pods of a workload that are alike.
 #[derive(Clone)]
 pub struct MoveClass {
-    /// The index of the workload of the pods.
-    pub workload: usize,
-    /// A pod of the class without name and node, as its owner would create it.
-    pub pod: v1::Pod,
-    /// The compiled form of that pod.
-    pub question: Question,
-    /// The labels of the pods that the API server copied from the node.
-    pub node_labels: Vec<String>,
+    /// The pods.
+    pub of: Arc<PodClass>,
     /// For each goal, true if it counts the pods.
     pub counts: Vec<bool>,
     /// The goals that decide where the pods may go, each with 1 if it counts the pod itself, else
     /// 0.
     pub rules: Vec<(usize, i64)>,
-    /// The reason why all pods of the class stay.
-    pub staying: Option<Staying>,
 }
-
-/// A pod.
-#[derive(Debug, Clone)]
-pub struct ModelPod {
-    /// The index of the pod's class.
-    pub class: usize,
-    /// The name of the pod.
-    pub name: String,
-    /// The uid of the pod.
-    pub uid: String,
-    /// The node of the pod.
-    pub node: Slot,
-    /// The reason why the pod stays.
-    pub staying: Option<Staying>,
-    /// The index of the move that created the pod.
-    pub made_by: Option<usize>,
-}
-
-/// Labels that the API server copies from the node to a pod.
-const NODE_LABELS: [&str; 2] = [
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
 
 impl SpreadModel {
     /// Returns the model of a namespace, which is empty if nothing has to be repaired or told.
@@ -149,124 +115,50 @@ impl SpreadModel {
         all: &[(&WorkloadId, WorkloadPods<'_>)],
         chosen: &BTreeSet<&WorkloadId>,
     ) -> Result<(), Stopped> {
-        let (read_view, budgets) = (pods.read_view(), NamespaceBudgets::of(pods)?);
-        let mut groups: Vec<&PodGroup> = Vec::new();
-        let mut class_of = Vec::new();
+        let read_view = pods.read_view();
         let mine = all.iter().filter(|(id, _)| chosen.contains(id));
-        for (at, (id, workload)) in mine.enumerate() {
-            for alike in read_view.deadline.each(&workload.groups) {
-                let (group, pod) = alike?;
-                let staying = staying_group(group, (id, workload), (pods, &budgets), options)?;
-                let class = self.class(at, (group, pod), workload, staying, options);
-                class_of.push(class.map(|class| {
-                    self.classes.push(class);
-                    self.classes.len() - 1
-                }));
-                groups.push(group);
-            }
-        }
-        let names = options.stay.get(namespace);
-        let mut by_volumes = HashMap::new();
-        for pod in read_view.deadline.each(pods.named(groups.into_iter())?) {
-            let pod = pod?;
-            let (Some(node), Some(class)) = (pod.node, class_of[pod.group]) else {
-                continue;
-            };
-            let whole = read_view.whole_pod(namespace, &pod.name);
-            let volumes = whole.and_then(|pod| pod.spec);
-            let volumes = volumes.map_or_else(Vec::new, |spec| spec.volumes);
-            let class = match &*volumes {
-                [] => Some(class),
-                _ => self.class_with(class, volumes, &mut by_volumes, options),
-            };
-            let Some(class) = class else { continue };
-            let named = names.and_then(|names| names.get(&pod.name));
-            let named = named.map(|why| Staying::Wished(why.clone()));
-            let staying = named.or_else(|| self.classes[class].staying.clone());
-            self.pods.push(ModelPod {
-                class,
-                name: pod.name,
-                uid: pod.uid,
-                node,
-                staying,
-                made_by: None,
-            });
-        }
+        let mine: Vec<_> = mine.map(|(id, workload)| (*id, workload)).collect();
+        let groups = mine.iter().flat_map(|(_, workload)| &workload.groups);
+        let groups: Vec<&PodGroup> = groups.map(|(group, _)| *group).collect();
+        let found = pods.named(groups.iter().copied())?.into_iter();
+        let found = found.map(|pod| (groups[pod.group].id(), pod));
+        let movable = MovablePods::of(pods, namespace, &mine, found, &options.rules)?;
+        self.pods = movable.pods;
+        let classes = movable.classes.into_iter();
+        let classes = classes.map(|of| self.class(mine[of.workload].1, of, options));
+        self.classes = classes.collect();
         let nodes = read_view.nodes;
         self.pods.sort_by(|one, other| {
-            let place = |pod: &ModelPod| (nodes.name(pod.node).to_owned(), pod.name.clone());
+            let place = |pod: &MovablePod| (nodes.name(pod.node).to_owned(), pod.name.clone());
             place(one).cmp(&place(other))
         });
         Ok(())
     }
 
-    /// The class of the pods of `class` that use these volumes, which decide too where a pod can
-    /// go. `None` if such pods cannot be judged.
-    fn class_with(
-        &mut self,
-        class: usize,
-        volumes: Vec<v1::Volume>,
-        known: &mut HashMap<(usize, Vec<u8>), Option<usize>>,
-        options: &RebalanceOptions,
-    ) -> Option<usize> {
-        let of = &self.classes[class];
-        let mut pod = of.pod.clone();
-        pod.spec.get_or_insert_default().volumes = volumes;
-        let place = (class, pod.encode_to_vec());
-        if let Some(class) = known.get(&place) {
-            return *class;
-        }
-        let question = Question::compile(Some(&pod), &options.limits, Path::root("pod")).ok();
-        let made = question.map(|question| {
-            self.classes.push(MoveClass {
-                pod,
-                question,
-                ..self.classes[class].clone()
-            });
-            self.classes.len() - 1
-        });
-        known.insert(place, made);
-        made
-    }
-
-    /// The class of a group; `None` if its pods cannot be judged.
+    /// A class, with the goals that are about its pods.
     fn class(
         &self,
-        at: usize,
-        (group, pod): (&PodGroup, &v1::Pod),
         workload: &WorkloadPods<'_>,
-        staying: Option<Staying>,
+        of: Arc<PodClass>,
         options: &RebalanceOptions,
-    ) -> Option<MoveClass> {
-        let labels = pod
-            .metadata
-            .as_ref()
-            .map(|metadata| metadata.labels.clone());
-        let labels = labels.unwrap_or_default();
-        let (pod, node_labels) = as_made(pod);
-        let question = Question::compile(Some(&pod), &options.limits, Path::root("pod")).ok()?;
+    ) -> MoveClass {
         let goals = self.goals.iter().enumerate();
-        let own = goals.filter(|(_, goal)| goal.workload == Some(at));
-        let wanted = wanted_of(workload, options);
-        let own = own.zip(wanted).filter_map(|((place, _), wanted)| {
+        let own = goals.filter(|(_, goal)| goal.workload == Some(of.workload));
+        let own = own.zip(wanted_of(workload, options));
+        let own = own.filter_map(|((place, _), wanted)| {
             let active = wanted?;
-            let is_rule = active.active.constraint.is_hard() && active.is_of(group);
+            let is_rule = active.active.constraint.is_hard() && active.is_of(of.group);
             is_rule.then_some((place, active.active.self_match))
         });
-        let rules = own.collect();
         let counts = self.goals.iter().map(|goal| match &goal.selector {
-            Some(selector) => selector.matches_labels(&labels),
-            None => goal.workload == Some(at),
+            Some(selector) => selects(selector, &of.pod),
+            None => goal.workload == Some(of.workload),
         });
-        Some(MoveClass {
-            workload: at,
+        MoveClass {
             counts: counts.collect(),
-            rules,
-            question,
-            node_labels,
-            staying,
-            pod,
-        })
+            rules: own.collect(),
+            of,
+        }
     }
 
     /// Adds the constraints of other workloads that count these pods.
@@ -285,7 +177,7 @@ impl SpreadModel {
                 let mut counts = Vec::new();
                 for class in &self.classes {
                     pods.read_view().deadline.step(1 + selector.len())?;
-                    counts.push(selects(selector, &class.pod));
+                    counts.push(selects(selector, &class.of.pod));
                 }
                 if counts.iter().any(|it| *it) {
                     for (class, counts) in self.classes.iter_mut().zip(counts) {
@@ -352,7 +244,7 @@ impl SpreadModel {
         let mut cells: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (at, pod) in self.pods.iter().enumerate() {
             deadline.step(1 + goals.len())?;
-            if self.classes[pod.class].workload != workload || pod.staying.is_some() {
+            if self.classes[pod.class].of.workload != workload || pod.staying.is_some() {
                 continue;
             }
             let domains = goals
@@ -363,22 +255,6 @@ impl SpreadModel {
         }
         Ok(cells)
     }
-}
-
-/// A pod as its owner would create it, and the labels that the API server copied to it from its
-/// node.
-pub fn as_made(pod: &v1::Pod) -> (v1::Pod, Vec<String>) {
-    let mut pod = pod.clone();
-    let mut node_labels = Vec::new();
-    let metadata = pod.metadata.get_or_insert_default();
-    metadata.labels.retain(|key, _| {
-        let is_copied = NODE_LABELS.contains(&key.as_str());
-        if is_copied {
-            node_labels.push(key.clone());
-        }
-        !is_copied
-    });
-    (pod, node_labels)
 }
 
 /// The constraints of a workload that matter to the plan, in order; `None` stands for the topology

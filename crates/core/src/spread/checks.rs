@@ -12,7 +12,8 @@ use super::nominated::NominatedOn;
 use super::verdict::{Judgement, LeftOutBy, NodeRefusal, Reason};
 use crate::limits::NodeNames;
 use crate::matching::{
-    Allocatable, Features, Path, Requested, Requests, Shortage, VersionRules, Violations, names,
+    Allocatable, Features, Lack, Path, Requested, Requests, Shortage, VersionRules, Violations,
+    names,
 };
 use crate::proto::v1;
 use crate::snapshot::{
@@ -168,6 +169,15 @@ impl NodeRoom<'_> {
 }
 
 impl Checks {
+    /// What a pod takes of a node: 1 of its places for pods, and the resources that it requests.
+    pub fn amounts(&self) -> impl Iterator<Item = (Lack, i128)> {
+        self.requests.iter().flat_map(|requests| {
+            let amounts = requests.amounts.iter();
+            let amounts = amounts.map(|(of, amount)| (Lack::Resource(of), amount.into()));
+            std::iter::once((Lack::Pods, 1)).chain(amounts)
+        })
+    }
+
     /// Returns the checks for a pod.
     pub fn of(subject: &Subject, own: OwnPlace, requests: Requests, features: Features) -> Self {
         let affinity = (!subject.affinity.is_any()).then(|| subject.affinity.clone());

@@ -168,8 +168,8 @@ pub struct WantedSpread<'s> {
 
 impl WantedSpread<'_> {
     /// Returns whether the pods of a group have the constraint.
-    pub fn is_of(&self, group: &PodGroup) -> bool {
-        self.groups.contains_key(&group.id())
+    pub fn is_of(&self, group: PodGroupId) -> bool {
+        self.groups.contains_key(&group)
     }
 
     /// Returns the query by which a snapshot counts existing pods for the constraint.

@@ -1,0 +1,256 @@
+//! The pods that a plan may move, in classes of alike pods, and the move of one of them on a copy of
+//! the snapshot.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use prost::Message;
+
+use super::mobility::{EvictionRules, Leeway, NamespaceBudgets, Staying, staying_group};
+use crate::matching::Path;
+use crate::proto::v1;
+use crate::proto::v1::change::Object;
+use crate::snapshot::{Imagined, NamedPod, PodGroupId, PodGroups, ReadView, Slot, Stopped};
+use crate::spread::describe::{WorkloadId, WorkloadPods};
+use crate::spread::{Constraints, Question, Scores};
+
+/// The pods of some workloads of a namespace.
+#[derive(Default)]
+pub struct MovablePods {
+    /// The classes of the pods.
+    pub classes: Vec<Arc<PodClass>>,
+    /// The pods that are on nodes.
+    pub pods: Vec<MovablePod>,
+    /// Pods that cannot be judged, each with the index of its workload and the fault in its spec.
+    pub faulty: Vec<(NamedPod, usize, String)>,
+}
+
+/// Pods of a workload that are alike.
+#[derive(Debug, Clone)]
+pub struct PodClass {
+    /// The index of the workload of the pods.
+    pub workload: usize,
+    /// The group of the pods.
+    pub group: PodGroupId,
+    /// A pod of the class without name and node, as its owner would create it.
+    pub pod: v1::Pod,
+    /// The compiled form of that pod.
+    pub question: Question,
+    /// The labels of the pods that the API server copied from the node.
+    pub node_labels: Vec<String>,
+    /// How many of the pods may be on no node at a time.
+    pub leeway: Leeway,
+    /// The reason why all pods of the class stay.
+    pub staying: Option<Staying>,
+}
+
+/// A pod.
+#[derive(Debug, Clone)]
+pub struct MovablePod {
+    /// The index of the pod's class.
+    pub class: usize,
+    /// The name of the pod.
+    pub name: String,
+    /// The uid of the pod.
+    pub uid: String,
+    /// The node of the pod.
+    pub node: Slot,
+    /// The reason why the pod stays.
+    pub staying: Option<Staying>,
+    /// The index of the move that created the pod.
+    pub made_by: Option<usize>,
+}
+
+/// The effect of a move on a constraint.
+#[derive(Debug, Clone)]
+pub struct MoveEffect {
+    /// The topology key.
+    pub topology_key: String,
+    /// The domain that the pod leaves, empty if none, and the number of matching pods before the
+    /// move.
+    pub from: (String, i64),
+    /// The domain that its successor comes to, and the number of matching pods before the move.
+    pub to: (String, i64),
+}
+
+/// Where a pod went.
+#[derive(Debug)]
+pub struct Moved {
+    /// The node of its successor.
+    pub to: Slot,
+    /// The name of that node.
+    pub node: String,
+    /// The effect on each constraint.
+    pub effects: Vec<MoveEffect>,
+}
+
+/// Labels that the API server copies from the node to a pod.
+const NODE_LABELS: [&str; 2] = [
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
+impl MovablePods {
+    /// Sorts pods into classes. Those are left out that are on no node or of none of the workloads.
+    pub fn of(
+        pods: &PodGroups<'_>,
+        namespace: &str,
+        workloads: &[(&WorkloadId, &WorkloadPods<'_>)],
+        found: impl Iterator<Item = (PodGroupId, NamedPod)>,
+        rules: &EvictionRules,
+    ) -> Result<Self, Stopped> {
+        let (read_view, budgets) = (pods.read_view(), NamespaceBudgets::of(pods)?);
+        let mut by_group: HashMap<PodGroupId, Vec<NamedPod>> = HashMap::new();
+        for (group, pod) in found {
+            by_group.entry(group).or_default().push(pod);
+        }
+        let wished = rules.stay.get(namespace);
+        let mut all = Self::default();
+        for (at, (id, workload)) in workloads.iter().enumerate() {
+            for alike in read_view.deadline.each(&workload.groups) {
+                let (group, pod) = *alike?;
+                let Some(found) = by_group.remove(&group.id()) else {
+                    continue;
+                };
+                let leeway = budgets.leeway(pods, group, workload, rules.max_unavailable)?;
+                let staying = staying_group(group, id, &leeway, pods, rules)?;
+                let mut by_volumes: HashMap<Vec<u8>, Result<usize, String>> = HashMap::new();
+                for named in found {
+                    let Some(node) = named.node else { continue };
+                    let (mut made, node_labels) = as_made(pod);
+                    if pods.use_storage(group) {
+                        // Volumes decide too where a pod can go, and its claims may be its own.
+                        let whole = read_view.whole_pod(namespace, &named.name);
+                        let spec = whole.and_then(|pod| pod.spec).unwrap_or_default();
+                        made.spec.get_or_insert_default().volumes = spec.volumes;
+                    }
+                    let class = by_volumes.entry(made.encode_to_vec()).or_insert_with(|| {
+                        let path = Path::root("pod");
+                        let question = Question::compile(Some(&made), &rules.limits, path);
+                        all.classes.push(Arc::new(PodClass {
+                            workload: at,
+                            group: group.id(),
+                            question: question.map_err(|faults| faults.to_string())?,
+                            pod: made,
+                            node_labels,
+                            leeway: leeway.clone(),
+                            staying: staying.clone(),
+                        }));
+                        Ok(all.classes.len() - 1)
+                    });
+                    let wished = wished.and_then(|names| names.get(&named.name));
+                    let wished = wished.map(|why| Staying::Wished(why.clone()));
+                    match class {
+                        Err(fault) => all.faulty.push((named, at, fault.clone())),
+                        Ok(class) => all.pods.push(MovablePod {
+                            class: *class,
+                            name: named.name,
+                            uid: named.uid,
+                            node,
+                            staying: wished.or_else(|| staying.clone()),
+                            made_by: None,
+                        }),
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Deletes a pod, if it is still there, and puts its successor on the node that `choose` returns.
+/// Nothing is changed if that refuses.
+pub fn move_pod<N>(
+    imagined: &mut Imagined<'_>,
+    (namespace, name): (&str, &str),
+    class: &PodClass,
+    choose: impl FnOnce(&ReadView<'_>) -> Result<Result<(Slot, Vec<MoveEffect>), N>, Stopped>,
+) -> Result<Result<Moved, N>, Stopped> {
+    let find = |view: ReadView<'_>| view.whole_pod(namespace, name);
+    let old = imagined.read(namespace, find).flatten();
+    if old.is_some() {
+        imagined.change([deletion("Pod", namespace, name)])?;
+    }
+    let found = imagined.read(namespace, |view| {
+        let chosen = choose(&view)?.map(|(to, effects)| {
+            let node = view.nodes.name(to).to_owned();
+            let made = successor(class, (namespace, name), to, &view);
+            (Moved { to, node, effects }, made)
+        });
+        Ok::<_, Stopped>(chosen)
+    });
+    match found.expect("the namespace of a pod is there")? {
+        Ok((moved, made)) => {
+            imagined.change([Object::Pod(made)])?;
+            Ok(Ok(moved))
+        }
+        Err(refused) => {
+            imagined.change(old.map(Object::Pod))?;
+            Ok(Err(refused))
+        }
+    }
+}
+
+/// The best of nodes by their scores.
+pub fn best_of(
+    constraints: &Constraints,
+    nodes: &[Slot],
+    read_view: &ReadView<'_>,
+) -> Result<Option<Slot>, Stopped> {
+    if nodes.len() < 2 || constraints.soft().next().is_none() {
+        return Ok(nodes.first().copied());
+    }
+    let scores = Scores::of(constraints, nodes, read_view)?;
+    Ok(scores.best(1).first().map(|at| nodes[*at]))
+}
+
+/// A pod as its owner would create it, and the labels that the API server copied to it from its
+/// node.
+fn as_made(pod: &v1::Pod) -> (v1::Pod, Vec<String>) {
+    let mut pod = pod.clone();
+    let mut node_labels = Vec::new();
+    let metadata = pod.metadata.get_or_insert_default();
+    metadata.labels.retain(|key, _| {
+        let is_copied = NODE_LABELS.contains(&key.as_str());
+        if is_copied {
+            node_labels.push(key.clone());
+        }
+        !is_copied
+    });
+    (pod, node_labels)
+}
+
+/// The pod with which the owner replaces a deleted pod, on its new node. It has the old pod's name,
+/// because its real name is not known.
+fn successor(
+    class: &PodClass,
+    (namespace, name): (&str, &str),
+    to: Slot,
+    read_view: &ReadView<'_>,
+) -> v1::Pod {
+    let mut pod = class.pod.clone();
+    let metadata = pod.metadata.get_or_insert_default();
+    name.clone_into(&mut metadata.name);
+    namespace.clone_into(&mut metadata.namespace);
+    let node = read_view.nodes.get(to);
+    for key in &class.node_labels {
+        if let Some(value) = node.as_ref().and_then(|node| node.label_text(key)) {
+            metadata.labels.insert(key.clone(), value.to_owned());
+        }
+    }
+    read_view
+        .nodes
+        .name(to)
+        .clone_into(&mut pod.spec.get_or_insert_default().node_name);
+    pod
+}
+
+/// The deletion of an object.
+pub fn deletion(kind: &str, namespace: &str, name: &str) -> Object {
+    Object::Delete(v1::ObjectReference {
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: String::new(),
+    })
+}
