@@ -523,7 +523,7 @@ type ConstraintCoverage struct {
 	// Pods of all workloads that are on no node yet.
 	PendingPods int64 `protobuf:"varint,8,opt,name=pending_pods,json=pendingPods,proto3" json:"pending_pods,omitempty"`
 	// Workloads with a hard constraint that refuses no node, because it counts one
-	// domain only.
+	// domain only, or because each pod of a daemon set counts its own node.
 	OneDomainCount int64 `protobuf:"varint,9,opt,name=one_domain_count,json=oneDomainCount,proto3" json:"one_domain_count,omitempty"`
 	// The first 10 of these.
 	OneDomain     []*OneDomain `protobuf:"bytes,10,rep,name=one_domain,json=oneDomain,proto3" json:"one_domain,omitempty"`
@@ -631,7 +631,7 @@ func (x *ConstraintCoverage) GetOneDomain() []*OneDomain {
 	return nil
 }
 
-// A hard constraint that counts one domain only.
+// A hard constraint that refuses no node.
 type OneDomain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Namespace of the workload.
@@ -642,8 +642,10 @@ type OneDomain struct {
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Label key of nodes whose values are the domains.
 	TopologyKey string `protobuf:"bytes,4,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
-	// The value that is the only domain.
-	Value         string `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	// The value that is the only domain; empty if there are others, of a daemon set.
+	Value string `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	// As in TopologySpread.
+	Effect        string `protobuf:"bytes,6,opt,name=effect,proto3" json:"effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -709,6 +711,13 @@ func (x *OneDomain) GetTopologyKey() string {
 func (x *OneDomain) GetValue() string {
 	if x != nil {
 		return x.Value
+	}
+	return ""
+}
+
+func (x *OneDomain) GetEffect() string {
+	if x != nil {
+		return x.Effect
 	}
 	return ""
 }
@@ -990,8 +999,12 @@ type TopologySpread struct {
 	// Pods of the workload on a node in no domain: the node does not exist, lacks
 	// a topology key or is not eligible.
 	OutsidePods int64 `protobuf:"varint,10,opt,name=outside_pods,json=outsidePods,proto3" json:"outside_pods,omitempty"`
-	// The domains: most pods first, then by value.
-	Domains       []*DomainSpread `protobuf:"bytes,11,rep,name=domains,proto3" json:"domains,omitempty"`
+	// The domains: most pods first, then by value. Of a daemon set whose pods count
+	// their own nodes, those of all its nodes.
+	Domains []*DomainSpread `protobuf:"bytes,11,rep,name=domains,proto3" json:"domains,omitempty"`
+	// What a hard constraint does that refuses no node whatever is counted, and what
+	// would change that. Empty when it can refuse one. Text for people.
+	Effect        string `protobuf:"bytes,12,opt,name=effect,proto3" json:"effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1101,6 +1114,13 @@ func (x *TopologySpread) GetDomains() []*DomainSpread {
 		return x.Domains
 	}
 	return nil
+}
+
+func (x *TopologySpread) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
 }
 
 // The numbers of one domain.
@@ -1230,13 +1250,14 @@ const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	"\x10one_domain_count\x18\t \x01(\x03R\x0eoneDomainCount\x125\n" +
 	"\n" +
 	"one_domain\x18\n" +
-	" \x03(\v2\x16.evenkeel.v1.OneDomainR\toneDomain\"\x8a\x01\n" +
+	" \x03(\v2\x16.evenkeel.v1.OneDomainR\toneDomain\"\xa2\x01\n" +
 	"\tOneDomain\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12!\n" +
 	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12\x14\n" +
-	"\x05value\x18\x05 \x01(\tR\x05value\"_\n" +
+	"\x05value\x18\x05 \x01(\tR\x05value\x12\x16\n" +
+	"\x06effect\x18\x06 \x01(\tR\x06effect\"_\n" +
 	"\vTopologyKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1f\n" +
 	"\vvalue_count\x18\x02 \x01(\x03R\n" +
@@ -1262,7 +1283,7 @@ const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"8\n" +
 	"\x0eWorkloadMember\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\xc4\x03\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xdc\x03\n" +
 	"\x0eTopologySpread\x12!\n" +
 	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12E\n" +
 	"\n" +
@@ -1277,7 +1298,8 @@ const file_evenkeel_v1_describe_spread_proto_rawDesc = "" +
 	"\x06excess\x18\t \x01(\x03R\x06excess\x12!\n" +
 	"\foutside_pods\x18\n" +
 	" \x01(\x03R\voutsidePods\x123\n" +
-	"\adomains\x18\v \x03(\v2\x19.evenkeel.v1.DomainSpreadR\adomains\"\x84\x01\n" +
+	"\adomains\x18\v \x03(\v2\x19.evenkeel.v1.DomainSpreadR\adomains\x12\x16\n" +
+	"\x06effect\x18\f \x01(\tR\x06effect\"\x84\x01\n" +
 	"\fDomainSpread\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12#\n" +
 	"\rmatching_pods\x18\x02 \x01(\x03R\fmatchingPods\x12\x12\n" +

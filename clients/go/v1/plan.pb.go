@@ -147,7 +147,7 @@ func (x MoveBlocker_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MoveBlocker_Kind.Descriptor instead.
 func (MoveBlocker_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{14, 0}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // Asks which pods of a workload should go when it scales down.
@@ -179,10 +179,14 @@ type RankRemovalsRequest struct {
 	// log. ABORTED when the snapshot has another epoch, whose revisions say nothing
 	// about this one. Empty: any. At most `--max-string-bytes`.
 	Epoch string `protobuf:"bytes,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The facts by which the controller of a Deployment splits what goes over its
-	// replica sets. Only of a Deployment. Unset: in proportion to their pods, as if a
-	// rollout had as many pods as it may.
-	Deployment    *DeploymentFacts `protobuf:"bytes,9,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	// The pods that each revision keeps, where the controller of a workload decides that
+	// by revisions in the middle of a rollout: the caller knows the replica sets of a
+	// Deployment or Rollout, or the numbers of a CloneSet. With it `count` says nothing.
+	// A revision that is not in the list keeps its pods. Only of these kinds. Empty: a
+	// Deployment or Rollout loses pods in proportion to those of its replica sets, as if a
+	// rollout had as many pods as it may. At most one for each hash. Limited by
+	// `--max-list-entries`.
+	Revisions     []*RevisionSize `protobuf:"bytes,9,rep,name=revisions,proto3" json:"revisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,42 +277,40 @@ func (x *RankRemovalsRequest) GetEpoch() string {
 	return ""
 }
 
-func (x *RankRemovalsRequest) GetDeployment() *DeploymentFacts {
+func (x *RankRemovalsRequest) GetRevisions() []*RevisionSize {
 	if x != nil {
-		return x.Deployment
+		return x.Revisions
 	}
 	return nil
 }
 
-// The facts about a Deployment that its controller reads when the Deployment is
-// scaled down in the middle of a rollout, of the strategy RollingUpdate.
-type DeploymentFacts struct {
+// The pods that a revision keeps when its workload is scaled down.
+type RevisionSize struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The replicas that the Deployment wants before it is scaled down. At least 0.
-	Replicas int32 `protobuf:"varint,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	// The pods that a rollout may have beyond those, for the number of replicas after
-	// the Deployment is scaled down: its `maxSurge`, a percentage rounded up. At least 0.
-	MaxSurge int32 `protobuf:"varint,2,opt,name=max_surge,json=maxSurge,proto3" json:"max_surge,omitempty"`
-	// Its replica sets. At most one for each hash. Limited by `--max-list-entries`.
-	ReplicaSets   []*ReplicaSetFacts `protobuf:"bytes,3,rep,name=replica_sets,json=replicaSets,proto3" json:"replica_sets,omitempty"`
+	// Value of the label that its pods have: "pod-template-hash" of a Deployment,
+	// "rollouts-pod-template-hash" of a Rollout, "controller-revision-hash" of a
+	// CloneSet. Required.
+	Hash string `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	// The pods that it keeps. At least 0.
+	Replicas      int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DeploymentFacts) Reset() {
-	*x = DeploymentFacts{}
+func (x *RevisionSize) Reset() {
+	*x = RevisionSize{}
 	mi := &file_evenkeel_v1_plan_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DeploymentFacts) String() string {
+func (x *RevisionSize) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DeploymentFacts) ProtoMessage() {}
+func (*RevisionSize) ProtoMessage() {}
 
-func (x *DeploymentFacts) ProtoReflect() protoreflect.Message {
+func (x *RevisionSize) ProtoReflect() protoreflect.Message {
 	mi := &file_evenkeel_v1_plan_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -320,104 +322,23 @@ func (x *DeploymentFacts) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use DeploymentFacts.ProtoReflect.Descriptor instead.
-func (*DeploymentFacts) Descriptor() ([]byte, []int) {
+// Deprecated: Use RevisionSize.ProtoReflect.Descriptor instead.
+func (*RevisionSize) Descriptor() ([]byte, []int) {
 	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *DeploymentFacts) GetReplicas() int32 {
-	if x != nil {
-		return x.Replicas
-	}
-	return 0
-}
-
-func (x *DeploymentFacts) GetMaxSurge() int32 {
-	if x != nil {
-		return x.MaxSurge
-	}
-	return 0
-}
-
-func (x *DeploymentFacts) GetReplicaSets() []*ReplicaSetFacts {
-	if x != nil {
-		return x.ReplicaSets
-	}
-	return nil
-}
-
-// The facts about a replica set of a Deployment.
-type ReplicaSetFacts struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Value of the label "pod-template-hash" of its pods. Required.
-	Hash string `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
-	// The replicas that it wants. At least 0.
-	Replicas int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	// Value of its annotation "deployment.kubernetes.io/max-replicas"; 0 when there is
-	// none or it is not valid, which means all replicas of the Deployment. At least 0.
-	MaxReplicas int32 `protobuf:"varint,3,opt,name=max_replicas,json=maxReplicas,proto3" json:"max_replicas,omitempty"`
-	// The time when it was created.
-	CreationTime  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=creation_time,json=creationTime,proto3" json:"creation_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReplicaSetFacts) Reset() {
-	*x = ReplicaSetFacts{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplicaSetFacts) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplicaSetFacts) ProtoMessage() {}
-
-func (x *ReplicaSetFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplicaSetFacts.ProtoReflect.Descriptor instead.
-func (*ReplicaSetFacts) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *ReplicaSetFacts) GetHash() string {
+func (x *RevisionSize) GetHash() string {
 	if x != nil {
 		return x.Hash
 	}
 	return ""
 }
 
-func (x *ReplicaSetFacts) GetReplicas() int32 {
+func (x *RevisionSize) GetReplicas() int32 {
 	if x != nil {
 		return x.Replicas
 	}
 	return 0
-}
-
-func (x *ReplicaSetFacts) GetMaxReplicas() int32 {
-	if x != nil {
-		return x.MaxReplicas
-	}
-	return 0
-}
-
-func (x *ReplicaSetFacts) GetCreationTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.CreationTime
-	}
-	return nil
 }
 
 // The facts about a pod that a ReplicaSet's controller reads to choose which
@@ -448,7 +369,7 @@ type PodFacts struct {
 
 func (x *PodFacts) Reset() {
 	*x = PodFacts{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +381,7 @@ func (x *PodFacts) String() string {
 func (*PodFacts) ProtoMessage() {}
 
 func (x *PodFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +394,7 @@ func (x *PodFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodFacts.ProtoReflect.Descriptor instead.
 func (*PodFacts) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PodFacts) GetName() string {
@@ -589,7 +510,7 @@ type RankRemovalsResponse struct {
 
 func (x *RankRemovalsResponse) Reset() {
 	*x = RankRemovalsResponse{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +522,7 @@ func (x *RankRemovalsResponse) String() string {
 func (*RankRemovalsResponse) ProtoMessage() {}
 
 func (x *RankRemovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +535,7 @@ func (x *RankRemovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRemovalsResponse.ProtoReflect.Descriptor instead.
 func (*RankRemovalsResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RankRemovalsResponse) GetRevision() int64 {
@@ -744,7 +665,7 @@ type ShrunkRevision struct {
 
 func (x *ShrunkRevision) Reset() {
 	*x = ShrunkRevision{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +677,7 @@ func (x *ShrunkRevision) String() string {
 func (*ShrunkRevision) ProtoMessage() {}
 
 func (x *ShrunkRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +690,7 @@ func (x *ShrunkRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrunkRevision.ProtoReflect.Descriptor instead.
 func (*ShrunkRevision) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ShrunkRevision) GetHash() string {
@@ -810,7 +731,7 @@ type Removal struct {
 
 func (x *Removal) Reset() {
 	*x = Removal{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +743,7 @@ func (x *Removal) String() string {
 func (*Removal) ProtoMessage() {}
 
 func (x *Removal) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +756,7 @@ func (x *Removal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Removal.ProtoReflect.Descriptor instead.
 func (*Removal) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Removal) GetName() string {
@@ -881,7 +802,7 @@ type RemovalDomain struct {
 
 func (x *RemovalDomain) Reset() {
 	*x = RemovalDomain{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +814,7 @@ func (x *RemovalDomain) String() string {
 func (*RemovalDomain) ProtoMessage() {}
 
 func (x *RemovalDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +827,7 @@ func (x *RemovalDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovalDomain.ProtoReflect.Descriptor instead.
 func (*RemovalDomain) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RemovalDomain) GetTopologyKey() string {
@@ -979,7 +900,7 @@ type RebalanceRequest struct {
 
 func (x *RebalanceRequest) Reset() {
 	*x = RebalanceRequest{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +912,7 @@ func (x *RebalanceRequest) String() string {
 func (*RebalanceRequest) ProtoMessage() {}
 
 func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +925,7 @@ func (x *RebalanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RebalanceRequest) GetSnapshot() string {
@@ -1135,7 +1056,7 @@ type StayingPod struct {
 
 func (x *StayingPod) Reset() {
 	*x = StayingPod{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1068,7 @@ func (x *StayingPod) String() string {
 func (*StayingPod) ProtoMessage() {}
 
 func (x *StayingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1081,7 @@ func (x *StayingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StayingPod.ProtoReflect.Descriptor instead.
 func (*StayingPod) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StayingPod) GetNamespace() string {
@@ -1215,7 +1136,7 @@ type RebalanceResponse struct {
 
 func (x *RebalanceResponse) Reset() {
 	*x = RebalanceResponse{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1148,7 @@ func (x *RebalanceResponse) String() string {
 func (*RebalanceResponse) ProtoMessage() {}
 
 func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1161,7 @@ func (x *RebalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceResponse.ProtoReflect.Descriptor instead.
 func (*RebalanceResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RebalanceResponse) GetRevision() int64 {
@@ -1328,7 +1249,7 @@ type PodMove struct {
 
 func (x *PodMove) Reset() {
 	*x = PodMove{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1261,7 @@ func (x *PodMove) String() string {
 func (*PodMove) ProtoMessage() {}
 
 func (x *PodMove) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1274,7 @@ func (x *PodMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodMove.ProtoReflect.Descriptor instead.
 func (*PodMove) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PodMove) GetNamespace() string {
@@ -1438,7 +1359,7 @@ type MoveEffect struct {
 
 func (x *MoveEffect) Reset() {
 	*x = MoveEffect{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1371,7 @@ func (x *MoveEffect) String() string {
 func (*MoveEffect) ProtoMessage() {}
 
 func (x *MoveEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1384,7 @@ func (x *MoveEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveEffect.ProtoReflect.Descriptor instead.
 func (*MoveEffect) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MoveEffect) GetTopologyKey() string {
@@ -1531,7 +1452,7 @@ type RebalancedWorkload struct {
 
 func (x *RebalancedWorkload) Reset() {
 	*x = RebalancedWorkload{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[13]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1464,7 @@ func (x *RebalancedWorkload) String() string {
 func (*RebalancedWorkload) ProtoMessage() {}
 
 func (x *RebalancedWorkload) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[13]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1477,7 @@ func (x *RebalancedWorkload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalancedWorkload.ProtoReflect.Descriptor instead.
 func (*RebalancedWorkload) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RebalancedWorkload) GetNamespace() string {
@@ -1649,7 +1570,7 @@ type MoveBlocker struct {
 
 func (x *MoveBlocker) Reset() {
 	*x = MoveBlocker{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[14]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1582,7 @@ func (x *MoveBlocker) String() string {
 func (*MoveBlocker) ProtoMessage() {}
 
 func (x *MoveBlocker) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[14]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1595,7 @@ func (x *MoveBlocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveBlocker.ProtoReflect.Descriptor instead.
 func (*MoveBlocker) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MoveBlocker) GetKind() MoveBlocker_Kind {
@@ -1738,7 +1659,7 @@ type PlanNodesRequest struct {
 
 func (x *PlanNodesRequest) Reset() {
 	*x = PlanNodesRequest{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[15]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1671,7 @@ func (x *PlanNodesRequest) String() string {
 func (*PlanNodesRequest) ProtoMessage() {}
 
 func (x *PlanNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[15]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1684,7 @@ func (x *PlanNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanNodesRequest.ProtoReflect.Descriptor instead.
 func (*PlanNodesRequest) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PlanNodesRequest) GetSnapshot() string {
@@ -1870,7 +1791,7 @@ type NodeNeed struct {
 
 func (x *NodeNeed) Reset() {
 	*x = NodeNeed{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[16]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +1803,7 @@ func (x *NodeNeed) String() string {
 func (*NodeNeed) ProtoMessage() {}
 
 func (x *NodeNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[16]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +1816,7 @@ func (x *NodeNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeNeed.ProtoReflect.Descriptor instead.
 func (*NodeNeed) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NodeNeed) GetPods() []*NeededPods {
@@ -1939,7 +1860,7 @@ type NeededPods struct {
 
 func (x *NeededPods) Reset() {
 	*x = NeededPods{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[17]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +1872,7 @@ func (x *NeededPods) String() string {
 func (*NeededPods) ProtoMessage() {}
 
 func (x *NeededPods) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[17]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +1885,7 @@ func (x *NeededPods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeededPods.ProtoReflect.Descriptor instead.
 func (*NeededPods) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NeededPods) GetPod() *Pod {
@@ -2007,7 +1928,7 @@ type NodeTemplate struct {
 
 func (x *NodeTemplate) Reset() {
 	*x = NodeTemplate{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[18]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +1940,7 @@ func (x *NodeTemplate) String() string {
 func (*NodeTemplate) ProtoMessage() {}
 
 func (x *NodeTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[18]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +1953,7 @@ func (x *NodeTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTemplate.ProtoReflect.Descriptor instead.
 func (*NodeTemplate) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodeTemplate) GetName() string {
@@ -2090,7 +2011,7 @@ type TopologyValues struct {
 
 func (x *TopologyValues) Reset() {
 	*x = TopologyValues{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[19]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2023,7 @@ func (x *TopologyValues) String() string {
 func (*TopologyValues) ProtoMessage() {}
 
 func (x *TopologyValues) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[19]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2036,7 @@ func (x *TopologyValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyValues.ProtoReflect.Descriptor instead.
 func (*TopologyValues) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TopologyValues) GetTopologyKey() string {
@@ -2149,7 +2070,7 @@ type NodeDrain struct {
 
 func (x *NodeDrain) Reset() {
 	*x = NodeDrain{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[20]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2082,7 @@ func (x *NodeDrain) String() string {
 func (*NodeDrain) ProtoMessage() {}
 
 func (x *NodeDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[20]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2095,7 @@ func (x *NodeDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDrain.ProtoReflect.Descriptor instead.
 func (*NodeDrain) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodeDrain) GetNodes() []string {
@@ -2216,7 +2137,7 @@ type NodeSpare struct {
 
 func (x *NodeSpare) Reset() {
 	*x = NodeSpare{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[21]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2149,7 @@ func (x *NodeSpare) String() string {
 func (*NodeSpare) ProtoMessage() {}
 
 func (x *NodeSpare) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[21]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2162,7 @@ func (x *NodeSpare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpare.ProtoReflect.Descriptor instead.
 func (*NodeSpare) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeSpare) GetMax() int32 {
@@ -2289,7 +2210,7 @@ type EvictionRules struct {
 
 func (x *EvictionRules) Reset() {
 	*x = EvictionRules{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[22]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2222,7 @@ func (x *EvictionRules) String() string {
 func (*EvictionRules) ProtoMessage() {}
 
 func (x *EvictionRules) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[22]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2235,7 @@ func (x *EvictionRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictionRules.ProtoReflect.Descriptor instead.
 func (*EvictionRules) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EvictionRules) GetMaxUnavailable() int32 {
@@ -2397,7 +2318,7 @@ type PlanNodesResponse struct {
 
 func (x *PlanNodesResponse) Reset() {
 	*x = PlanNodesResponse{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[23]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2330,7 @@ func (x *PlanNodesResponse) String() string {
 func (*PlanNodesResponse) ProtoMessage() {}
 
 func (x *PlanNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[23]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2343,7 @@ func (x *PlanNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanNodesResponse.ProtoReflect.Descriptor instead.
 func (*PlanNodesResponse) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlanNodesResponse) GetRevision() int64 {
@@ -2550,7 +2471,7 @@ type LeavingNode struct {
 
 func (x *LeavingNode) Reset() {
 	*x = LeavingNode{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[24]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2483,7 @@ func (x *LeavingNode) String() string {
 func (*LeavingNode) ProtoMessage() {}
 
 func (x *LeavingNode) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[24]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2496,7 @@ func (x *LeavingNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeavingNode.ProtoReflect.Descriptor instead.
 func (*LeavingNode) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LeavingNode) GetName() string {
@@ -2613,7 +2534,7 @@ type PodOfNode struct {
 
 func (x *PodOfNode) Reset() {
 	*x = PodOfNode{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[25]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2546,7 @@ func (x *PodOfNode) String() string {
 func (*PodOfNode) ProtoMessage() {}
 
 func (x *PodOfNode) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[25]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2559,7 @@ func (x *PodOfNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodOfNode.ProtoReflect.Descriptor instead.
 func (*PodOfNode) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PodOfNode) GetNamespace() string {
@@ -2700,7 +2621,7 @@ type NewNodes struct {
 
 func (x *NewNodes) Reset() {
 	*x = NewNodes{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[26]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +2633,7 @@ func (x *NewNodes) String() string {
 func (*NewNodes) ProtoMessage() {}
 
 func (x *NewNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[26]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +2646,7 @@ func (x *NewNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewNodes.ProtoReflect.Descriptor instead.
 func (*NewNodes) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NewNodes) GetTemplate() string {
@@ -2775,7 +2696,7 @@ type PlacedPods struct {
 
 func (x *PlacedPods) Reset() {
 	*x = PlacedPods{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[27]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2708,7 @@ func (x *PlacedPods) String() string {
 func (*PlacedPods) ProtoMessage() {}
 
 func (x *PlacedPods) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[27]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2721,7 @@ func (x *PlacedPods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedPods.ProtoReflect.Descriptor instead.
 func (*PlacedPods) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PlacedPods) GetNamespace() string {
@@ -2857,7 +2778,7 @@ type UnplacedPods struct {
 
 func (x *UnplacedPods) Reset() {
 	*x = UnplacedPods{}
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[28]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2790,7 @@ func (x *UnplacedPods) String() string {
 func (*UnplacedPods) ProtoMessage() {}
 
 func (x *UnplacedPods) ProtoReflect() protoreflect.Message {
-	mi := &file_evenkeel_v1_plan_proto_msgTypes[28]
+	mi := &file_evenkeel_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2803,7 @@ func (x *UnplacedPods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnplacedPods.ProtoReflect.Descriptor instead.
 func (*UnplacedPods) Descriptor() ([]byte, []int) {
-	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_evenkeel_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UnplacedPods) GetNamespace() string {
@@ -2924,7 +2845,7 @@ var File_evenkeel_v1_plan_proto protoreflect.FileDescriptor
 
 const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x16evenkeel/v1/plan.proto\x12\vevenkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x02\n" +
+	"\x16evenkeel/v1/plan.proto\x12\vevenkeel.v1\x1a!evenkeel/v1/describe_spread.proto\x1a\x1cevenkeel/v1/kubernetes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x02\n" +
 	"\x13RankRemovalsRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x125\n" +
@@ -2934,20 +2855,12 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\fmin_revision\x18\x06 \x01(\x03R\vminRevision\x12$\n" +
 	"\vmax_domains\x18\a \x01(\x05H\x00R\n" +
 	"maxDomains\x88\x01\x01\x12\x14\n" +
-	"\x05epoch\x18\b \x01(\tR\x05epoch\x12<\n" +
-	"\n" +
-	"deployment\x18\t \x01(\v2\x1c.evenkeel.v1.DeploymentFactsR\n" +
-	"deploymentB\x0e\n" +
-	"\f_max_domains\"\x8b\x01\n" +
-	"\x0fDeploymentFacts\x12\x1a\n" +
-	"\breplicas\x18\x01 \x01(\x05R\breplicas\x12\x1b\n" +
-	"\tmax_surge\x18\x02 \x01(\x05R\bmaxSurge\x12?\n" +
-	"\freplica_sets\x18\x03 \x03(\v2\x1c.evenkeel.v1.ReplicaSetFactsR\vreplicaSets\"\xa5\x01\n" +
-	"\x0fReplicaSetFacts\x12\x12\n" +
+	"\x05epoch\x18\b \x01(\tR\x05epoch\x127\n" +
+	"\trevisions\x18\t \x03(\v2\x19.evenkeel.v1.RevisionSizeR\trevisionsB\x0e\n" +
+	"\f_max_domains\">\n" +
+	"\fRevisionSize\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x1a\n" +
-	"\breplicas\x18\x02 \x01(\x05R\breplicas\x12!\n" +
-	"\fmax_replicas\x18\x03 \x01(\x05R\vmaxReplicas\x12?\n" +
-	"\rcreation_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fcreationTime\"\xae\x02\n" +
+	"\breplicas\x18\x02 \x01(\x05R\breplicas\"\xae\x02\n" +
 	"\bPodFacts\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x14\n" +
@@ -3187,114 +3100,111 @@ func file_evenkeel_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_evenkeel_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_evenkeel_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_evenkeel_v1_plan_proto_goTypes = []any{
 	(RemovalRule)(0),              // 0: evenkeel.v1.RemovalRule
 	(MoveBlocker_Kind)(0),         // 1: evenkeel.v1.MoveBlocker.Kind
 	(*RankRemovalsRequest)(nil),   // 2: evenkeel.v1.RankRemovalsRequest
-	(*DeploymentFacts)(nil),       // 3: evenkeel.v1.DeploymentFacts
-	(*ReplicaSetFacts)(nil),       // 4: evenkeel.v1.ReplicaSetFacts
-	(*PodFacts)(nil),              // 5: evenkeel.v1.PodFacts
-	(*RankRemovalsResponse)(nil),  // 6: evenkeel.v1.RankRemovalsResponse
-	(*ShrunkRevision)(nil),        // 7: evenkeel.v1.ShrunkRevision
-	(*Removal)(nil),               // 8: evenkeel.v1.Removal
-	(*RemovalDomain)(nil),         // 9: evenkeel.v1.RemovalDomain
-	(*RebalanceRequest)(nil),      // 10: evenkeel.v1.RebalanceRequest
-	(*StayingPod)(nil),            // 11: evenkeel.v1.StayingPod
-	(*RebalanceResponse)(nil),     // 12: evenkeel.v1.RebalanceResponse
-	(*PodMove)(nil),               // 13: evenkeel.v1.PodMove
-	(*MoveEffect)(nil),            // 14: evenkeel.v1.MoveEffect
-	(*RebalancedWorkload)(nil),    // 15: evenkeel.v1.RebalancedWorkload
-	(*MoveBlocker)(nil),           // 16: evenkeel.v1.MoveBlocker
-	(*PlanNodesRequest)(nil),      // 17: evenkeel.v1.PlanNodesRequest
-	(*NodeNeed)(nil),              // 18: evenkeel.v1.NodeNeed
-	(*NeededPods)(nil),            // 19: evenkeel.v1.NeededPods
-	(*NodeTemplate)(nil),          // 20: evenkeel.v1.NodeTemplate
-	(*TopologyValues)(nil),        // 21: evenkeel.v1.TopologyValues
-	(*NodeDrain)(nil),             // 22: evenkeel.v1.NodeDrain
-	(*NodeSpare)(nil),             // 23: evenkeel.v1.NodeSpare
-	(*EvictionRules)(nil),         // 24: evenkeel.v1.EvictionRules
-	(*PlanNodesResponse)(nil),     // 25: evenkeel.v1.PlanNodesResponse
-	(*LeavingNode)(nil),           // 26: evenkeel.v1.LeavingNode
-	(*PodOfNode)(nil),             // 27: evenkeel.v1.PodOfNode
-	(*NewNodes)(nil),              // 28: evenkeel.v1.NewNodes
-	(*PlacedPods)(nil),            // 29: evenkeel.v1.PlacedPods
-	(*UnplacedPods)(nil),          // 30: evenkeel.v1.UnplacedPods
-	nil,                           // 31: evenkeel.v1.RebalancedWorkload.LabelsEntry
-	nil,                           // 32: evenkeel.v1.NewNodes.DomainsEntry
-	(*WorkloadName)(nil),          // 33: evenkeel.v1.WorkloadName
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*TopologySpread)(nil),        // 35: evenkeel.v1.TopologySpread
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(DefaultsKind)(0),             // 37: evenkeel.v1.DefaultsKind
-	(*LabelSelector)(nil),         // 38: evenkeel.v1.LabelSelector
-	(*Pod)(nil),                   // 39: evenkeel.v1.Pod
-	(*Node)(nil),                  // 40: evenkeel.v1.Node
+	(*RevisionSize)(nil),          // 3: evenkeel.v1.RevisionSize
+	(*PodFacts)(nil),              // 4: evenkeel.v1.PodFacts
+	(*RankRemovalsResponse)(nil),  // 5: evenkeel.v1.RankRemovalsResponse
+	(*ShrunkRevision)(nil),        // 6: evenkeel.v1.ShrunkRevision
+	(*Removal)(nil),               // 7: evenkeel.v1.Removal
+	(*RemovalDomain)(nil),         // 8: evenkeel.v1.RemovalDomain
+	(*RebalanceRequest)(nil),      // 9: evenkeel.v1.RebalanceRequest
+	(*StayingPod)(nil),            // 10: evenkeel.v1.StayingPod
+	(*RebalanceResponse)(nil),     // 11: evenkeel.v1.RebalanceResponse
+	(*PodMove)(nil),               // 12: evenkeel.v1.PodMove
+	(*MoveEffect)(nil),            // 13: evenkeel.v1.MoveEffect
+	(*RebalancedWorkload)(nil),    // 14: evenkeel.v1.RebalancedWorkload
+	(*MoveBlocker)(nil),           // 15: evenkeel.v1.MoveBlocker
+	(*PlanNodesRequest)(nil),      // 16: evenkeel.v1.PlanNodesRequest
+	(*NodeNeed)(nil),              // 17: evenkeel.v1.NodeNeed
+	(*NeededPods)(nil),            // 18: evenkeel.v1.NeededPods
+	(*NodeTemplate)(nil),          // 19: evenkeel.v1.NodeTemplate
+	(*TopologyValues)(nil),        // 20: evenkeel.v1.TopologyValues
+	(*NodeDrain)(nil),             // 21: evenkeel.v1.NodeDrain
+	(*NodeSpare)(nil),             // 22: evenkeel.v1.NodeSpare
+	(*EvictionRules)(nil),         // 23: evenkeel.v1.EvictionRules
+	(*PlanNodesResponse)(nil),     // 24: evenkeel.v1.PlanNodesResponse
+	(*LeavingNode)(nil),           // 25: evenkeel.v1.LeavingNode
+	(*PodOfNode)(nil),             // 26: evenkeel.v1.PodOfNode
+	(*NewNodes)(nil),              // 27: evenkeel.v1.NewNodes
+	(*PlacedPods)(nil),            // 28: evenkeel.v1.PlacedPods
+	(*UnplacedPods)(nil),          // 29: evenkeel.v1.UnplacedPods
+	nil,                           // 30: evenkeel.v1.RebalancedWorkload.LabelsEntry
+	nil,                           // 31: evenkeel.v1.NewNodes.DomainsEntry
+	(*WorkloadName)(nil),          // 32: evenkeel.v1.WorkloadName
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*TopologySpread)(nil),        // 34: evenkeel.v1.TopologySpread
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(DefaultsKind)(0),             // 36: evenkeel.v1.DefaultsKind
+	(*LabelSelector)(nil),         // 37: evenkeel.v1.LabelSelector
+	(*Pod)(nil),                   // 38: evenkeel.v1.Pod
+	(*Node)(nil),                  // 39: evenkeel.v1.Node
 }
 var file_evenkeel_v1_plan_proto_depIdxs = []int32{
-	33, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	5,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
-	3,  // 2: evenkeel.v1.RankRemovalsRequest.deployment:type_name -> evenkeel.v1.DeploymentFacts
-	4,  // 3: evenkeel.v1.DeploymentFacts.replica_sets:type_name -> evenkeel.v1.ReplicaSetFacts
-	34, // 4: evenkeel.v1.ReplicaSetFacts.creation_time:type_name -> google.protobuf.Timestamp
-	34, // 5: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
-	34, // 6: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
-	8,  // 7: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
-	35, // 8: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
-	35, // 9: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
-	0,  // 10: evenkeel.v1.RankRemovalsResponse.rule:type_name -> evenkeel.v1.RemovalRule
-	8,  // 11: evenkeel.v1.RankRemovalsResponse.better_removals:type_name -> evenkeel.v1.Removal
-	35, // 12: evenkeel.v1.RankRemovalsResponse.better_after:type_name -> evenkeel.v1.TopologySpread
-	7,  // 13: evenkeel.v1.RankRemovalsResponse.revisions:type_name -> evenkeel.v1.ShrunkRevision
-	36, // 14: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
-	37, // 15: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	9,  // 16: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
-	33, // 17: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
-	38, // 18: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
-	11, // 19: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
-	38, // 20: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
-	13, // 21: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
-	15, // 22: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
-	36, // 23: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
-	37, // 24: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	33, // 25: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
-	14, // 26: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
-	31, // 27: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
-	35, // 28: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
-	35, // 29: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
-	16, // 30: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
-	1,  // 31: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
-	18, // 32: evenkeel.v1.PlanNodesRequest.need:type_name -> evenkeel.v1.NodeNeed
-	22, // 33: evenkeel.v1.PlanNodesRequest.drain:type_name -> evenkeel.v1.NodeDrain
-	23, // 34: evenkeel.v1.PlanNodesRequest.spare:type_name -> evenkeel.v1.NodeSpare
-	19, // 35: evenkeel.v1.NodeNeed.pods:type_name -> evenkeel.v1.NeededPods
-	20, // 36: evenkeel.v1.NodeNeed.templates:type_name -> evenkeel.v1.NodeTemplate
-	39, // 37: evenkeel.v1.NeededPods.pod:type_name -> evenkeel.v1.Pod
-	40, // 38: evenkeel.v1.NodeTemplate.object:type_name -> evenkeel.v1.Node
-	21, // 39: evenkeel.v1.NodeTemplate.domains:type_name -> evenkeel.v1.TopologyValues
-	24, // 40: evenkeel.v1.NodeDrain.rules:type_name -> evenkeel.v1.EvictionRules
-	38, // 41: evenkeel.v1.NodeSpare.selector:type_name -> evenkeel.v1.LabelSelector
-	24, // 42: evenkeel.v1.NodeSpare.rules:type_name -> evenkeel.v1.EvictionRules
-	11, // 43: evenkeel.v1.EvictionRules.stay:type_name -> evenkeel.v1.StayingPod
-	38, // 44: evenkeel.v1.EvictionRules.stay_selector:type_name -> evenkeel.v1.LabelSelector
-	26, // 45: evenkeel.v1.PlanNodesResponse.nodes:type_name -> evenkeel.v1.LeavingNode
-	13, // 46: evenkeel.v1.PlanNodesResponse.moves:type_name -> evenkeel.v1.PodMove
-	27, // 47: evenkeel.v1.PlanNodesResponse.blocked:type_name -> evenkeel.v1.PodOfNode
-	27, // 48: evenkeel.v1.PlanNodesResponse.with_node:type_name -> evenkeel.v1.PodOfNode
-	15, // 49: evenkeel.v1.PlanNodesResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
-	28, // 50: evenkeel.v1.PlanNodesResponse.new_nodes:type_name -> evenkeel.v1.NewNodes
-	29, // 51: evenkeel.v1.PlanNodesResponse.placed:type_name -> evenkeel.v1.PlacedPods
-	30, // 52: evenkeel.v1.PlanNodesResponse.unplaced:type_name -> evenkeel.v1.UnplacedPods
-	36, // 53: evenkeel.v1.PlanNodesResponse.age:type_name -> google.protobuf.Duration
-	37, // 54: evenkeel.v1.PlanNodesResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
-	33, // 55: evenkeel.v1.PodOfNode.workload:type_name -> evenkeel.v1.WorkloadName
-	1,  // 56: evenkeel.v1.PodOfNode.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
-	32, // 57: evenkeel.v1.NewNodes.domains:type_name -> evenkeel.v1.NewNodes.DomainsEntry
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	32, // 0: evenkeel.v1.RankRemovalsRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	4,  // 1: evenkeel.v1.RankRemovalsRequest.pods:type_name -> evenkeel.v1.PodFacts
+	3,  // 2: evenkeel.v1.RankRemovalsRequest.revisions:type_name -> evenkeel.v1.RevisionSize
+	33, // 3: evenkeel.v1.PodFacts.ready_time:type_name -> google.protobuf.Timestamp
+	33, // 4: evenkeel.v1.PodFacts.creation_time:type_name -> google.protobuf.Timestamp
+	7,  // 5: evenkeel.v1.RankRemovalsResponse.removals:type_name -> evenkeel.v1.Removal
+	34, // 6: evenkeel.v1.RankRemovalsResponse.before:type_name -> evenkeel.v1.TopologySpread
+	34, // 7: evenkeel.v1.RankRemovalsResponse.after:type_name -> evenkeel.v1.TopologySpread
+	0,  // 8: evenkeel.v1.RankRemovalsResponse.rule:type_name -> evenkeel.v1.RemovalRule
+	7,  // 9: evenkeel.v1.RankRemovalsResponse.better_removals:type_name -> evenkeel.v1.Removal
+	34, // 10: evenkeel.v1.RankRemovalsResponse.better_after:type_name -> evenkeel.v1.TopologySpread
+	6,  // 11: evenkeel.v1.RankRemovalsResponse.revisions:type_name -> evenkeel.v1.ShrunkRevision
+	35, // 12: evenkeel.v1.RankRemovalsResponse.age:type_name -> google.protobuf.Duration
+	36, // 13: evenkeel.v1.RankRemovalsResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	8,  // 14: evenkeel.v1.Removal.domains:type_name -> evenkeel.v1.RemovalDomain
+	32, // 15: evenkeel.v1.RebalanceRequest.workload:type_name -> evenkeel.v1.WorkloadName
+	37, // 16: evenkeel.v1.RebalanceRequest.selector:type_name -> evenkeel.v1.LabelSelector
+	10, // 17: evenkeel.v1.RebalanceRequest.stay:type_name -> evenkeel.v1.StayingPod
+	37, // 18: evenkeel.v1.RebalanceRequest.stay_selector:type_name -> evenkeel.v1.LabelSelector
+	12, // 19: evenkeel.v1.RebalanceResponse.moves:type_name -> evenkeel.v1.PodMove
+	14, // 20: evenkeel.v1.RebalanceResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
+	35, // 21: evenkeel.v1.RebalanceResponse.age:type_name -> google.protobuf.Duration
+	36, // 22: evenkeel.v1.RebalanceResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	32, // 23: evenkeel.v1.PodMove.workload:type_name -> evenkeel.v1.WorkloadName
+	13, // 24: evenkeel.v1.PodMove.why:type_name -> evenkeel.v1.MoveEffect
+	30, // 25: evenkeel.v1.RebalancedWorkload.labels:type_name -> evenkeel.v1.RebalancedWorkload.LabelsEntry
+	34, // 26: evenkeel.v1.RebalancedWorkload.before:type_name -> evenkeel.v1.TopologySpread
+	34, // 27: evenkeel.v1.RebalancedWorkload.after:type_name -> evenkeel.v1.TopologySpread
+	15, // 28: evenkeel.v1.RebalancedWorkload.blockers:type_name -> evenkeel.v1.MoveBlocker
+	1,  // 29: evenkeel.v1.MoveBlocker.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
+	17, // 30: evenkeel.v1.PlanNodesRequest.need:type_name -> evenkeel.v1.NodeNeed
+	21, // 31: evenkeel.v1.PlanNodesRequest.drain:type_name -> evenkeel.v1.NodeDrain
+	22, // 32: evenkeel.v1.PlanNodesRequest.spare:type_name -> evenkeel.v1.NodeSpare
+	18, // 33: evenkeel.v1.NodeNeed.pods:type_name -> evenkeel.v1.NeededPods
+	19, // 34: evenkeel.v1.NodeNeed.templates:type_name -> evenkeel.v1.NodeTemplate
+	38, // 35: evenkeel.v1.NeededPods.pod:type_name -> evenkeel.v1.Pod
+	39, // 36: evenkeel.v1.NodeTemplate.object:type_name -> evenkeel.v1.Node
+	20, // 37: evenkeel.v1.NodeTemplate.domains:type_name -> evenkeel.v1.TopologyValues
+	23, // 38: evenkeel.v1.NodeDrain.rules:type_name -> evenkeel.v1.EvictionRules
+	37, // 39: evenkeel.v1.NodeSpare.selector:type_name -> evenkeel.v1.LabelSelector
+	23, // 40: evenkeel.v1.NodeSpare.rules:type_name -> evenkeel.v1.EvictionRules
+	10, // 41: evenkeel.v1.EvictionRules.stay:type_name -> evenkeel.v1.StayingPod
+	37, // 42: evenkeel.v1.EvictionRules.stay_selector:type_name -> evenkeel.v1.LabelSelector
+	25, // 43: evenkeel.v1.PlanNodesResponse.nodes:type_name -> evenkeel.v1.LeavingNode
+	12, // 44: evenkeel.v1.PlanNodesResponse.moves:type_name -> evenkeel.v1.PodMove
+	26, // 45: evenkeel.v1.PlanNodesResponse.blocked:type_name -> evenkeel.v1.PodOfNode
+	26, // 46: evenkeel.v1.PlanNodesResponse.with_node:type_name -> evenkeel.v1.PodOfNode
+	14, // 47: evenkeel.v1.PlanNodesResponse.workloads:type_name -> evenkeel.v1.RebalancedWorkload
+	27, // 48: evenkeel.v1.PlanNodesResponse.new_nodes:type_name -> evenkeel.v1.NewNodes
+	28, // 49: evenkeel.v1.PlanNodesResponse.placed:type_name -> evenkeel.v1.PlacedPods
+	29, // 50: evenkeel.v1.PlanNodesResponse.unplaced:type_name -> evenkeel.v1.UnplacedPods
+	35, // 51: evenkeel.v1.PlanNodesResponse.age:type_name -> google.protobuf.Duration
+	36, // 52: evenkeel.v1.PlanNodesResponse.defaults:type_name -> evenkeel.v1.DefaultsKind
+	32, // 53: evenkeel.v1.PodOfNode.workload:type_name -> evenkeel.v1.WorkloadName
+	1,  // 54: evenkeel.v1.PodOfNode.kind:type_name -> evenkeel.v1.MoveBlocker.Kind
+	31, // 55: evenkeel.v1.NewNodes.domains:type_name -> evenkeel.v1.NewNodes.DomainsEntry
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_evenkeel_v1_plan_proto_init() }
@@ -3305,20 +3215,20 @@ func file_evenkeel_v1_plan_proto_init() {
 	file_evenkeel_v1_describe_spread_proto_init()
 	file_evenkeel_v1_kubernetes_proto_init()
 	file_evenkeel_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
-	file_evenkeel_v1_plan_proto_msgTypes[8].OneofWrappers = []any{}
-	file_evenkeel_v1_plan_proto_msgTypes[15].OneofWrappers = []any{
+	file_evenkeel_v1_plan_proto_msgTypes[7].OneofWrappers = []any{}
+	file_evenkeel_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
 		(*PlanNodesRequest_Need)(nil),
 		(*PlanNodesRequest_Drain)(nil),
 		(*PlanNodesRequest_Spare)(nil),
 	}
-	file_evenkeel_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
+	file_evenkeel_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evenkeel_v1_plan_proto_rawDesc), len(file_evenkeel_v1_plan_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   31,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

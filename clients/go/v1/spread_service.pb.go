@@ -3142,7 +3142,8 @@ type PlaceRequest struct {
 	Planning Planning `protobuf:"varint,18,opt,name=planning,proto3,enum=evenkeel.v1.Planning" json:"planning,omitempty"`
 	// Several workloads that are placed together, instead of `pod` and `replicas`.
 	// Each is placed on what those before it leave, where their picks count as
-	// reservations do. PLANNING_JOINT also tries other orders of the workloads where
+	// reservations do, and what finds no node is tried again after others were
+	// placed. PLANNING_JOINT also tries other orders of the workloads where
 	// replicas are left over. `candidates`, `bonuses` and `capacities` hold for all of
 	// them together. At most 1000, and of all together `--max-replicas` replicas.
 	// Kubernetes only.

@@ -111,18 +111,20 @@ class ConstraintCoverage(_message.Message):
     def __init__(self, own_count: _Optional[int] = ..., default_count: _Optional[int] = ..., unconstrained_count: _Optional[int] = ..., single_count: _Optional[int] = ..., fixed_count: _Optional[int] = ..., in_one_zone_count: _Optional[int] = ..., on_one_node_count: _Optional[int] = ..., pending_pods: _Optional[int] = ..., one_domain_count: _Optional[int] = ..., one_domain: _Optional[_Iterable[_Union[OneDomain, _Mapping]]] = ...) -> None: ...
 
 class OneDomain(_message.Message):
-    __slots__ = ("namespace", "kind", "name", "topology_key", "value")
+    __slots__ = ("namespace", "kind", "name", "topology_key", "value", "effect")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     kind: str
     name: str
     topology_key: str
     value: str
-    def __init__(self, namespace: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., topology_key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    effect: str
+    def __init__(self, namespace: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., topology_key: _Optional[str] = ..., value: _Optional[str] = ..., effect: _Optional[str] = ...) -> None: ...
 
 class TopologyKey(_message.Message):
     __slots__ = ("key", "value_count", "node_count")
@@ -174,7 +176,7 @@ class WorkloadMember(_message.Message):
     def __init__(self, name: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
 
 class TopologySpread(_message.Message):
-    __slots__ = ("topology_key", "constraint", "constraint_index", "from_defaults", "domain_count", "global_minimum", "min_domains_unmet", "skew", "excess", "outside_pods", "domains")
+    __slots__ = ("topology_key", "constraint", "constraint_index", "from_defaults", "domain_count", "global_minimum", "min_domains_unmet", "skew", "excess", "outside_pods", "domains", "effect")
     TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
     CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
     CONSTRAINT_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +188,7 @@ class TopologySpread(_message.Message):
     EXCESS_FIELD_NUMBER: _ClassVar[int]
     OUTSIDE_PODS_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
     topology_key: str
     constraint: _kubernetes_pb2.TopologySpreadConstraint
     constraint_index: int
@@ -197,7 +200,8 @@ class TopologySpread(_message.Message):
     excess: int
     outside_pods: int
     domains: _containers.RepeatedCompositeFieldContainer[DomainSpread]
-    def __init__(self, topology_key: _Optional[str] = ..., constraint: _Optional[_Union[_kubernetes_pb2.TopologySpreadConstraint, _Mapping]] = ..., constraint_index: _Optional[int] = ..., from_defaults: _Optional[bool] = ..., domain_count: _Optional[int] = ..., global_minimum: _Optional[int] = ..., min_domains_unmet: _Optional[bool] = ..., skew: _Optional[int] = ..., excess: _Optional[int] = ..., outside_pods: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainSpread, _Mapping]]] = ...) -> None: ...
+    effect: str
+    def __init__(self, topology_key: _Optional[str] = ..., constraint: _Optional[_Union[_kubernetes_pb2.TopologySpreadConstraint, _Mapping]] = ..., constraint_index: _Optional[int] = ..., from_defaults: _Optional[bool] = ..., domain_count: _Optional[int] = ..., global_minimum: _Optional[int] = ..., min_domains_unmet: _Optional[bool] = ..., skew: _Optional[int] = ..., excess: _Optional[int] = ..., outside_pods: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainSpread, _Mapping]]] = ..., effect: _Optional[str] = ...) -> None: ...
 
 class DomainSpread(_message.Message):
     __slots__ = ("value", "matching_pods", "skew", "eligible_nodes")

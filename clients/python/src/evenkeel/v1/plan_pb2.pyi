@@ -23,7 +23,7 @@ REMOVAL_RULE_DELETION_COST: RemovalRule
 REMOVAL_RULE_HIGHEST_ORDINALS: RemovalRule
 
 class RankRemovalsRequest(_message.Message):
-    __slots__ = ("snapshot", "namespace", "workload", "count", "pods", "min_revision", "max_domains", "epoch", "deployment")
+    __slots__ = ("snapshot", "namespace", "workload", "count", "pods", "min_revision", "max_domains", "epoch", "revisions")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -32,7 +32,7 @@ class RankRemovalsRequest(_message.Message):
     MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
     MAX_DOMAINS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
-    DEPLOYMENT_FIELD_NUMBER: _ClassVar[int]
+    REVISIONS_FIELD_NUMBER: _ClassVar[int]
     snapshot: str
     namespace: str
     workload: _describe_spread_pb2.WorkloadName
@@ -41,30 +41,16 @@ class RankRemovalsRequest(_message.Message):
     min_revision: int
     max_domains: int
     epoch: str
-    deployment: DeploymentFacts
-    def __init__(self, snapshot: _Optional[str] = ..., namespace: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., count: _Optional[int] = ..., pods: _Optional[_Iterable[_Union[PodFacts, _Mapping]]] = ..., min_revision: _Optional[int] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ..., deployment: _Optional[_Union[DeploymentFacts, _Mapping]] = ...) -> None: ...
+    revisions: _containers.RepeatedCompositeFieldContainer[RevisionSize]
+    def __init__(self, snapshot: _Optional[str] = ..., namespace: _Optional[str] = ..., workload: _Optional[_Union[_describe_spread_pb2.WorkloadName, _Mapping]] = ..., count: _Optional[int] = ..., pods: _Optional[_Iterable[_Union[PodFacts, _Mapping]]] = ..., min_revision: _Optional[int] = ..., max_domains: _Optional[int] = ..., epoch: _Optional[str] = ..., revisions: _Optional[_Iterable[_Union[RevisionSize, _Mapping]]] = ...) -> None: ...
 
-class DeploymentFacts(_message.Message):
-    __slots__ = ("replicas", "max_surge", "replica_sets")
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    MAX_SURGE_FIELD_NUMBER: _ClassVar[int]
-    REPLICA_SETS_FIELD_NUMBER: _ClassVar[int]
-    replicas: int
-    max_surge: int
-    replica_sets: _containers.RepeatedCompositeFieldContainer[ReplicaSetFacts]
-    def __init__(self, replicas: _Optional[int] = ..., max_surge: _Optional[int] = ..., replica_sets: _Optional[_Iterable[_Union[ReplicaSetFacts, _Mapping]]] = ...) -> None: ...
-
-class ReplicaSetFacts(_message.Message):
-    __slots__ = ("hash", "replicas", "max_replicas", "creation_time")
+class RevisionSize(_message.Message):
+    __slots__ = ("hash", "replicas")
     HASH_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    MAX_REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    CREATION_TIME_FIELD_NUMBER: _ClassVar[int]
     hash: str
     replicas: int
-    max_replicas: int
-    creation_time: _timestamp_pb2.Timestamp
-    def __init__(self, hash: _Optional[str] = ..., replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ..., creation_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, hash: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class PodFacts(_message.Message):
     __slots__ = ("name", "uid", "ready", "ready_time", "deletion_cost", "restarts", "sidecar_restarts", "creation_time")
