@@ -123,10 +123,11 @@ impl Turns {
             None => true,
             Some((turns, left, placed)) => *left > 0 && *placed < self.placed && *turns < TURNS,
         };
-        let mut rest = (self.taken..).take(order.len());
-        let turn = rest.find(|turn| may_run(&order[turn % order.len()]))?;
-        self.taken = turn.saturating_add(1);
-        Some(order[turn % order.len()])
+        let start = self.taken.checked_rem(order.len())?;
+        let mut rest = order[start..].iter().chain(&order[..start]).enumerate();
+        let (passed, next) = rest.find(|(_, at)| may_run(at))?;
+        self.taken = self.taken.saturating_add(passed).saturating_add(1);
+        Some(*next)
     }
 
     /// The replicas of a workload that are left over, if it had a turn.
@@ -242,7 +243,10 @@ pub fn answer_of(
                 placed_count: before.placed_count.saturating_add(placed),
                 constraints_before: before.constraints_before,
                 bound: turn.bound.map(|it| it.saturating_add(before.placed_count)),
-                score_bound: before.score_bound.zip(turn.score_bound).map(|(a, b)| a + b),
+                score_bound: before
+                    .score_bound
+                    .zip(turn.score_bound)
+                    .map(|(a, b)| a.saturating_add(b)),
                 ..turn
             },
         });

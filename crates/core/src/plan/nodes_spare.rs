@@ -107,14 +107,17 @@ impl DrainPlan {
     }
 }
 
-/// The nodes that may go, the least used first, and the free amounts of all nodes; `None` if the room
-/// of one is not known.
+/// The free amounts of all nodes.
+type FreeRoom = HashMap<Slot, RoomAmounts>;
+
+/// The nodes that may go, the least used first, and the free amounts; `None` if the room of a node is
+/// not known.
 fn candidates(
     read_view: &ReadView<'_>,
     options: &SpareOptions,
-) -> Result<(Vec<SpareCandidate>, Option<HashMap<Slot, RoomAmounts>>), Stopped> {
+) -> Result<(Vec<SpareCandidate>, Option<FreeRoom>), Stopped> {
     let mut all = Vec::new();
-    let mut free = Some(HashMap::new());
+    let mut free = Some(FreeRoom::new());
     for slot in read_view.deadline.each(read_view.nodes.order()) {
         let slot = *slot?;
         let Some(node) = read_view.nodes.get(slot) else {
@@ -148,7 +151,7 @@ fn candidates(
 fn usage_of(node: NodeRef<'_>, requested: &Requested) -> f64 {
     let has = node.allocatable().into_iter().flat_map(|has| has.totals());
     let has: RoomAmounts = has.collect();
-    let shares = requested.totals().into_iter().filter_map(|(of, amount)| {
+    let shares = requested.totals().filter_map(|(of, amount)| {
         let has = has.get(&of).filter(|has| **has > 0)?;
         Some(amount as f64 / *has as f64)
     });

@@ -163,9 +163,10 @@ impl ReservationTable {
         {
             let mut serials = serials.clone();
             serials.retain(|other| *other != serial);
-            match serials.is_empty() {
-                true => drop(self.claims.remove_mut(&key)),
-                false => drop(self.claims.insert_mut(key, serials)),
+            if serials.is_empty() {
+                self.claims.remove_mut(&key);
+            } else {
+                self.claims.insert_mut(key, serials);
             }
         }
         self.held.remove_mut(&serial);
