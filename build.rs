@@ -1,62 +1,47 @@
-//! Generates the trait of the gRPC service over the messages of `evenkeel-core`, without `protoc`:
-//! a method for each call, and the choice of the method by the path of a call.
+//! Generates the stubs of the gRPC service over the messages of `evenkeel-core`, without `protoc`.
 
 use std::error::Error;
-use std::fmt::Write as _;
-use std::path::Path;
-use std::{env, fs};
 
 use prost_types::{MethodDescriptorProto, ServiceDescriptorProto};
+use tonic_build::manual;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(["proto/evenkeel/v1/spread_service.proto"], ["proto"])?;
-    let services = descriptors.file.iter().flat_map(|file| &file.service);
-    let code: String = services.map(service_trait).collect();
-    let directory = env::var("OUT_DIR")?;
-    fs::write(Path::new(&directory).join("spread_service.rs"), code)?;
+    for service in descriptors.file.iter().flat_map(|file| &file.service) {
+        stubs(service);
+    }
     Ok(())
 }
 
-/// The trait of a service. It takes and gives messages in their encoding (`src/proto/server.rs`).
-fn service_trait(service: &ServiceDescriptorProto) -> String {
-    let (name, mut methods, mut choices) = (service.name(), String::new(), String::new());
+/// Generates the stubs of a server. It takes and gives messages in their encoding, and
+/// reads and writes them by itself (`src/proto/encoded.rs`).
+fn stubs(service: &ServiceDescriptorProto) {
+    let mut stubs = manual::Service::builder()
+        .name(service.name())
+        .package("evenkeel.v1");
     for method in &service.method {
-        let call = snake_case(method.name());
-        let (request, answer, form) = forms(method);
-        let _ = writeln!(
-            methods,
-            "/// `{}`.\nasync fn {call}(&self, request: Request<{request}>) -> Result<Response<{answer}>, Status>;",
-            method.name()
-        );
-        let _ = writeln!(
-            choices,
-            "\"{}\" => call.{form}(|request| self.{call}(request)).await,",
-            method.name()
-        );
+        stubs = stubs.method(stub(method));
     }
-    format!(
-        "/// The calls of `{name}`, with messages in their encoding.
-        #[tonic::async_trait]
-        pub trait {name}: Send + Sync + 'static {{
-            {methods}
-            /// Answers a call of any method.
-            async fn answer(&self, call: Call) -> http::Response<Body> {{
-                match call.method() {{
-                    {choices}
-                    _ => call.of_no_method(),
-                }}
-            }}
-        }}"
-    )
+    manual::Builder::new()
+        .build_client(false)
+        .compile(&[stubs.build()]);
 }
 
-/// The types of the request and of the answer of a method, and how a call of it is answered.
-fn forms(method: &MethodDescriptorProto) -> (&'static str, &'static str, &'static str) {
-    match (method.client_streaming(), method.server_streaming()) {
-        (true, _) => ("Streaming<Bytes>", "Answers", "of_streams"),
-        (false, true) => ("Bytes", "Answers", "of_answers"),
-        (false, false) => ("Bytes", "Bytes", "of_one"),
+fn stub(method: &MethodDescriptorProto) -> manual::Method {
+    let stub = manual::Method::builder()
+        .name(snake_case(method.name()))
+        .route_name(method.name())
+        .input_type("::prost::bytes::Bytes")
+        .output_type("::prost::bytes::Bytes")
+        .codec_path("crate::proto::encoded::BytesCodec");
+    let stub = match method.client_streaming() {
+        true => stub.client_streaming(),
+        false => stub,
+    };
+    match method.server_streaming() {
+        true => stub.server_streaming().build(),
+        false => stub.build(),
     }
 }
 

@@ -20,14 +20,14 @@ use super::page_token::PageTokens;
 use super::rebalance::ValidRebalance;
 use super::removals::ValidRemovals;
 use super::request_context::{RequestContext, decode, open, open_stream};
-use super::streamed::streamed;
+use super::streamed::{BoxStream, streamed};
 use super::update::ValidUpdate;
 use super::{export, permission, request, reservations, update, verify};
 use crate::access::Role;
 use crate::matching::Violations;
 use crate::proto::encoded::{encode, encode_within};
-use crate::proto::server::{Answers, SpreadService};
 use crate::proto::v1;
+use crate::proto::v1::spread_service_server::SpreadService;
 use crate::snapshot::Snapshot;
 
 /// The number of acknowledgements that wait for a slow reader before its feed pauses.
@@ -71,10 +71,12 @@ impl SpreadService for Service {
         Ok(Response::new(updated.await??))
     }
 
+    type StreamSnapshotStream = BoxStream;
+
     async fn stream_snapshot(
         &self,
         request: Request<Streaming<Bytes>>,
-    ) -> Result<Response<Answers>, Status> {
+    ) -> Result<Response<Self::StreamSnapshotStream>, Status> {
         let call = open_stream(request, Role::Feeder)?;
         let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
@@ -107,15 +109,17 @@ impl SpreadService for Service {
         Ok(self.placed(call.request, call.by).await?)
     }
 
+    type DecideStream = DecisionStream;
+
     async fn decide(
         &self,
         request: Request<Streaming<Bytes>>,
-    ) -> Result<Response<Answers>, Status> {
+    ) -> Result<Response<DecisionStream>, Status> {
         let observer = request.extensions().get().cloned();
         let charges = request.extensions().get().cloned().unwrap_or_default();
         let call = open_stream(request, Role::Reader)?;
         let answers = DecisionStream::new(self.clone(), call, observer, charges);
-        Ok(Response::new(Box::pin(answers)))
+        Ok(Response::new(answers))
     }
 
     async fn describe_spread(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -227,7 +231,12 @@ impl SpreadService for Service {
         Ok(Response::new(encode(v1::DeleteSnapshotResponse {})))
     }
 
-    async fn export_snapshot(&self, request: Request<Bytes>) -> Result<Response<Answers>, Status> {
+    type ExportSnapshotStream = BoxStream;
+
+    async fn export_snapshot(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<Response<Self::ExportSnapshotStream>, Status> {
         let (call, snapshot) = self
             .open_on::<v1::ExportSnapshotRequest>(request, Role::Feeder)
             .await?;

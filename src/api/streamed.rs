@@ -1,21 +1,25 @@
 //! Answers that are streams. A stream ends well only if the task that feeds it did.
 
+use std::pin::Pin;
+
 use futures::stream;
 use prost::bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
 use super::error::Error;
-use crate::proto::server::Answers;
 use crate::tasks::Task;
+
+/// A stream of answers.
+pub type BoxStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 
 /// Returns the messages that `feeder` sends, then its error if it failed. A panic is an error, too.
 pub fn streamed(
     answers: mpsc::Receiver<Result<Bytes, Status>>,
     feeder: Task<Result<(), Error>>,
-) -> Answers {
+) -> BoxStream {
     let ended = stream::once(feeder).filter_map(|ended| {
         let ended = ended.unwrap_or(Err(Error::Internal));
         ended.err().map(|error| Err(error.into()))
@@ -26,7 +30,6 @@ pub fn streamed(
 
 #[cfg(test)]
 mod tests {
-    use tokio_stream::Stream;
     use tonic::Code;
 
     use super::*;

@@ -1,9 +1,9 @@
 //! The port: connections, the threads that serve them, and what every call passes before a service
 //! sees it and after it has answered.
 //!
-//! hyper speaks HTTP/2, and `proto/server.rs` and tonic's services speak gRPC. tonic's own server is
-//! not between them: it answers late calls with CANCELLED, keeps the certificate with which it
-//! started, does not stop while a health watch is open, and gives no call a turn.
+//! hyper speaks HTTP/2, and tonic's generated services speak gRPC. tonic's own server is not between
+//! them: it answers late calls with CANCELLED, keeps the certificate with which it started, does not
+//! stop while a health watch is open, and gives no call a turn.
 //!
 //! - Connections: `connections`, `tls`, `threads`; `turns` gives each its turn, and finds those that
 //!   would hold the server up.
