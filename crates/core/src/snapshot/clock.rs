@@ -36,9 +36,6 @@ impl Moment {
     /// A moment before all others.
     pub const FIRST: Self = Self(i64::MIN);
 
-    /// A moment after all others.
-    pub const NEVER: Self = Self(i64::MAX);
-
     /// The moment this much later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {

@@ -1,6 +1,5 @@
 //! Ends reservations without a request: their time is over, or their caller was never told of them.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::error::Error;
@@ -62,7 +61,7 @@ impl Snapshot {
         if !self.unclaimed.lock().made.is_empty() {
             return Some(Duration::ZERO);
         }
-        let next = Moment::of_number(self.next_expiry.load(Ordering::Acquire));
-        (next != Moment::NEVER).then(|| next.since(self.now().steady))
+        let next = self.state().reservations.next_expiry()?;
+        Some(next.since(self.now().steady))
     }
 }

@@ -31,42 +31,43 @@ pub(super) struct Overlaid {
 /// The number of the first pick in a plan: higher than that of any reservation that is made.
 const FIRST_SERIAL: Serial = 1 << 63;
 
-impl Snapshot {
-    /// A clone of a state to which an overlay was applied.
+impl State {
+    /// A clone to which an overlay was applied.
     ///
     /// # Errors
     /// [`Stopped`].
     pub(super) fn overlaid(
         &self,
-        state: &State,
         overlay: &Batch,
         deadline: &Deadline<'_>,
     ) -> Result<Overlaid, Stopped> {
-        deadline.holds(state.copied_bytes(overlay))?;
-        let reservations = &state.reservations;
+        deadline.holds(self.copied_bytes(overlay))?;
+        let reservations = &self.reservations;
         let ended = reservations.deletions(&reservations.taken_over(overlay));
         let with_ended = (!ended.is_empty()).then(|| overlay.clone().and(ended));
         let overlay = with_ended.as_ref().unwrap_or(overlay);
-        let overlay = &*overlay.under(state.defaults().rules());
-        let mut overlaid = state.clone();
+        let overlay = &*overlay.under(self.defaults().rules());
+        let mut state = self.clone();
         let mut missed: HashSet<ObjectId<'_>> = HashSet::new();
-        overlaid.apply_until(overlay, 0, deadline, |change, changed| {
+        state.apply_until(overlay, 0, deadline, |change, changed| {
             if !changed && matches!(change.form, Form::Delete(_)) {
                 missed.insert(change.id);
             }
         })?;
-        overlaid.revision = state.revision;
+        state.revision = self.revision;
         let unknown = overlay.changes().filter_map(|change| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
             _ => None,
         });
         let unknown_deletes = unknown.collect();
         Ok(Overlaid {
-            state: overlaid,
+            state,
             unknown_deletes,
         })
     }
+}
 
+impl Snapshot {
     /// Runs a plan on a clone of one revision, which the plan may change, until `is_given_up`. It
     /// has the namespaces that hold something, those that are named, and those of an overlay, which
     /// is applied first. Its memory is on the account.
@@ -92,7 +93,7 @@ impl Snapshot {
         }
         let state = match overlay.is_empty() {
             true => State::clone(&live),
-            false => self.overlaid(&live, overlay, &deadline)?.state,
+            false => live.overlaid(overlay, &deadline)?.state,
         };
         plan(&mut Imagined {
             state,

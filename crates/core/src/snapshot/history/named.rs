@@ -1,6 +1,6 @@
 //! A named snapshot: the state that answers, and its changes.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +17,7 @@ use super::observer::Observer;
 use super::offer::{FeedSign, Job, Outcomes, Update};
 use super::unclaimed::Unclaimed;
 use crate::account::Account;
-use crate::snapshot::clock::{Clock, Moment, Now};
+use crate::snapshot::clock::{Clock, Now};
 use crate::snapshot::counters::{self, SnapshotCounters};
 use crate::snapshot::state::revision::{Applied, State};
 
@@ -38,8 +38,6 @@ pub struct Snapshot {
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
     pub(super) unclaimed: Mutex<Unclaimed>,
-    /// The [`Moment`] when the next reservation ends.
-    pub(super) next_expiry: AtomicI64,
     moved: Event,
     pub(super) freshness: Freshness,
     /// Callers that wait for the turn.
@@ -116,7 +114,6 @@ impl Snapshot {
             position: Mutex::default(),
             updated: Mutex::new(at),
             unclaimed: Mutex::default(),
-            next_expiry: AtomicI64::new(Moment::NEVER.to_number()),
             moved: Event::new(),
             group_commit: GroupCommit::default(),
             around,
@@ -151,9 +148,8 @@ impl Snapshot {
             ended: Vec::new(),
             mark: Uuid::nil(),
         };
-        snapshot.apply_entry(&mut state, entry, now.steady);
+        state.apply_entry(entry, now.steady);
         snapshot.publish(&Arc::new(state));
-        snapshot.note_expiry();
         snapshot
     }
 
@@ -210,9 +206,15 @@ impl Snapshot {
         self.state.load_full()
     }
 
-    /// Makes a state the one that answers. The caller has the turn.
+    /// Makes a state the one that answers. The caller has the turn. Notifies the waiters for the next
+    /// end of a reservation if that is earlier now.
     pub(super) fn publish(&self, state: &Arc<State>) {
-        self.state.store(Arc::clone(state));
+        let next = state.reservations.next_expiry();
+        let former = self.state.swap(Arc::clone(state));
+        let before = former.reservations.next_expiry();
+        if next.is_some_and(|next| before.is_none_or(|before| next < before)) {
+            self.around.ends_changed.notify(usize::MAX);
+        }
     }
 
     /// Reports if the snapshot became stale or stopped being so, and starts a new tick for the
@@ -305,16 +307,5 @@ impl Snapshot {
             return Err(Error::NotSynced(self.name().to_owned()));
         }
         self.freshness.check(self.name(), || self.now())
-    }
-
-    /// Records the next end of a reservation. Notifies the waiters for that end if it is earlier than
-    /// before.
-    pub(super) fn note_expiry(&self) {
-        let next = self.state.load().reservations.next_expiry();
-        let next = next.unwrap_or(Moment::NEVER);
-        let before = self.next_expiry.swap(next.to_number(), Ordering::AcqRel);
-        if next.to_number() < before {
-            self.around.ends_changed.notify(usize::MAX);
-        }
     }
 }

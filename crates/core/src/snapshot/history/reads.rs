@@ -210,7 +210,7 @@ impl Snapshot {
         let Overlaid {
             state,
             unknown_deletes,
-        } = self.overlaid(&state, &overlay, &deadline)?;
+        } = state.overlaid(&overlay, &deadline)?;
         state.decide_within(reach, &unknown_deletes, &deadline, decide)
     }
 

@@ -248,6 +248,52 @@ impl<'s> WriteTurn<'s> {
     }
 }
 
+impl State {
+    /// The one way in which an entry changes a state, whoever made it.
+    pub(super) fn apply_entry(&mut self, entry: OwnedEntry, now: Moment) -> Applied {
+        let OwnedEntry {
+            after,
+            change,
+            ended,
+            ..
+        } = entry;
+        let defaults = after.defaults;
+        let read = after.resource_versions;
+        let applied = match change {
+            OwnedChange::Batch(batch) => {
+                let batch = self.with_reservations(batch, &after.held, &ended);
+                self.reservations.put_all(after.held, after.answers, now);
+                self.reservations.remove_all(&ended);
+                if let Some(defaults) = defaults {
+                    self.shared.defaults = defaults;
+                }
+                if let Some(read) = read {
+                    self.resource_versions = read;
+                }
+                match after.revision == self.revision {
+                    true => Applied::default(),
+                    false => self.apply(&batch, after.revision),
+                }
+            }
+            OwnedChange::Replaced(new) => {
+                let NewState { state, applied, .. } = *new;
+                let former = std::mem::replace(self, state);
+                let defaults = defaults.unwrap_or_else(|| Arc::clone(former.defaults()));
+                self.reservations = former.reservations.clone();
+                self.reservations.put_all(after.held, after.answers, now);
+                self.reservations.remove_all(&ended);
+                self.add_reserved_pods();
+                self.adopt(after.revision, defaults, &former);
+                self.resource_versions = read.unwrap_or_default();
+                applied
+            }
+            OwnedChange::Deleted => Applied::default(),
+        };
+        self.reservations.last = self.reservations.last.max(after.last_serial);
+        applied
+    }
+}
+
 impl Snapshot {
     /// Applies an entry to a state: its objects, and the reservations that begin and end with it.
     fn apply_to(&self, next: &mut State, step: RecordedStep) -> AppliedStep {
@@ -263,7 +309,7 @@ impl Snapshot {
             counters::add(&self.around.counters.replaces, 1);
         }
         let ended = entry.ended.len();
-        let mut applied = self.apply_entry(next, entry, now);
+        let mut applied = next.apply_entry(entry, now);
         if feed.is_some() {
             // The ends of reservations are no changes of the caller.
             applied.changed = applied.changed.saturating_sub(ended);
@@ -278,53 +324,8 @@ impl Snapshot {
         }
     }
 
-    /// The one way in which an entry changes a state, whoever made it.
-    pub(super) fn apply_entry(&self, next: &mut State, entry: OwnedEntry, now: Moment) -> Applied {
-        let OwnedEntry {
-            after,
-            change,
-            ended,
-            ..
-        } = entry;
-        let defaults = after.defaults;
-        let read = after.resource_versions;
-        let applied = match change {
-            OwnedChange::Batch(batch) => {
-                let batch = next.with_reservations(batch, &after.held, &ended);
-                next.reservations.put_all(after.held, after.answers, now);
-                if let Some(defaults) = defaults {
-                    next.shared.defaults = defaults;
-                }
-                if let Some(read) = read {
-                    next.resource_versions = read;
-                }
-                match after.revision == next.revision {
-                    true => Applied::default(),
-                    false => next.apply(&batch, after.revision),
-                }
-            }
-            OwnedChange::Replaced(new) => {
-                let NewState { state, applied, .. } = *new;
-                let former = std::mem::replace(next, state);
-                let defaults = defaults.unwrap_or_else(|| Arc::clone(former.defaults()));
-                next.reservations = former.reservations.clone();
-                next.reservations.put_all(after.held, after.answers, now);
-                next.reservations.remove_all(&ended);
-                next.add_reserved_pods();
-                next.adopt(after.revision, defaults, &former);
-                next.resource_versions = read.unwrap_or_default();
-                applied
-            }
-            OwnedChange::Deleted => Applied::default(),
-        };
-        next.reservations.remove_all(&ended);
-        next.reservations.last = next.reservations.last.max(after.last_serial);
-        applied
-    }
-
     /// Tells everyone about an entry whose state is published.
     fn note_applied(&self, step: AppliedStep) -> Update {
-        self.note_expiry();
         if !step.moves {
             return Update {
                 revision: step.revision,
