@@ -107,12 +107,21 @@ const TURNS: usize = 64;
 /// over after others were placed, as kube-scheduler tries pods again.
 #[derive(Debug, Default)]
 pub struct Turns {
-    /// Of each workload that had a turn: its turns, its replicas that are left over, and the number of
-    /// replicas of all workloads that were placed until then.
-    had: HashMap<usize, (usize, usize, usize)>,
+    /// The workloads that had a turn.
+    had: HashMap<usize, HadTurn>,
     /// The number of turns.
     taken: usize,
     /// The number of replicas that were placed.
+    placed: usize,
+}
+
+/// The turns of a workload.
+#[derive(Debug, Default)]
+struct HadTurn {
+    turns: usize,
+    /// Its replicas that are left over.
+    left: usize,
+    /// The number of replicas of all workloads that were placed until its last turn.
     placed: usize,
 }
 
@@ -121,7 +130,7 @@ impl Turns {
     pub fn next(&mut self, order: &[usize]) -> Option<usize> {
         let may_run = |at: &usize| match self.had.get(at) {
             None => true,
-            Some((turns, left, placed)) => *left > 0 && *placed < self.placed && *turns < TURNS,
+            Some(it) => it.left > 0 && it.placed < self.placed && it.turns < TURNS,
         };
         let start = self.taken.checked_rem(order.len())?;
         let mut rest = order[start..].iter().chain(&order[..start]).enumerate();
@@ -132,15 +141,16 @@ impl Turns {
 
     /// The replicas of a workload that are left over, if it had a turn.
     pub fn left(&self, workload: usize) -> Option<usize> {
-        self.had.get(&workload).map(|(_, left, _)| *left)
+        self.had.get(&workload).map(|it| it.left)
     }
 
     /// A workload had its turn, in which so many of its replicas were placed.
     pub fn had(&mut self, workload: usize, replicas: usize, placed: usize) {
         self.placed = self.placed.saturating_add(placed);
-        let (turns, left, until) = self.had.entry(workload).or_default();
-        (*left, *until) = (replicas.saturating_sub(placed), self.placed);
-        *turns = turns.saturating_add(1);
+        let it = self.had.entry(workload).or_default();
+        it.turns = it.turns.saturating_add(1);
+        it.left = replicas.saturating_sub(placed);
+        it.placed = self.placed;
     }
 }
 

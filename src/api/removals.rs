@@ -8,6 +8,7 @@ use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
+use crate::matching::revisions::is_scaled_by_revisions;
 use crate::matching::{Path, Violations, names, times};
 use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision};
 use crate::proto::v1;
@@ -192,7 +193,7 @@ fn sizes(
     faults: &mut Violations,
 ) -> BTreeMap<String, i32> {
     let path = Path::root("revisions");
-    if !revisions.is_empty() && !matches!(kind, "Deployment" | "Rollout" | "CloneSet") {
+    if !revisions.is_empty() && !is_scaled_by_revisions(kind) {
         faults.add(
             path,
             "must be empty: only a Deployment, Rollout or CloneSet has them",

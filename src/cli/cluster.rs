@@ -17,7 +17,7 @@ use crate::kubernetes::{
     ObjectSelection, READ_BY_ADMISSION, Target, run_in_thread,
 };
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
-use crate::matching::selector_text;
+use crate::matching::{revisions::has_replica_sets, selector_text};
 use crate::snapshot::{ObjectKind, OwnerKind};
 use crate::visible;
 
@@ -146,7 +146,7 @@ pub(super) async fn offer(
         return Ok(false);
     };
     finder.offer_json(&text, &source)?;
-    if matches!(resource.kind, "Deployment" | "Rollout") {
+    if has_replica_sets(resource.kind) {
         let selector = finder.selector().as_ref().map(selector_text);
         let made_by = ApiResource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
         let selector = selector.unwrap_or_default();

@@ -205,7 +205,7 @@ async fn list(
 struct TypedWords(Vec<OsString>);
 
 impl TypedWords {
-    /// OnRefusal the words. A shell's script passes them after `--`.
+    /// Reads the words. A shell's script passes them after `--`.
     fn read() -> Self {
         let mut words: Vec<OsString> = env::args_os().collect();
         if let Some(place) = words.iter().position(|word| word == "--") {

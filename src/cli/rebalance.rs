@@ -240,7 +240,7 @@ impl RebalanceCommand {
         Ok(target.connect(OnRefusal::Report).await?)
     }
 
-    /// OnRefusal the cluster, and plans the remaining moves after `made` moves.
+    /// Reads the cluster, and plans the remaining moves after `made` moves.
     pub(super) async fn plan(&self, made: usize) -> Result<MovePlan> {
         let opened = self.state.open().await?;
         let rules = self.evictions.rules(opened.objects.clone())?;

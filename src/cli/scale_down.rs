@@ -15,6 +15,7 @@ use super::selector;
 use super::source;
 use super::stored::{Controllers, name_of, namespace_of, pods_of};
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder};
+use crate::matching::revisions::is_scaled_by_revisions;
 use crate::proto::v1::{
     LabelSelector, Pod, PodFacts, RankRemovalsRequest, TopologySpreadConstraint,
 };
@@ -91,8 +92,7 @@ impl ScaleDownCommand {
         let question = about.named(&self.state, selector.clone());
         let named = self.object.clone().or_in(&question.namespace);
         let kind = named.kind.as_deref().unwrap_or_default();
-        let is_by_revisions = matches!(kind, "Deployment" | "Rollout" | "CloneSet");
-        if is_by_revisions && self.state.asks_cluster() {
+        if is_scaled_by_revisions(kind) && self.state.asks_cluster() {
             finder = WorkloadFinder::in_cluster(named.clone());
             let cluster = self.state.connect().await?;
             cluster::offer(&cluster, cluster::resource(kind)?, &named, &mut finder).await?;

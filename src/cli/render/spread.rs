@@ -292,9 +292,7 @@ fn facts(topology: &TopologySpread) -> Vec<Fact> {
 
 /// A bar for each domain, with the most pods that it may have.
 fn domains(topology: &TopologySpread, how: &'static str) -> Table {
-    let constraint = topology.constraint.as_ref();
-    let max_skew = constraint.filter(|_| topology.effect.is_empty());
-    let max_skew = max_skew.map(|it| i64::from(it.max_skew));
+    let max_skew = max_skew(topology);
     let rows = topology.domains.iter().map(|domain| {
         let within = max_skew.is_none_or(|max| domain.skew <= max);
         [
@@ -315,12 +313,16 @@ fn domains(topology: &TopologySpread, how: &'static str) -> Table {
 
 /// The bar of a domain with so many pods, and the most that it may have.
 pub(super) fn bar_of(topology: &TopologySpread, count: i64) -> Bar {
-    let constraint = topology.constraint.as_ref();
-    let max_skew = constraint.filter(|_| topology.effect.is_empty());
-    let max_skew = max_skew.map(|it| i64::from(it.max_skew));
     Bar {
         count,
         added: 0,
-        limit: max_skew.map(|max| topology.global_minimum.saturating_add(max)),
+        limit: max_skew(topology).map(|max| topology.global_minimum.saturating_add(max)),
     }
+}
+
+/// The largest skew that a constraint allows, if it has an effect.
+fn max_skew(topology: &TopologySpread) -> Option<i64> {
+    let constraint = topology.constraint.as_ref();
+    let in_effect = constraint.filter(|_| topology.effect.is_empty());
+    in_effect.map(|it| i64::from(it.max_skew))
 }

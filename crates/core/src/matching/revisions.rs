@@ -21,6 +21,17 @@ pub fn is_revision_label(key: &str) -> bool {
     key == CONTROLLER_REVISION || TEMPLATE_HASHES.iter().any(|(label, _)| *label == key)
 }
 
+/// Returns whether workloads of a kind have a ReplicaSet for each template that they had.
+pub fn has_replica_sets(kind: &str) -> bool {
+    TEMPLATE_HASHES.iter().any(|(_, of)| *of == kind)
+}
+
+/// Returns whether workloads of a kind are scaled down by their revisions, each to its own number of
+/// pods.
+pub fn is_scaled_by_revisions(kind: &str) -> bool {
+    has_replica_sets(kind) || kind == "CloneSet"
+}
+
 /// The label by which a controller of this kind tells revisions apart that run beside each other in a
 /// rollout.
 pub fn template_hash_label(kind: &str) -> Option<&'static str> {

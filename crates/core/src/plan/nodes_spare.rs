@@ -196,7 +196,7 @@ fn choose(
 /// free on the nodes that are left has to hold the pods that move.
 fn room_bound(
     all: &[SpareCandidate],
-    free: Option<HashMap<Slot, RoomAmounts>>,
+    free: Option<FreeRoom>,
     pods: &PodsByNode,
 ) -> Option<(usize, String)> {
     let free = free?;

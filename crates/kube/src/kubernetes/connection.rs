@@ -54,8 +54,8 @@ impl Target {
         let (name, target) = (access.name.clone(), access.target.clone());
         let credentials = access.credentials.clone();
         let renewing = Renewing::new(access)?;
-        let way = (renewing.clone(), pulses.clone());
-        let way = service_fn(move |request| send(way.clone(), request));
+        let (sender, heard) = (renewing.clone(), pulses.clone());
+        let way = service_fn(move |request| send(sender.clone(), heard.clone(), request));
         Ok(ClusterClient {
             client: ClientBuilder::new(way, namespace.clone()).build(),
             pulses,
@@ -71,7 +71,8 @@ impl Target {
 
 /// Sends a request of a client, and tells `pulses` of its answer.
 async fn send(
-    (renewing, pulses): (Renewing, Pulses),
+    renewing: Renewing,
+    pulses: Pulses,
     request: Request<Body>,
 ) -> Result<Response<Box<DynBody>>, BoxError> {
     let place = pulses.asked(request.uri());

@@ -28,9 +28,7 @@ pub const ATTEMPTS: u32 = 5;
 /// The progress of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListProgress {
-    /// The kind that is listed.
-    /// The resource.
-    /// The resource.
+    /// The resource that is listed.
     pub resource: &'static ApiResource,
     /// The number of objects so far.
     pub objects: u64,

@@ -20,7 +20,7 @@ use super::source::{InputSource, expand};
 use super::templates::{Template, templates_of};
 use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
 use crate::misspelt;
-use evenkeel_core::matching::{names, revisions::template_hash_label};
+use evenkeel_core::matching::{names, revisions::has_replica_sets};
 use evenkeel_core::proto::v1::{Change, LabelSelector, RevisionSize};
 
 /// A function that takes from a finder the pods that a command decides about. The text is the place
@@ -298,11 +298,6 @@ impl WorkloadFinder {
             ),
         }
     }
-}
-
-/// Returns whether objects of a kind have a ReplicaSet for each template that they had.
-fn has_replica_sets(kind: &str) -> bool {
-    kind != "ReplicaSet" && template_hash_label(kind).is_some()
 }
 
 /// `KIND/NAMESPACE/NAME` of an object, as `--name` takes it.
