@@ -269,6 +269,21 @@ pub(crate) fn around(message: &str, within: Option<&FieldDescriptorProto>) -> Ve
             count: 10,
             ..Default::default()
         }),
+        ("NodeNeed", "templates") => bytes(&v1::NodeNeed {
+            pending: true,
+            ..Default::default()
+        }),
+        ("NodeNeed", _) => bytes(&v1::NodeNeed {
+            templates: vec![v1::NodeTemplate {
+                node: name(0),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
+        ("NeededPods", _) => bytes(&v1::NeededPods {
+            pod: Some(asker()),
+            replicas: 10,
+        }),
         ("Volume", _) => bytes(&v1::Volume {
             name: "around".into(),
             ..Default::default()

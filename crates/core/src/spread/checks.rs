@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::active::Subject;
 use super::nominated::NominatedOn;
-use super::verdict::{Judgement, LeftOutBy, NodeRefusal, Reason};
+use super::verdict::{Judgement, LeftOutBy, NodeRefusal, Reason, Words};
 use crate::limits::NodeNames;
 use crate::matching::{
     Allocatable, Features, Lack, Path, Requested, Requests, Shortage, VersionRules, Violations,
@@ -27,7 +27,7 @@ const NODE_NAME_FIELD: &str = "metadata.name";
 #[derive(Debug, Clone, Default)]
 pub struct OwnPlace {
     /// The scheduling gates that the pod waits for.
-    pub(super) gates: Option<Arc<str>>,
+    pub(super) gates: Option<Words>,
     /// The one node that the pod names.
     pub(super) node: Option<Arc<str>>,
     /// The nodes that the pod's required affinity names, if each term names nodes.
@@ -49,7 +49,7 @@ impl OwnPlace {
         }
         let names: Vec<&str> = gates.iter().map(|gate| &*gate.name).collect();
         Self {
-            gates: (!names.is_empty()).then(|| names.join(" ").into()),
+            gates: (!names.is_empty()).then(|| Words::from(names.join(" "))),
             node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
             named_by_affinity: named_by_affinity(spec).map(Arc::new),
         }
@@ -349,7 +349,7 @@ impl<'a> Checked<'a> {
     pub fn judge(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
         let own = &self.checks.own;
         if let Some(gates) = &own.gates {
-            return Err(NodeRefusal::by_node(Reason::Gated(Arc::clone(gates))));
+            return Err(NodeRefusal::by_node(Reason::Gated(gates.clone())));
         }
         if let Some((reason, stay)) = &self.left_out
             && !stay.contains(&slot)
@@ -416,7 +416,7 @@ impl<'a> Checked<'a> {
         let own = &self.checks.own;
         if let Some(gates) = &own.gates {
             let none = bits(slots, |_| false);
-            judged.narrow(Reason::Gated(Arc::clone(gates)), &none);
+            judged.narrow(Reason::Gated(gates.clone()), &none);
             return Ok(());
         }
         if let Some((reason, stay)) = &self.left_out {

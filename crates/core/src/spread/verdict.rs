@@ -2,7 +2,9 @@
 //! words and as codes.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
@@ -11,11 +13,43 @@ use crate::matching::{Lack, Resource, Shortage};
 use crate::proto::v1::ReasonCode;
 use crate::snapshot::{Deadline, DomainId, Slot, Stopped, Topology};
 
+/// Words of a reason. The refusals of many nodes share them, and what is shared is compared by its
+/// address, however long it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Words(Arc<str>);
+
+impl Ord for Words {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match Arc::ptr_eq(&self.0, &other.0) {
+            true => Ordering::Equal,
+            false => self.0.cmp(&other.0),
+        }
+    }
+}
+
+impl PartialOrd for Words {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T: Into<Arc<str>>> From<T> for Words {
+    fn from(words: T) -> Self {
+        Self(words.into())
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A reason that keeps a pod off a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// The pod waits for these scheduling gates.
-    Gated(Arc<str>),
+    Gated(Words),
     /// The node is cordoned.
     Unschedulable,
     /// The pod names another node.
@@ -46,7 +80,7 @@ pub enum Reason {
     DeclaredFeatures,
     /// A claim, volume or class is missing or not ready, so no node takes the pod. The text has
     /// kube-scheduler's words.
-    VolumeNotReady(Arc<str>),
+    VolumeNotReady(Words),
     /// A pod on the node uses a disk of the pod.
     DiskConflict,
     /// Another pod uses a claim of the pod that only one pod may use.
@@ -62,7 +96,7 @@ pub enum Reason {
     /// The caller gave the node a capacity, and no more replicas fit.
     Capacity,
     /// Fleet: a hard constraint would be violated. The text names the constraint.
-    Violation(Arc<str>),
+    Violation(Words),
     /// Fleet: the cluster has the placement already, and takes it only once.
     HoldsPlacement,
 }
