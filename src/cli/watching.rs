@@ -2,7 +2,6 @@
 //! a server elsewhere with `evenkeel feed`.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,7 +12,6 @@ use clap::Args;
 
 use super::args;
 use super::backend::Client;
-use super::deletion_costs::WantedCosts;
 use super::exit::Exit;
 use super::live_names;
 use crate::api;
@@ -70,17 +68,6 @@ pub(crate) struct WatchSettings {
     )]
     kubernetes_scheduler_config: Option<DefaultsSource>,
 
-    /// Write deletion costs, so that ReplicaSets delete the pods first that are spread worst.
-    ///
-    /// Only the server that feeds writes, and never over what somebody else has written.
-    /// docs/planning.md says what for, and which permission that needs.
-    #[arg(
-        long,
-        env = "EVENKEEL_KUBERNETES_DELETION_COSTS",
-        value_parser = clap::builder::BoolishValueParser::new()
-    )]
-    kubernetes_deletion_costs: bool,
-
     /// Kubeconfig to use instead of KUBECONFIG or ~/.kube/config.
     #[arg(long, env = "EVENKEEL_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -123,8 +110,6 @@ impl FromStr for WatchedCluster {
 /// The feeds of a server that has not started yet.
 pub(crate) struct Watching {
     plans: Vec<FeedPlan>,
-    /// True if deletion costs are written.
-    writes_costs: bool,
 }
 
 impl WatchSettings {
@@ -169,14 +154,7 @@ impl WatchSettings {
             !plans.is_empty() || defaults.is_none(),
             "--kubernetes-scheduler-config needs --kubernetes"
         );
-        anyhow::ensure!(
-            !plans.is_empty() || !self.kubernetes_deletion_costs,
-            "--kubernetes-deletion-costs needs --kubernetes"
-        );
-        Ok(Watching {
-            plans,
-            writes_costs: self.kubernetes_deletion_costs,
-        })
+        Ok(Watching { plans })
     }
 }
 
@@ -199,21 +177,11 @@ impl Watching {
             let (service, lease) = server.feeding(&snapshot);
             let draining = service.draining();
             let client = Client::on(service.in_process(), None);
-            let target = plan.target.clone();
             let feed = plan.into(client.rpc());
             let feed = feed.of_server(lease.clone(), server.refused(&snapshot));
-            let costs = self.writes_costs.then(|| WantedCosts {
-                target,
-                client,
-                snapshot,
-                namespace: String::new(),
-                is_dry_run: false,
-                lease: lease.clone(),
-            });
             run_in_thread(async move || {
                 tokio::select! {
                     never = feed.run() => match never {},
-                    never = kept(costs) => match never {},
                     () = draining => {}
                 }
                 if let Some(lease) = lease {
@@ -222,14 +190,6 @@ impl Watching {
             })?;
         }
         Ok(())
-    }
-}
-
-/// Keeps deletion costs up to date, if they are wanted.
-async fn kept(costs: Option<WantedCosts>) -> Infallible {
-    match costs {
-        Some(costs) => costs.keep(|_, _, _| ()).await,
-        None => std::future::pending().await,
     }
 }
 

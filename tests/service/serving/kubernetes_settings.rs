@@ -70,7 +70,7 @@ fn several_contexts_feed_several_snapshots_and_a_drain_ends_all() {
 
 #[test]
 fn settings_that_do_not_go_together_are_refused() {
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 4] = [
         (&["--kubernetes=one"], "want CONTEXT=SNAPSHOT, or nothing"),
         (
             &["--kubernetes=one=a", "--kubernetes=two=a"],
@@ -83,10 +83,6 @@ fn settings_that_do_not_go_together_are_refused() {
         (
             &["--kubernetes-scheduler-config=x.yaml"],
             "--kubernetes-scheduler-config needs --kubernetes",
-        ),
-        (
-            &["--kubernetes-deletion-costs"],
-            "--kubernetes-deletion-costs needs --kubernetes",
         ),
     ];
     for (args, wanted) in cases {
