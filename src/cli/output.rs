@@ -1,12 +1,11 @@
 //! Writes answers to standard output, and messages about them to standard error.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use anstyle::AnsiColor;
 use anyhow::Result;
 use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::render::{self, Page};
@@ -18,8 +17,6 @@ pub(crate) enum Format {
     /// Aligned columns, sentences and bars for a person.
     #[value(alias = "text")]
     Table,
-    /// The same with bars for everything that is listed.
-    Wide,
     /// The answer as proto-JSON.
     Json,
     /// The answer as proto-JSON, in YAML.
@@ -30,30 +27,10 @@ pub(crate) enum Format {
     Html,
 }
 
-/// Parses one of these formats.
-pub(crate) fn one_of(formats: &'static [Format]) -> impl TypedValueParser<Value = Format> {
-    let values = formats.iter().filter_map(ValueEnum::to_possible_value);
-    PossibleValuesParser::new(values)
-        .map(|name| Format::from_str(&name, false).expect("it is one of the values"))
-}
-
 impl Format {
-    /// The formats of most answers.
-    pub(crate) const USUAL: &'static [Self] =
-        &[Self::Table, Self::Json, Self::Yaml, Self::Name, Self::Html];
-    /// The formats of an answer about several workloads.
-    pub(crate) const ALL: &'static [Self] = &[
-        Self::Table,
-        Self::Wide,
-        Self::Json,
-        Self::Yaml,
-        Self::Name,
-        Self::Html,
-    ];
-
     /// Returns whether the answer is text for a person.
     pub(crate) fn is_table(self) -> bool {
-        matches!(self, Self::Table | Self::Wide)
+        self == Self::Table
     }
 
     /// Returns whether the answer is for a person.
@@ -69,7 +46,7 @@ impl Format {
         names: impl FnOnce() -> Vec<String>,
     ) -> Result<String> {
         Ok(match self {
-            Self::Table | Self::Wide => render::fit(&page().text()),
+            Self::Table => render::fit(&page().text()),
             Self::Html => page().html(),
             Self::Json => json(answer)?,
             Self::Yaml => yaml(answer)?,
@@ -100,20 +77,6 @@ fn yaml(answer: &dyn erased_serde::Serialize) -> Result<String> {
 pub(crate) fn print(text: &str) -> Result<()> {
     let text = visible::styled(text);
     finish(anstream::stdout().lock().write_all(text.as_bytes()))
-}
-
-/// Replaces the text on standard output: clears a terminal first, then writes.
-///
-/// # Errors
-/// Errors of writing, also if the reader is gone.
-pub(crate) fn replace(text: &str) -> Result<()> {
-    let text = visible::styled(text);
-    let mut output = anstream::stdout().lock();
-    if io::stdout().is_terminal() {
-        output.write_all(b"\x1b[2J\x1b[3J\x1b[H")?;
-    }
-    output.write_all(text.as_bytes())?;
-    Ok(output.flush()?)
 }
 
 /// Writes bytes to standard output as they are.

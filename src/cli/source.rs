@@ -187,27 +187,6 @@ impl SnapshotSource {
         Ok(self.open().await?.client)
     }
 
-    /// A client of a snapshot that keeps changing: on a server, or in this process following a
-    /// cluster.
-    ///
-    /// # Errors
-    /// The source is files, which do not change, or it cannot be opened.
-    pub(crate) async fn follow(&self) -> Result<Client> {
-        if !self.asks_cluster() {
-            anyhow::ensure!(
-                self.load.is_empty(),
-                "--watch with --load: files stay as they are"
-            );
-            return self.client().await;
-        }
-        let cluster = self.connect().await?;
-        let defaults = self.rules.default_constraints.as_deref();
-        let client = self.in_process();
-        let target = self.cluster.target();
-        cluster::follow(&cluster, target, &client, self.snapshot(), defaults).await?;
-        Ok(client)
-    }
-
     /// Opens the source, and returns the client with the objects that were read for it.
     pub(crate) async fn open(&self) -> Result<Opened> {
         Ok(self.open_for_pods().await?.warned())
