@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use anstyle::AnsiColor;
 use anyhow::Result;
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::render::{self, Page};
 use crate::visible;
@@ -94,16 +93,6 @@ fn finish(written: io::Result<()>) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// A progress bar on standard error that is shown from this much work on.
-pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
-    let progress = ProgressBar::new(length);
-    if length < seen_from {
-        progress.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    let style = ProgressStyle::with_template(template);
-    progress.with_style(style.expect("the template is valid"))
 }
 
 /// Writes a warning to standard error.
