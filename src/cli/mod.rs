@@ -132,7 +132,7 @@ enum Command {
     Nodes(nodes::NodesCommand),
     /// Report on a whole cluster: constraints, violations, risks, and a score
     Report(report::ReportCommand),
-    /// List, describe, save, restore and delete snapshots
+    /// List, describe, save and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::SnapshotCommand),
     /// Let a server recount a snapshot and compare it with the counts it keeps
@@ -153,10 +153,10 @@ enum Command {
 /// The commands for people who run servers or measure them.
 #[derive(Debug, Subcommand)]
 enum AdminCommand {
-    /// Show, check and repair state directories
+    /// Check state directories
     #[command(subcommand)]
     State(state::StateCommand),
-    /// Show, check, checkpoint and trim the logs that servers share
+    /// Show and trim the logs that servers share
     #[command(subcommand)]
     Log(log::LogCommand),
     /// Repeat the decisions of a decision log, and show what differs

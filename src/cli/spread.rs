@@ -30,13 +30,7 @@ Examples:
   evenkeel spread                                     workloads that violate constraints
   evenkeel spread -n shop --load cluster.json         in one namespace, no server needed
   evenkeel spread -n shop deploy/web                  a bar per domain
-  evenkeel spread --selector app=web --by kubernetes.io/hostname
-
-Exit codes:
-  0  no hard constraint is violated; a soft max skew may be exceeded
-  1  some hard constraints are violated
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel spread --selector app=web --by kubernetes.io/hostname")]
 pub(crate) struct SpreadCommand {
     #[command(flatten)]
     about: AboutWorkloads,
