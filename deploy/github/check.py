@@ -56,7 +56,7 @@ def check_action(program, directory):
     action = yaml.safe_load((REPOSITORY / "action.yml").read_text())
     (step,) = action["runs"]["steps"]
     defaults = {name: value["default"] for name, value in action["inputs"].items()}
-    inputs = {**defaults, "program": program, "files": "bad.yaml\n::error::x.yaml", "arguments": "--strict"}
+    inputs = {**defaults, "program": program, "files": "bad.yaml\n::error::x.yaml", "arguments": "--fail-on=warning"}
     environment = {
         name: re.sub(r"\$\{\{ inputs\.(\w+).*?\}\}", lambda match: inputs[match[1]], value)
         for name, value in step["env"].items()

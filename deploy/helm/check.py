@@ -306,7 +306,6 @@ class Chart(unittest.TestCase):
         for values, roles in [
             ({}, 1),
             ({"schedulerConfig": place}, 2),
-            ({"deletionCosts": True}, 1),
             ({"enabled": False}, 0),
         ]:
             with self.subTest(values=values):
@@ -315,11 +314,8 @@ class Chart(unittest.TestCase):
                 made = [o for o in objects if o["kind"] in ("ClusterRole", "Role")]
                 self.assertEqual(len(made), roles)
                 rules = [rule for role in made for rule in role["rules"]]
-                patches = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
-                self.assertEqual(patches in rules, values.get("deletionCosts", False))
                 for rule in rules:
-                    if rule != patches:
-                        self.assertLessEqual(set(rule["verbs"]), {"get", "list", "watch"})
+                    self.assertLessEqual(set(rule["verbs"]), {"get", "list", "watch"})
                     self.assertEqual("configmaps" in rule["resources"], "resourceNames" in rule)
                 for role in made:
                     kinds = [o for o in objects if o["kind"] == role["kind"] + "Binding"]
@@ -330,8 +326,6 @@ class Chart(unittest.TestCase):
                 self.assertEqual(wanted.get("kubernetes", False), values.get("enabled", True))
                 self.assertEqual(wanted.get("kubernetes-scheduler-config"),
                                  values.get("schedulerConfig"))
-                self.assertEqual(wanted.get("kubernetes-deletion-costs", False),
-                                 values.get("deletionCosts", False))
 
     @for_each_values
     def test_there_is_time_to_drain(self, objects):

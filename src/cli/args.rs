@@ -123,13 +123,7 @@ impl RulesFlags {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputFlag {
     /// How to write the answer
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        value_parser = output::one_of(Format::USUAL),
-        default_value = "table"
-    )]
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }
 

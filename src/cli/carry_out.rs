@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -82,12 +82,13 @@ pub(super) async fn run(command: RebalanceCommand) -> Result<Exit> {
 
 /// Makes the moves of plans until no further move helps, and reports.
 async fn carry_out(command: &RebalanceCommand) -> Result<Exit> {
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {msg}");
     let mut run = ApplyRun {
         command,
         cluster: command.cluster().await?,
         is_stopped: stopped_by_user(),
         made: Vec::new(),
-        progress: output::bar(0, 0, "{bar:20} {pos}/{len} {msg}"),
+        progress: ProgressBar::new(0).with_style(style.expect("the template is valid")),
     };
     let ended = run.make_moves().await;
     run.progress.finish_and_clear();

@@ -1,20 +1,18 @@
-//! A Kubernetes cluster as the source of a question. It is listed once or followed, and decisions
-//! are made in this process.
+//! A Kubernetes cluster as the source of a question. It is listed once, and decisions are
+//! made in this process.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::backend::Client;
 use super::live_names;
 use crate::explain::number;
 use crate::kubernetes::{
-    ApiResource, ClusterClient, DefaultsSource, FeedPlan, ListProgress, NeededObjects,
-    ObjectSelection, READ_BY_ADMISSION, Target, run_in_thread,
+    ApiResource, ClusterClient, ListProgress, NeededObjects, ObjectSelection, READ_BY_ADMISSION,
+    Target,
 };
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::{revisions::has_replica_sets, selector_text};
@@ -83,42 +81,6 @@ pub(crate) async fn load(
     bar.finish_and_clear();
     loaded?;
     Ok(listing.narrowed)
-}
-
-/// Keeps `snapshot` of `client` equal to a cluster, in a thread of its own. Returns when the
-/// snapshot has the state of the cluster.
-///
-/// # Errors
-/// The fault of the cluster, if it occurs before that.
-pub(crate) async fn follow(
-    cluster: &ClusterClient,
-    target: Target,
-    client: &Client,
-    snapshot: &str,
-    default_constraints: Option<&str>,
-) -> Result<()> {
-    // This reports a fault at once. The feed would try without end.
-    pages(cluster, ApiResource::of(ObjectKind::Node), None, "").await?;
-    let defaults = match default_constraints {
-        None => DefaultsSource::System,
-        Some(argument) => DefaultsSource::File(argument.into()),
-    };
-    let plan = FeedPlan::new(target, snapshot, defaults);
-    let counts = Arc::clone(&plan.counts);
-    let feed = plan.into(client.rpc());
-    run_in_thread(async || match feed.run().await {})?;
-    let bar = bar(cluster);
-    loop {
-        if client.describe(snapshot).await.is_ok() {
-            bar.finish_and_clear();
-            return Ok(());
-        }
-        if let Some(trouble) = counts.troubles().first() {
-            bar.finish_and_clear();
-            anyhow::bail!("{trouble}");
-        }
-        tokio::time::sleep(TICK).await;
-    }
 }
 
 /// Returns the pod of the object called `name`, which has to have a kind and a namespace.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
 use super::contexts::VARIABLES;
 use super::plugin;
@@ -18,26 +18,6 @@ use crate::server::config::{BAD_CONFIGURATION, LogFormat, SettingsFileError, app
 use crate::server::logging;
 
 const SERVE: &str = "serve";
-const ADMIN: &str = "admin";
-
-/// The flags of `serve` that its short help lists.
-const USUAL_FLAGS: [&str; 15] = [
-    "access-file",
-    "admin-listen",
-    "config",
-    "default-constraints",
-    "expect-snapshot",
-    "fleet",
-    "kubernetes",
-    "listen",
-    "load",
-    "log",
-    "max-age",
-    "snapshot",
-    "state-dir",
-    "tls-cert",
-    "tls-key",
-];
 
 /// The reason why a command line was refused, or a request for help or the version.
 #[derive(Debug, thiserror::Error)]
@@ -87,13 +67,10 @@ impl ParseError {
 ///
 /// `args` starts with the program's name.
 pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Result<C, ParseError> {
-    let mut args: Vec<OsString> = args.into_iter().collect();
+    let args: Vec<OsString> = args.into_iter().collect();
     let program = args.first().cloned().unwrap_or_default();
     let program = program.as_os_str();
-    let mut command = with_short_help(plugin::named(C::command(), program));
-    if is_admin_command(&command, args.get(1)) {
-        args.insert(1, ADMIN.into());
-    }
+    let mut command = plugin::named(C::command(), program);
     // A first pass finds the settings file, and ignores errors.
     let draft = command.clone().ignore_errors(true);
     let draft = draft.try_get_matches_from(&args).ok();
@@ -139,24 +116,6 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
             },
             _ => error.into(),
         })
-}
-
-/// Returns whether the word is a command of `admin`, which may be typed without `admin`.
-fn is_admin_command(command: &Command, word: Option<&OsString>) -> bool {
-    let admin = command.find_subcommand(ADMIN);
-    admin
-        .zip(word)
-        .is_some_and(|(admin, word)| admin.find_subcommand(word).is_some())
-}
-
-/// Limits the short help of `serve` to the flags that most people need.
-fn with_short_help(command: Command) -> Command {
-    let hide_others = |flag: Arg| {
-        let name = flag.get_long();
-        let is_usual = name.is_none_or(|name| USUAL_FLAGS.contains(&name));
-        flag.hide_short_help(!is_usual)
-    };
-    command.mut_subcommand(SERVE, |serve| serve.mut_args(hide_others))
 }
 
 /// Returns the log format of a server with these arguments. Parsing stops at a bad argument, so

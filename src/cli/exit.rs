@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::iter::successors;
 use std::pin::Pin;
 use std::process::ExitCode;
 
@@ -116,15 +115,10 @@ impl RefusedCall {
             }
             // Errors of the transport have a source. Errors of a server have none.
             _ if status.source().is_some() => {
-                let mut sources = successors(status.source(), |&error| error.source());
-                let of_address = sources.find_map(|error| error.downcast_ref());
-                Unreachable(match of_address {
-                    Some(Unreachable(fault)) => format!("cannot reach the server: {fault}"),
-                    None => {
-                        let causes = visible::causes(&status);
-                        format!("the connection to the server failed: {causes}")
-                    }
-                })
+                let causes = visible::causes(&status);
+                Unreachable(format!(
+                    "the connection to the server failed: {causes} (a port with TLS wants https://)"
+                ))
                 .into()
             }
             _ => RefusedCall {

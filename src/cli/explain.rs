@@ -20,13 +20,7 @@ Examples:
   evenkeel explain deploy/web -n shop --load cluster.json
   evenkeel explain --pending                                      every pod that waits for a node
   evenkeel explain -f deployment.yaml --load cluster.json         (no server needed)
-  evenkeel explain -f deployment.yaml -o html > why.html
-
-Exit codes:
-  0  at least one node is feasible
-  1  no node is feasible
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel explain -f deployment.yaml -o html > why.html")]
 pub(crate) struct ExplainCommand {
     #[command(flatten)]
     question: QuestionArgs,

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
-use indicatif::ProgressBar;
 use prost::Message;
 
 use super::backend::Client;
 use super::exit::RefusedCall;
-use super::output;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::proto::v1::{
     BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
@@ -18,11 +16,8 @@ use crate::proto::v1::{
 };
 use crate::snapshot::ResourceVersions;
 
-/// The most changes in a batch. A server's limits allow this number, and a progress bar still
-/// moves.
+/// The most changes in a batch. A server's limits allow this number.
 pub(crate) const BATCH_CHANGES: usize = 1_000;
-/// The number of changes from which on a progress bar is shown.
-const BAR_FROM_CHANGES: u64 = 5_000;
 /// The most bytes in a batch, well below gRPC's default limit of 4 MiB for a message.
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -41,20 +36,16 @@ pub(crate) struct FeedTarget {
     pub(crate) listed: ResourceVersions,
 }
 
-/// Sends `batches` with `count` changes in total. Returns the last acknowledgement, with the counts
+/// Sends `batches`. Returns the last acknowledgement, with the counts
 /// of all batches. With `replace`, all changes become visible at once, otherwise batch by batch.
 /// `describe` returns the names of the changes of a refused batch.
 pub(crate) async fn send(
     client: &Client,
     batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
-    count: usize,
     describe: impl Fn(usize) -> Vec<String>,
     target: &FeedTarget,
 ) -> Result<UpdateSnapshotResponse> {
-    let template = "loading {bar:30} {human_pos}/{human_len} objects {eta}";
-    let progress = output::bar(count as u64, BAR_FROM_CHANGES, template);
-    let answer = transfer(client, batches, describe, target, &progress).await;
-    progress.finish_and_clear();
+    let answer = transfer(client, batches, describe, target).await;
     answer.with_context(|| format!("loading snapshot {:?}", target.snapshot))
 }
 
@@ -63,7 +54,6 @@ async fn transfer(
     batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
     describe: impl Fn(usize) -> Vec<String>,
     target: &FeedTarget,
-    progress: &ProgressBar,
 ) -> Result<UpdateSnapshotResponse> {
     let steps_before_batches = usize::from(target.replace);
     // Steps are acknowledged in order, so the first step without an acknowledgement was refused.
@@ -80,16 +70,13 @@ async fn transfer(
         .await;
     let mut answers = answer.map_err(|status| refused(status, 0))?.into_inner();
     let mut total = UpdateSnapshotResponse::default();
-    let (mut done, mut counted) = (0, 0);
+    let mut done = 0;
     while let Some(answer) = answers
         .message()
         .await
         .map_err(|status| refused(status, done))?
     {
         let update = answer.update.unwrap_or_default();
-        let applied = update.changed_count + update.unchanged_count;
-        counted += (applied + update.skipped_count).unsigned_abs();
-        progress.set_position(counted.min(progress.length().unwrap_or(counted)));
         // In a replace, the last acknowledgement is that of the commit, which counts all changes.
         total = match target.replace {
             true => update,

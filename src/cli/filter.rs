@@ -17,13 +17,7 @@ Examples:
   evenkeel filter -f pod.yaml
   evenkeel filter -f deployment.yaml --load cluster.json          (no server needed)
   evenkeel filter -f app.yaml --name statefulset/db --overlay-delete node/node-3
-  evenkeel filter -f pod.yaml -o name | head -1
-
-Exit codes:
-  0  at least one node is feasible
-  1  no node is feasible
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel filter -f pod.yaml -o name | head -1")]
 pub(crate) struct FilterCommand {
     #[command(flatten)]
     question: QuestionArgs,

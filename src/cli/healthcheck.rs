@@ -31,13 +31,7 @@ const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
 #[command(after_help = "\
 Examples:
   evenkeel healthcheck
-  evenkeel healthcheck --service default         (the snapshot of that name)
-
-Exit codes:
-  0  serving
-  1  not serving, or no such service
-  2  the check was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel healthcheck --service default         (the snapshot of that name)")]
 pub(crate) struct Healthcheck {
     #[command(flatten)]
     endpoint: Endpoint,

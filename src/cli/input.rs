@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::args::RulesFlags;
@@ -13,13 +14,11 @@ use super::feed::{self, FeedTarget};
 use super::output;
 use super::stored;
 use crate::explain::{number, plural};
-use crate::manifest::{self, InputSource, LoadedObjects, WorkloadFinder};
+use crate::manifest::{self, LoadedObjects, WorkloadFinder};
 use crate::matching::{Path, Violation};
 use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
 use crate::snapshot::{Batch, Limits, ObjectKind};
 
-/// The size of files from which on a progress bar is shown.
-const BAR_FROM_BYTES: u64 = 4 << 20;
 /// The most repeated objects that are named.
 const NAMED_REPEATS: usize = 5;
 /// The most objects that are named of those that cannot be judged.
@@ -49,11 +48,7 @@ impl Input {
         finder: Option<&mut WorkloadFinder>,
     ) -> Result<Self> {
         let sources = manifest::expand(files)?;
-        let bytes = sources.iter().filter_map(InputSource::size_bytes).sum();
-        let template = "reading {bar:30} {binary_bytes}/{binary_total_bytes} {eta}";
-        let progress = output::bar(bytes, BAR_FROM_BYTES, template);
-        let mut objects = manifest::read_objects(sources, finder, &progress)?;
-        progress.finish_and_clear();
+        let mut objects = manifest::read_objects(sources, finder, &ProgressBar::hidden())?;
         Ok(Self {
             default_constraints: of_flag(rules)?.or(objects.default_constraints.take()),
             kubernetes_version: version(&objects, rules),
@@ -297,7 +292,7 @@ async fn send_all(
         let range = ranges.get(batch).cloned().unwrap_or_default();
         range.map(|index| objects.describe(index)).collect()
     };
-    feed::send(client, batches, objects.changes.len(), describe, &target).await
+    feed::send(client, batches, describe, &target).await
 }
 
 /// The fault of a single change, by its field in the object.

@@ -53,7 +53,7 @@ pub(crate) struct LoadCommand {
 impl LoadCommand {
     /// Reads the files and sends them.
     pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(&self.files, &self.rules, None)?;
+        let mut input = Input::read(&self.files, &self.rules, None)?;
         let nothing = input.objects.changes.is_empty()
             && input.default_constraints.is_none()
             && self.rules.kubernetes_version.is_none();
@@ -66,26 +66,16 @@ impl LoadCommand {
                 skipped => skipped,
             }
         );
-        send(&self.target, input, !self.merge, &self.output).await
+        let (target, replace) = (&self.target, !self.merge);
+        let (client, snapshot) = (target.server.client().await?, &target.name.snapshot);
+        input.warn(replace);
+        let sent = input::send(&client, &mut input, snapshot, replace, &Limits::none()).await?;
+        sent.warning().iter().for_each(|it| output::warn(it));
+        self.output.print(
+            &sent,
+            || render::loaded(&sent, snapshot, &input.loaded(), &input.skipped()),
+            || vec![snapshot.clone()],
+        )?;
+        Ok(Exit::Success)
     }
-}
-
-/// Sends `input` to a snapshot, as its whole state (`replace`) or a part of it, and prints the
-/// result.
-pub(super) async fn send(
-    target: &args::ServedSnapshot,
-    mut input: Input,
-    replace: bool,
-    format: &args::OutputFlag,
-) -> Result<Exit> {
-    let (client, snapshot) = (target.server.client().await?, &target.name.snapshot);
-    input.warn(replace);
-    let sent = input::send(&client, &mut input, snapshot, replace, &Limits::none()).await?;
-    sent.warning().iter().for_each(|it| output::warn(it));
-    format.print(
-        &sent,
-        || render::loaded(&sent, snapshot, &input.loaded(), &input.skipped()),
-        || vec![snapshot.clone()],
-    )?;
-    Ok(Exit::Success)
 }

@@ -14,7 +14,6 @@ mod command_line;
 mod completions;
 mod contexts;
 mod decide;
-mod deletion_costs;
 mod endpoint;
 mod exit;
 mod explain;
@@ -126,8 +125,6 @@ enum Command {
     Spread(Box<spread::SpreadCommand>),
     /// Say which pods of a workload should go, so that the others are spread best
     ScaleDown(Box<scale_down::ScaleDownCommand>),
-    /// Have ReplicaSets delete the pods first that are spread worst
-    DeletionCosts(Box<deletion_costs::DeletionCostsCommand>),
     /// Say which pods to move so that constraints hold, with the fewest moves
     Rebalance(Box<rebalance::RebalanceCommand>),
     /// Say how many nodes must come and where, or which may go
@@ -135,7 +132,7 @@ enum Command {
     Nodes(nodes::NodesCommand),
     /// Report on a whole cluster: constraints, violations, risks, and a score
     Report(report::ReportCommand),
-    /// List, describe, save, restore and delete snapshots
+    /// List, describe, save and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::SnapshotCommand),
     /// Let a server recount a snapshot and compare it with the counts it keeps
@@ -156,10 +153,10 @@ enum Command {
 /// The commands for people who run servers or measure them.
 #[derive(Debug, Subcommand)]
 enum AdminCommand {
-    /// Show, check and repair state directories
+    /// Check state directories
     #[command(subcommand)]
     State(state::StateCommand),
-    /// Show, check, checkpoint and trim the logs that servers share
+    /// Show and trim the logs that servers share
     #[command(subcommand)]
     Log(log::LogCommand),
     /// Repeat the decisions of a decision log, and show what differs
@@ -212,7 +209,6 @@ impl Cli {
             Command::Spread(spread) => wait_for(spread.run()),
             Command::Snapshot(snapshot) => wait_for(snapshot.run()),
             Command::Verify(verify) => wait_for(verify.run()),
-            Command::DeletionCosts(costs) => wait_for(costs.run()),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Token(token) => token.run(),
             Command::Admin(AdminCommand::State(state)) => state.run(),

@@ -1,13 +1,11 @@
 //! Writes answers to standard output, and messages about them to standard error.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use anstyle::AnsiColor;
 use anyhow::Result;
 use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::render::{self, Page};
 use crate::visible;
@@ -18,8 +16,6 @@ pub(crate) enum Format {
     /// Aligned columns, sentences and bars for a person.
     #[value(alias = "text")]
     Table,
-    /// The same with bars for everything that is listed.
-    Wide,
     /// The answer as proto-JSON.
     Json,
     /// The answer as proto-JSON, in YAML.
@@ -30,30 +26,10 @@ pub(crate) enum Format {
     Html,
 }
 
-/// Parses one of these formats.
-pub(crate) fn one_of(formats: &'static [Format]) -> impl TypedValueParser<Value = Format> {
-    let values = formats.iter().filter_map(ValueEnum::to_possible_value);
-    PossibleValuesParser::new(values)
-        .map(|name| Format::from_str(&name, false).expect("it is one of the values"))
-}
-
 impl Format {
-    /// The formats of most answers.
-    pub(crate) const USUAL: &'static [Self] =
-        &[Self::Table, Self::Json, Self::Yaml, Self::Name, Self::Html];
-    /// The formats of an answer about several workloads.
-    pub(crate) const ALL: &'static [Self] = &[
-        Self::Table,
-        Self::Wide,
-        Self::Json,
-        Self::Yaml,
-        Self::Name,
-        Self::Html,
-    ];
-
     /// Returns whether the answer is text for a person.
     pub(crate) fn is_table(self) -> bool {
-        matches!(self, Self::Table | Self::Wide)
+        self == Self::Table
     }
 
     /// Returns whether the answer is for a person.
@@ -69,7 +45,7 @@ impl Format {
         names: impl FnOnce() -> Vec<String>,
     ) -> Result<String> {
         Ok(match self {
-            Self::Table | Self::Wide => render::fit(&page().text()),
+            Self::Table => render::fit(&page().text()),
             Self::Html => page().html(),
             Self::Json => json(answer)?,
             Self::Yaml => yaml(answer)?,
@@ -102,20 +78,6 @@ pub(crate) fn print(text: &str) -> Result<()> {
     finish(anstream::stdout().lock().write_all(text.as_bytes()))
 }
 
-/// Replaces the text on standard output: clears a terminal first, then writes.
-///
-/// # Errors
-/// Errors of writing, also if the reader is gone.
-pub(crate) fn replace(text: &str) -> Result<()> {
-    let text = visible::styled(text);
-    let mut output = anstream::stdout().lock();
-    if io::stdout().is_terminal() {
-        output.write_all(b"\x1b[2J\x1b[3J\x1b[H")?;
-    }
-    output.write_all(text.as_bytes())?;
-    Ok(output.flush()?)
-}
-
 /// Writes bytes to standard output as they are.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
     let mut output = io::stdout().lock();
@@ -131,16 +93,6 @@ fn finish(written: io::Result<()>) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// A progress bar on standard error that is shown from this much work on.
-pub(crate) fn bar(length: u64, seen_from: u64, template: &str) -> ProgressBar {
-    let progress = ProgressBar::new(length);
-    if length < seen_from {
-        progress.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    let style = ProgressStyle::with_template(template);
-    progress.with_style(style.expect("the template is valid"))
 }
 
 /// Writes a warning to standard error.

@@ -8,7 +8,6 @@ use super::args::OutputFlag;
 use super::decide::{QuestionArgs, other_scheduler};
 use super::exit::Exit;
 use super::matched::PodScope;
-use super::output;
 use super::render::{self, PendingPods, PendingWorkload};
 use super::source::{Opened, QuestionScope};
 use super::stored;
@@ -17,9 +16,6 @@ use super::what_if::Overlay;
 use crate::manifest::WaitingPod;
 use crate::proto::v1::{ExplainRequest, FilterRequest, FilterResponse, LabelSelector};
 use crate::spread::describe::WorkloadId;
-
-/// The number of groups of alike pods from which on a progress bar is shown.
-const BAR_FROM_PODS: u64 = 200;
 
 /// Explains the pending pods of a namespace, or of all, that `selector` matches,
 /// and prints the answer.
@@ -49,10 +45,9 @@ pub(super) async fn explain(
         let matched = scope.ensure_matched(&asking.opened.client, snapshot);
         matched.await?;
     }
-    let template = "explaining {bar:30} {human_pos}/{human_len} pods {eta}";
-    let progress = output::bar(waiting.group_count() as u64, BAR_FROM_PODS, template);
-    let ask = async |request| asking.ask(request).await;
-    waiting.judge(ask, &progress).await?;
+    waiting
+        .judge(async |request| asking.ask(request).await)
+        .await?;
     let mut pending = PendingPods {
         pod_count: waiting.not_judged.len(),
         not_judged: waiting.not_judged,
@@ -65,7 +60,6 @@ pub(super) async fn explain(
         pending.unschedulable_count += workload.unschedulable_count;
         pending.workloads.push(workload);
     }
-    progress.finish_and_clear();
     // The sort is stable, so equal workloads stay in the order of their names.
     pending.workloads.sort_by_key(|workload| {
         let (stuck, pods) = (workload.stuck_count, workload.pods.len());

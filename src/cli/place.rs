@@ -33,13 +33,7 @@ Examples:
   evenkeel place -f app.yaml --all-or-nothing           all workloads of a file, or none
   evenkeel place -f deployment.yaml --reserve 5m --owner my-controller -o json
   evenkeel place -f deployment.yaml --reserve 5m --request-id $ID      safe to send again
-  evenkeel place -f placement.yaml --load fleet.yaml        a KubeFleet placement
-
-Exit codes:
-  0  all replicas were placed
-  1  some replicas found no node
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel place -f placement.yaml --load fleet.yaml        a KubeFleet placement")]
 pub(crate) struct PlaceCommand {
     #[command(flatten)]
     question: QuestionArgs,

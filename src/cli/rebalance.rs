@@ -40,13 +40,7 @@ Examples:
 
 With --apply each pod is evicted by the Eviction API, which keeps its budget; once its successor is
 ready the cluster is looked at again, and planned anew. Ctrl-C ends between two moves. A line on
-standard error says of each move what became of it, and a report follows as JSON.
-
-Exit codes:
-  0  every constraint that is repaired holds after the moves
-  1  some are violated even after them
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+standard error says of each move what became of it, and a report follows as JSON.")]
 pub(crate) struct RebalanceCommand {
     #[command(flatten)]
     about: AboutWorkloads,

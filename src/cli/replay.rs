@@ -28,22 +28,12 @@ so.
 
 Examples:
   evenkeel snapshot save state.json && evenkeel admin replay decisions.jsonl --load state.json
-  evenkeel admin replay decisions.jsonl.1 decisions.jsonl --load state.json --same-revision
-  evenkeel admin replay decisions.jsonl -o json             on the server's current state
-
-Exit codes:
-  0  all decisions are the same
-  1  some decisions differ, or are refused now
-  2  nothing to replay, or the input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel admin replay decisions.jsonl.1 decisions.jsonl --load state.json
+  evenkeel admin replay decisions.jsonl -o json             on the server's current state")]
 pub(crate) struct ReplayCommand {
     /// Files that `serve --decision-log` wrote, or - for standard input
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
-
-    /// Skip decisions on other revisions than the state's
-    #[arg(long)]
-    same_revision: bool,
 
     #[command(flatten)]
     state: source::SnapshotSource,
@@ -77,7 +67,7 @@ impl ReplayCommand {
         let others = self
             .replay_all(&opened.client, saved, &mut replayed)
             .await?;
-        let read = replayed.same + replayed.left_out + replayed.different.len();
+        let read = replayed.same + replayed.different.len();
         anyhow::ensure!(
             read > 0,
             "no decision about snapshot {:?} in the log{}",
@@ -140,10 +130,6 @@ impl ReplayCommand {
         line.request.ask_now(self.state.snapshot());
         let is_same = |epoch: &str, revision| epoch == line.epoch && revision == line.revision;
         let mut same_revision = saved.map(|saved| is_same(&saved.epoch, saved.revision));
-        if self.same_revision && self.state.is_local() && same_revision != Some(true) {
-            replayed.left_out += 1;
-            return Ok(());
-        }
         let answered = match ask(client, line.request.clone()).await {
             Ok(answered) => Ok(answered),
             Err(error) if error.is::<Unreachable>() => return Err(error),
@@ -151,10 +137,6 @@ impl ReplayCommand {
         };
         if let (false, Ok(answered)) = (self.state.is_local(), &answered) {
             same_revision = Some(is_same(&answered.epoch, answered.revision));
-            if self.same_revision && same_revision != Some(true) {
-                replayed.left_out += 1;
-                return Ok(());
-            }
             replayed.epoch = Some(answered.epoch.clone());
             replayed.revision = Some(answered.revision);
         }

@@ -109,13 +109,7 @@ Confirm before you put the pod on its node. When the pod arrives there, it takes
 reservation and is counted once.
 
 Examples:
-  evenkeel reservation confirm 1f=web-7d9c-x2x8p 20=web-7d9c-p4kq2
-
-Exit codes:
-  0  all were confirmed
-  1  some had already ended; each is named
-  2  the request was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel reservation confirm 1f=web-7d9c-x2x8p 20=web-7d9c-p4kq2")]
 pub(crate) struct Confirm {
     /// A reservation and the name of the pod that it became
     #[arg(value_name = "ID=POD", required = true, value_parser = confirmation)]
@@ -144,13 +138,7 @@ impl Confirm {
 A reservation that would end later anyway stays as it is.
 
 Examples:
-  evenkeel reservation renew 1f 20 --for 5m
-
-Exit codes:
-  0  all were renewed
-  1  some had already ended; each is named
-  2  the request was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel reservation renew 1f 20 --for 5m")]
 pub(crate) struct Renew {
     /// The reservations
     #[arg(value_name = "ID", required = true)]
@@ -180,12 +168,6 @@ impl Renew {
 
 /// Flags of `evenkeel reservation release`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Exit codes:
-  0  all were given up
-  1  some had already ended; each is named
-  2  the request was refused
-  3  the server could not be reached, or did not answer in time")]
 pub(crate) struct Release {
     /// The reservations
     #[arg(value_name = "ID", required = true)]

@@ -37,13 +37,7 @@ server say where they are with --pods.
 Examples:
   evenkeel scale-down -n shop deploy/web --by 3 --load cluster.json
   kubectl get pods -n shop -o json | evenkeel scale-down -n shop deploy/web --by 3 --pods -
-  evenkeel scale-down sts/shop/db --by 1 -o name
-
-Exit codes:
-  0  without these pods no hard constraint of the workload is violated
-  1  a hard constraint is violated even without them
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel scale-down sts/shop/db --by 1 -o name")]
 pub(crate) struct ScaleDownCommand {
     /// The workload: the kind and name of its pods' controller, e.g. deploy/web
     ///

@@ -13,30 +13,15 @@ use crate::proto::v1::{NodeScore, ScoreRequest, View};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  evenkeel score -f pod.yaml --top 5
+  evenkeel score -f pod.yaml
   evenkeel score -f deployment.yaml --load cluster.json --default-constraints system
-  evenkeel score -f pod.yaml --top 1 -o name
-
-Exit codes:
-  0  at least one node was scored
-  1  no node was scored, because none is feasible
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel score -f pod.yaml -o name | head -1")]
 pub(crate) struct ScoreCommand {
     #[command(flatten)]
     question: QuestionArgs,
 
     #[command(flatten, next_help_heading = ANSWER)]
     output: args::OutputFlag,
-
-    /// List only the best COUNT nodes; 0 for all
-    #[arg(
-        long,
-        value_name = "COUNT", value_parser = clap::value_parser!(i32).range(0..), allow_negative_numbers = true,
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    top: i32,
 }
 
 impl ScoreCommand {
@@ -55,10 +40,7 @@ impl ScoreCommand {
             overlay: asked.overlay.changes.clone(),
             max_domains: question.max_domains(format.is_table()),
             // The service sorts the scores only if it gets a number, so there is always one.
-            top: match self.top {
-                0 => i32::MAX,
-                top => top,
-            },
+            top: i32::MAX,
             ..Default::default()
         };
         let answer = question.ask(&asked, request).await?;

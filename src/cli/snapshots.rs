@@ -1,4 +1,4 @@
-//! `evenkeel snapshot`: lists, describes, saves, restores and deletes snapshots.
+//! `evenkeel snapshot`: lists, describes, saves and deletes snapshots.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,6 @@ use clap::{Args, Subcommand};
 use super::args;
 use super::backend::{Client, all_pages};
 use super::exit::Exit;
-use super::input::Input;
-use super::load;
 use super::output;
 use super::render;
 use super::source;
@@ -28,10 +26,8 @@ pub(crate) enum SnapshotCommand {
     List(ListSnapshots),
     /// Describe one snapshot
     Get(Get),
-    /// Write a snapshot to a file that `restore` and --load read back
+    /// Write a snapshot to a file that `load` and --load read back
     Save(Save),
-    /// Replace a snapshot with a saved one
-    Restore(Restore),
     /// Delete a snapshot
     Delete(Delete),
 }
@@ -43,7 +39,6 @@ impl SnapshotCommand {
             SnapshotCommand::List(list) => list.run().await,
             SnapshotCommand::Get(get) => get.run().await,
             SnapshotCommand::Save(save) => save.run().await,
-            SnapshotCommand::Restore(restore) => restore.run().await,
             SnapshotCommand::Delete(delete) => delete.run().await,
         }
     }
@@ -87,10 +82,6 @@ impl ListSnapshots {
 /// Flags of `evenkeel snapshot get`.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// Name of the snapshot; or as --snapshot names it
-    #[arg(id = source::SNAPSHOT_ARGUMENT, value_name = "NAME")]
-    name: Option<String>,
-
     #[command(flatten)]
     state: source::SnapshotSource,
 
@@ -100,7 +91,7 @@ pub(crate) struct Get {
 
 impl Get {
     async fn run(self) -> Result<Exit> {
-        let state = self.state.named(self.name);
+        let state = self.state;
         let snapshot = state.client().await?.describe(state.snapshot()).await?;
         let page = || render::snapshot(&snapshot);
         self.output
@@ -114,8 +105,8 @@ impl Get {
 #[command(after_help = "\
 The file is a JSON list: Kubernetes objects with the fields that decisions read, one object per
 line, the default constraints and the revision. It ends with the number of objects and a SHA-256. A
-file without them is refused. The file appears only when it is complete. `snapshot restore`, `load`,
-`serve --load` and --load read it.
+file without them is refused. The file appears only when it is complete. `load`, `serve --load` and
+--load read it.
 
 Examples:
   evenkeel snapshot save saved.json
@@ -171,53 +162,12 @@ impl Save {
     }
 }
 
-/// Flags of `evenkeel snapshot restore`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  evenkeel snapshot save saved.json && evenkeel snapshot restore saved.json --snapshot copy")]
-pub(crate) struct Restore {
-    /// File that `evenkeel snapshot save` wrote, or - for standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-
-    #[command(flatten)]
-    target: args::ServedSnapshot,
-
-    #[command(flatten)]
-    output: args::OutputFlag,
-}
-
-impl Restore {
-    /// Replaces the snapshot with the saved one.
-    pub(crate) async fn run(self) -> Result<Exit> {
-        let input = Input::read(
-            std::slice::from_ref(&self.file),
-            &args::RulesFlags::default(),
-            None,
-        )?;
-        anyhow::ensure!(
-            input.default_constraints.is_some(),
-            "{}: no saved snapshot (it has no DefaultConstraints in it); use `evenkeel load` for \
-             other files",
-            self.file.display()
-        );
-        load::send(&self.target, input, true, &self.output).await
-    }
-}
-
 /// Flags of `evenkeel snapshot delete`.
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
-    /// Name of the snapshot; or as --snapshot names it
-    #[arg(value_name = "NAME", required_unless_present = "snapshot")]
-    name: Option<String>,
-
     /// Name of the snapshot
-    ///
-    /// Nothing else names it here: what is deleted must be said.
-    #[arg(short, long, value_name = "NAME", conflicts_with = "name")]
-    snapshot: Option<String>,
+    #[arg(value_name = "NAME")]
+    name: String,
 
     #[command(flatten)]
     server: args::Server,
@@ -226,7 +176,7 @@ pub(crate) struct Delete {
 impl Delete {
     async fn run(self) -> Result<Exit> {
         let client = self.server.client().await?;
-        let name = self.name.or(self.snapshot).unwrap_or_default();
+        let name = self.name;
         let request = DeleteSnapshotRequest {
             snapshot: name.clone(),
             epoch: String::new(),

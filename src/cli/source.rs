@@ -187,27 +187,6 @@ impl SnapshotSource {
         Ok(self.open().await?.client)
     }
 
-    /// A client of a snapshot that keeps changing: on a server, or in this process following a
-    /// cluster.
-    ///
-    /// # Errors
-    /// The source is files, which do not change, or it cannot be opened.
-    pub(crate) async fn follow(&self) -> Result<Client> {
-        if !self.asks_cluster() {
-            anyhow::ensure!(
-                self.load.is_empty(),
-                "--watch with --load: files stay as they are"
-            );
-            return self.client().await;
-        }
-        let cluster = self.connect().await?;
-        let defaults = self.rules.default_constraints.as_deref();
-        let client = self.in_process();
-        let target = self.cluster.target();
-        cluster::follow(&cluster, target, &client, self.snapshot(), defaults).await?;
-        Ok(client)
-    }
-
     /// Opens the source, and returns the client with the objects that were read for it.
     pub(crate) async fn open(&self) -> Result<Opened> {
         Ok(self.open_for_pods().await?.warned())
@@ -446,14 +425,6 @@ impl SnapshotSource {
         Client::in_process(self.target.server.timeout, self.local_limits())
     }
 
-    /// The same source with another snapshot, if one is named.
-    pub(crate) fn named(mut self, name: Option<String>) -> Self {
-        if let Some(name) = name {
-            self.target.name.snapshot = name;
-        }
-        self
-    }
-
     /// Returns whether this process decides, on files or a cluster.
     pub(crate) fn is_local(&self) -> bool {
         !self.load.is_empty() || self.asks_cluster()
@@ -529,11 +500,8 @@ impl SnapshotSource {
     }
 }
 
-/// The id of the argument with the name of a snapshot without a flag.
-pub(super) const SNAPSHOT_ARGUMENT: &str = "name of the snapshot";
-
-/// Refuses flags that contradict each other: a snapshot with and without its flag, flags of a
-/// cluster beside `--load`, and flags of a server beside either. A user who gives both may expect
+/// Refuses flags that contradict each other: flags of a cluster beside `--load`, and flags of a
+/// server beside either. A user who gives both may expect
 /// the wrong one to count. Only the command line is checked, because the environment is for all
 /// commands.
 pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -544,10 +512,6 @@ pub(super) fn check_source(command: &mut Command, matches: &ArgMatches) -> Resul
     let given = |id: &str| {
         inner.ids().any(|it| it == id) && inner.value_source(id) == Some(ValueSource::CommandLine)
     };
-    if given(SNAPSHOT_ARGUMENT) && given("snapshot") {
-        let message = "the snapshot is named twice: by --snapshot and without";
-        return Err(command.error(ErrorKind::ArgumentConflict, message));
-    }
     // `serve` loads files and asks no server. `feed` sends a cluster to a server.
     let feeds = matches.subcommand_name() == Some("feed");
     if feeds || !inner.ids().any(|id| id == Endpoint::ADDRESS) {

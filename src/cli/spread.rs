@@ -1,7 +1,5 @@
 //! `evenkeel spread`: shows the present spread of workloads.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use clap::Args;
 
@@ -9,10 +7,9 @@ use super::about::AboutWorkloads;
 use super::args;
 use super::backend::{Client, all_pages};
 use super::exit::Exit;
-use super::output::{self, Format};
+use super::output::Format;
 use super::render;
 use super::source;
-use crate::manifest::ObjectName;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector};
 
@@ -21,9 +18,6 @@ pub(super) const PAGE_SIZE: i32 = 1_000;
 
 /// The number of domains of a topology that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
-
-/// The time between two checks of `--watch` for a new revision.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Flags of `evenkeel spread`.
 #[derive(Debug, Args)]
@@ -36,26 +30,10 @@ Examples:
   evenkeel spread                                     workloads that violate constraints
   evenkeel spread -n shop --load cluster.json         in one namespace, no server needed
   evenkeel spread -n shop deploy/web                  a bar per domain
-  evenkeel spread --selector app=web --by kubernetes.io/hostname
-  evenkeel spread --by topology.kubernetes.io/zone -o wide
-  evenkeel spread -w                                  again whenever it has changed
-
-Exit codes:
-  0  no hard constraint is violated; a soft max skew may be exceeded
-  1  some hard constraints are violated
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel spread --selector app=web --by kubernetes.io/hostname")]
 pub(crate) struct SpreadCommand {
     #[command(flatten)]
     about: AboutWorkloads,
-    /// The same as KIND/NAME
-    #[arg(
-        long,
-        value_name = "KIND/NAME",
-        value_parser = ObjectName::with_kind,
-        conflicts_with_all = ["object", "selector", "all_namespaces"]
-    )]
-    workload: Option<ObjectName>,
     /// Label key of nodes whose values are the domains
     ///
     /// By default the keys of the constraints in force, or
@@ -79,29 +57,13 @@ pub(crate) struct SpreadCommand {
     #[command(flatten)]
     state: source::SnapshotSource,
 
-    /// Show it again whenever it has changed, until interrupted
-    #[arg(short, long, conflicts_with = "load")]
-    watch: bool,
-
-    /// How to write the answer
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        value_parser = output::one_of(Format::ALL),
-        default_value = "table"
-    )]
-    output: Format,
+    #[command(flatten)]
+    output: args::OutputFlag,
 }
 
 impl SpreadCommand {
     /// Asks for the spread and prints it.
-    pub(crate) async fn run(mut self) -> Result<Exit> {
-        let named = self.workload.take();
-        self.about.object = self.about.object.or(named);
-        if self.watch {
-            return self.keep_showing().await;
-        }
+    pub(crate) async fn run(self) -> Result<Exit> {
         self.state.is_about(self.about.scope());
         let (opened, finder) = self.state.open_about(self.about.in_files()).await?;
         let answer = self.ask(&opened.client, finder.selector()).await?;
@@ -112,34 +74,8 @@ impl SpreadCommand {
                 .ensure_matched(selector, &opened.client, &self.state);
             matched.await?;
         }
-        output::print(&self.text(&answer)?)?;
+        self.print(&answer)?;
         Ok(Exit::of(answer.violating_count == 0))
-    }
-
-    /// Asks and prints whenever the snapshot has changed. On a terminal, replaces the earlier
-    /// output. Ends with an error, or when interrupted.
-    async fn keep_showing(&self) -> Result<Exit> {
-        anyhow::ensure!(
-            self.output != Format::Html,
-            "--watch: a page is written once; leave out -o html"
-        );
-        let client = self.state.follow().await?;
-        let mut shown: Option<DescribeSpreadResponse> = None;
-        loop {
-            let answer = self.ask(&client, None).await?;
-            // Epoch, revision and age may change although the spread does not.
-            let unchanged = shown.map(|shown| DescribeSpreadResponse {
-                epoch: answer.epoch.clone(),
-                revision: answer.revision,
-                age: answer.age,
-                ..shown
-            });
-            if unchanged.as_ref() != Some(&answer) {
-                output::replace(&self.text(&answer)?)?;
-            }
-            wait_for_another(&client, self.state.snapshot(), &answer).await?;
-            shown = Some(answer);
-        }
     }
 
     /// Asks for all pages of the answer.
@@ -152,8 +88,8 @@ impl SpreadCommand {
         self.about.or_nearest(answer, client, &self.state).await
     }
 
-    /// The text of an answer in the chosen format.
-    fn text(&self, answer: &DescribeSpreadResponse) -> Result<String> {
+    /// Prints an answer in the chosen format.
+    fn print(&self, answer: &DescribeSpreadResponse) -> Result<()> {
         let about = &self.about;
         let all = about.object.is_none() && about.selector.is_none();
         let source = self.state.source();
@@ -162,12 +98,12 @@ impl SpreadCommand {
             source: &source,
             by: self.by.as_deref(),
             selector: self.about.selector.as_ref(),
-            bars: matches!(self.output, Format::Wide | Format::Html) || !all,
+            bars: self.output.output == Format::Html || !all,
             loaded: self.state.is_local(),
         };
         let names = || answer.workloads.iter().map(render::full_name).collect();
         self.output
-            .text(answer, || render::spread(&about, answer), names)
+            .print(answer, || render::spread(&about, answer), names)
     }
 
     /// The request. `of_workload` is the selector of the workload in question, if it is known.
@@ -183,21 +119,6 @@ impl SpreadCommand {
             max_domains: Some(self.max_domains),
             page_size: PAGE_SIZE,
             ..Default::default()
-        }
-    }
-}
-
-/// Waits until the snapshot has another revision than the answer.
-async fn wait_for_another(
-    client: &Client,
-    snapshot: &str,
-    answer: &DescribeSpreadResponse,
-) -> Result<()> {
-    loop {
-        tokio::time::sleep(LOOK_AGAIN).await;
-        let now = client.describe(snapshot).await?;
-        if (now.revision, &now.epoch) != (answer.revision, &answer.epoch) {
-            return Ok(());
         }
     }
 }

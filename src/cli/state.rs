@@ -1,4 +1,4 @@
-//! `evenkeel admin state`: shows and checks state directories that no server has open.
+//! `evenkeel admin state`: checks state directories that no server has open.
 
 use std::path::PathBuf;
 
@@ -13,9 +13,7 @@ use crate::visible;
 /// A command about a state directory.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
-    /// List the snapshots of a state directory
-    Show(Directory),
-    /// Read and verify a whole state directory
+    /// Read and verify a whole state directory, and list its snapshots
     Check(Directory),
 }
 
@@ -38,14 +36,6 @@ impl StateCommand {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<Exit> {
         match self {
-            Self::Show(it) => {
-                let found = store::show(&it.directory)?;
-                output::print(&render::states(&found.snapshots).text())?;
-                if let Some(loss) = found.loss {
-                    output::warn(&loss.to_string());
-                }
-                Ok(Exit::Success)
-            }
             Self::Check(it) => match store::check(&it.directory) {
                 Ok(found) => {
                     output::print(&render::states(&found.snapshots).text())?;

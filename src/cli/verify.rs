@@ -18,13 +18,7 @@ every count that it keeps for quick answers. A difference is a bug in the server
 
 Examples:
   evenkeel verify
-  evenkeel verify -s staging --timeout 5m        (large snapshots take a while)
-
-Exit codes:
-  0  all counts agree
-  1  some differ; each is listed with both values
-  2  the request was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel verify -s staging --timeout 5m        (large snapshots take a while)")]
 pub(crate) struct VerifySnapshot {
     #[command(flatten)]
     state: source::SnapshotSource,

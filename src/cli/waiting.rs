@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
-use indicatif::ProgressBar;
 use prost::Message;
 
 use super::matched::PodScope;
@@ -66,11 +65,6 @@ impl WaitingPods {
         })
     }
 
-    /// The number of groups of alike pods.
-    pub(super) fn group_count(&self) -> usize {
-        self.workloads.values().map(Vec::len).sum()
-    }
-
     /// Asks Filter about all pods, and takes out those that cannot be judged.
     ///
     /// # Errors
@@ -78,11 +72,9 @@ impl WaitingPods {
     pub(super) async fn judge(
         &mut self,
         ask: impl AsyncFn(FilterRequest) -> Result<FilterResponse>,
-        progress: &ProgressBar,
     ) -> Result<()> {
         for ((namespace, _), groups) in &mut self.workloads {
             for mut alike in std::mem::take(groups) {
-                progress.inc(1);
                 let request = FilterRequest {
                     view: View::Domains.into(),
                     max_domains: Some(1),

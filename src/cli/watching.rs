@@ -1,10 +1,7 @@
-//! Feeds of snapshots from clusters: in the process of the server with `serve --kubernetes`, and for
+//! The feed of a snapshot from a cluster: in the process of the server with `serve --kubernetes`, and for
 //! a server elsewhere with `evenkeel feed`.
 
-use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +10,6 @@ use clap::Args;
 
 use super::args;
 use super::backend::Client;
-use super::deletion_costs::WantedCosts;
 use super::exit::Exit;
 use super::live_names;
 use crate::api;
@@ -26,29 +22,23 @@ use crate::server::{Config, Started, logging};
 /// the snapshot reaches in normal operation.
 const MAX_AGE: Duration = Duration::from_secs(120);
 
-/// Flags about the clusters that a server watches.
+/// Flags about the cluster that a server watches.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Kubernetes")]
 pub(crate) struct WatchSettings {
-    /// Watch a Kubernetes cluster, and keep a snapshot equal to it; repeatable.
+    /// Watch a Kubernetes cluster, and keep a snapshot equal to it.
     ///
-    /// Alone it means the current context of the kubeconfig or, in a pod without
-    /// one, the cluster around it, by its service account. CONTEXT=SNAPSHOT feeds
-    /// a snapshot from another context. The server is ready once all of them are
-    /// listed. docs/kubernetes.md says what is read and which permissions that
-    /// needs.
+    /// It is that of the current context of the kubeconfig or, in a pod without one,
+    /// the cluster around it, by its service account. The server is ready once it is
+    /// listed. docs/kubernetes.md says what is read and which permissions that needs.
     #[arg(
         long,
         env = "EVENKEEL_KUBERNETES",
-        value_name = "CONTEXT=SNAPSHOT",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_delimiter = ','
+        value_parser = clap::builder::BoolishValueParser::new()
     )]
-    kubernetes: Vec<WatchedCluster>,
+    kubernetes: bool,
 
-    /// Snapshot that --kubernetes feeds when it names none.
+    /// Snapshot that --kubernetes feeds.
     #[arg(
         long,
         env = "EVENKEEL_KUBERNETES_SNAPSHOT",
@@ -70,166 +60,84 @@ pub(crate) struct WatchSettings {
     )]
     kubernetes_scheduler_config: Option<DefaultsSource>,
 
-    /// Write deletion costs, so that ReplicaSets delete the pods first that are spread worst.
-    ///
-    /// Only the server that feeds writes, and never over what somebody else has written.
-    /// docs/planning.md says what for, and which permission that needs.
-    #[arg(
-        long,
-        env = "EVENKEEL_KUBERNETES_DELETION_COSTS",
-        value_parser = clap::builder::BoolishValueParser::new()
-    )]
-    kubernetes_deletion_costs: bool,
-
     /// Kubeconfig to use instead of KUBECONFIG or ~/.kube/config.
     #[arg(long, env = "EVENKEEL_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Context of the kubeconfig for --kubernetes without one.
+    /// Context of the kubeconfig instead of its current one.
     #[arg(long, env = "EVENKEEL_CONTEXT", value_name = "NAME", add = live_names::contexts())]
     context: Option<String>,
 }
 
-/// The value of one `--kubernetes`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum WatchedCluster {
-    /// No cluster, because a file or a variable turns watching off.
-    Nothing,
-    /// The cluster of the current context, or of this pod.
-    Current,
-    /// The cluster of a context, for a snapshot.
-    Context { context: String, snapshot: String },
-}
-
-impl FromStr for WatchedCluster {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.rsplit_once('=')) {
-            ("true", _) => Ok(Self::Current),
-            ("false" | "", _) => Ok(Self::Nothing),
-            (_, Some((context, snapshot))) if !context.is_empty() => {
-                let snapshot = api::parse_snapshot_name(snapshot);
-                Ok(Self::Context {
-                    context: context.to_owned(),
-                    snapshot: snapshot.map_err(|faults| faults.to_string())?,
-                })
-            }
-            _ => Err("want CONTEXT=SNAPSHOT, or nothing".to_owned()),
-        }
-    }
-}
-
-/// The feeds of a server that has not started yet.
-pub(crate) struct Watching {
-    plans: Vec<FeedPlan>,
-    /// True if deletion costs are written.
-    writes_costs: bool,
-}
+/// The feed of a server that has not started yet, if it watches a cluster.
+pub(crate) struct Watching(Option<FeedPlan>);
 
 impl WatchSettings {
-    /// Returns the feeds by these settings and those of the server. Adds their snapshots to the
-    /// expected ones.
+    /// Returns the feed by these settings and those of the server. Adds its snapshot to the expected
+    /// ones.
     ///
     /// # Errors
     /// The settings contradict each other.
     pub(crate) fn plan(self, config: &mut Config, loaded: Option<&str>) -> Result<Watching> {
-        let mut snapshots = BTreeSet::new();
-        let mut plans = Vec::new();
         let defaults = self.kubernetes_scheduler_config;
-        for watched in self.kubernetes {
-            let (context, snapshot) = match watched {
-                WatchedCluster::Nothing => continue,
-                WatchedCluster::Current => (self.context.clone(), self.kubernetes_snapshot.clone()),
-                WatchedCluster::Context { context, snapshot } => (Some(context), snapshot),
-            };
-            let snapshot = api::parse_snapshot_name(&snapshot)
-                .map_err(|faults| anyhow::anyhow!("--kubernetes-snapshot: {faults}"))?;
+        if !self.kubernetes {
             anyhow::ensure!(
-                snapshots.insert(snapshot.clone()),
-                "--kubernetes: two clusters for the snapshot {snapshot}"
+                defaults.is_none(),
+                "--kubernetes-scheduler-config needs --kubernetes"
             );
-            anyhow::ensure!(
-                loaded != Some(&*snapshot),
-                "--load and --kubernetes both for the snapshot {snapshot}: load into another with \
-                 --snapshot, or watch into another with --kubernetes-snapshot"
-            );
-            let target = Target {
-                kubeconfig: self.kubeconfig.clone(),
-                context,
-            };
-            let defaults = defaults.clone().unwrap_or_default();
-            plans.push(FeedPlan::new(target, &snapshot, defaults));
-            config.trust.default_max_age(&snapshot, MAX_AGE);
-            if !config.expect_snapshot.contains(&snapshot) {
-                config.expect_snapshot.push(snapshot);
-            }
+            return Ok(Watching(None));
         }
+        let snapshot = api::parse_snapshot_name(&self.kubernetes_snapshot)
+            .map_err(|faults| anyhow::anyhow!("--kubernetes-snapshot: {faults}"))?;
         anyhow::ensure!(
-            !plans.is_empty() || defaults.is_none(),
-            "--kubernetes-scheduler-config needs --kubernetes"
+            loaded != Some(&*snapshot),
+            "--load and --kubernetes both for the snapshot {snapshot}: load into another with \
+             --snapshot, or watch into another with --kubernetes-snapshot"
         );
-        anyhow::ensure!(
-            !plans.is_empty() || !self.kubernetes_deletion_costs,
-            "--kubernetes-deletion-costs needs --kubernetes"
-        );
-        Ok(Watching {
-            plans,
-            writes_costs: self.kubernetes_deletion_costs,
-        })
+        let target = Target {
+            kubeconfig: self.kubeconfig,
+            context: self.context,
+        };
+        let plan = FeedPlan::new(target, &snapshot, defaults.unwrap_or_default());
+        config.trust.default_max_age(&snapshot, MAX_AGE);
+        if !config.expect_snapshot.contains(&snapshot) {
+            config.expect_snapshot.push(snapshot);
+        }
+        Ok(Watching(Some(plan)))
     }
 }
 
 impl Watching {
-    /// Returns the counts of the feeds.
+    /// Returns the counts of the feed.
     pub(crate) fn counts(&self) -> Vec<Arc<FeedCounts>> {
-        let plans = self.plans.iter();
-        plans.map(|plan| Arc::clone(&plan.counts)).collect()
+        let plan = self.0.iter();
+        plan.map(|plan| Arc::clone(&plan.counts)).collect()
     }
 
-    /// Starts the feeds. They end when the service drains, which is safe because each batch is
-    /// applied as a whole or not at all. If several servers share a log, only one of them feeds a
-    /// snapshot.
+    /// Starts the feed. It ends when the service drains, which is safe because each batch is applied as
+    /// a whole or not at all. If several servers share a log, only one of them feeds a snapshot.
     ///
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn start(self, server: &Started) -> std::io::Result<()> {
-        for plan in self.plans {
-            let snapshot = plan.counts.snapshot().to_owned();
-            let (service, lease) = server.feeding(&snapshot);
-            let draining = service.draining();
-            let client = Client::on(service.in_process(), None);
-            let target = plan.target.clone();
-            let feed = plan.into(client.rpc());
-            let feed = feed.of_server(lease.clone(), server.refused(&snapshot));
-            let costs = self.writes_costs.then(|| WantedCosts {
-                target,
-                client,
-                snapshot,
-                namespace: String::new(),
-                is_dry_run: false,
-                lease: lease.clone(),
-            });
-            run_in_thread(async move || {
-                tokio::select! {
-                    never = feed.run() => match never {},
-                    never = kept(costs) => match never {},
-                    () = draining => {}
-                }
-                if let Some(lease) = lease {
-                    lease.release().await;
-                }
-            })?;
-        }
-        Ok(())
-    }
-}
-
-/// Keeps deletion costs up to date, if they are wanted.
-async fn kept(costs: Option<WantedCosts>) -> Infallible {
-    match costs {
-        Some(costs) => costs.keep(|_, _, _| ()).await,
-        None => std::future::pending().await,
+        let Some(plan) = self.0 else {
+            return Ok(());
+        };
+        let snapshot = plan.counts.snapshot().to_owned();
+        let (service, lease) = server.feeding(&snapshot);
+        let draining = service.draining();
+        let client = Client::on(service.in_process(), None);
+        let feed = plan.into(client.rpc());
+        let feed = feed.of_server(lease.clone(), server.refused(&snapshot));
+        run_in_thread(async move || {
+            tokio::select! {
+                never = feed.run() => match never {},
+                () = draining => {}
+            }
+            if let Some(lease) = lease {
+                lease.release().await;
+            }
+        })
     }
 }
 

@@ -77,8 +77,6 @@ struct State {
     lists: BTreeMap<String, u32>,
     /// The number of watches that were granted of each resource.
     watches: BTreeMap<String, u32>,
-    /// The number of objects that were changed by server-side apply.
-    applied: u32,
     /// The number of pods that were evicted.
     evicted: usize,
     /// The addresses that were asked for.
@@ -356,11 +354,6 @@ impl ApiServer {
         std::mem::take(&mut lock(&self.shared).asked)
     }
 
-    /// Returns the number of objects that were changed by server-side apply.
-    pub fn applied(&self) -> u32 {
-        lock(&self.shared).applied
-    }
-
     /// The objects of a resource, by name.
     pub fn objects(&self, resource: &'static str) -> Vec<Value> {
         let state = lock(&self.shared);
@@ -443,56 +436,6 @@ fn remove(state: &mut State, key: (&'static str, String)) {
     object["metadata"]["resourceVersion"] = json!(state.version.to_string());
     let event = json!({"type": "DELETED", "object": object});
     state.events.push((state.version, key.0, event));
-}
-
-/// Applies annotations as server-side apply does without force.
-fn apply(
-    state: &mut State,
-    key: (&'static str, String),
-    patch: &Value,
-    query: &BTreeMap<&str, &str>,
-) -> (u16, Value) {
-    let Some(object) = state.objects.get(&key) else {
-        return status(409, "uid mismatch: no existing object was found");
-    };
-    if object["metadata"]["uid"] != patch["metadata"]["uid"] {
-        return status(409, "uid mismatch");
-    }
-    let (mut object, manager) = (object.clone(), query["fieldManager"]);
-    let none = serde_json::Map::new();
-    for (name, value) in patch["metadata"]["annotations"]
-        .as_object()
-        .unwrap_or(&none)
-    {
-        let field = format!("f:{name}");
-        let fields = |it: &Value| !it["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null();
-        let metadata = &mut object["metadata"];
-        let managers = metadata["managedFields"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let is_other = |it: &Value| it["manager"] != manager && fields(it);
-        if managers.iter().any(is_other) && metadata["annotations"][name] != *value {
-            return status(409, "Apply failed with 1 conflict");
-        }
-        metadata["annotations"][name] = value.clone();
-        let mut others = managers;
-        others.retain(|it| it["manager"] != manager);
-        others.push(managed(manager, name));
-        metadata["managedFields"] = json!(others);
-    }
-    if !query.contains_key("dryRun") {
-        state.applied += 1;
-        store(state, key.0, object.clone());
-    }
-    (200, object)
-}
-
-/// The entry of a manager that wrote one annotation.
-pub fn managed(manager: &str, annotation: &str) -> Value {
-    let field = format!("f:{annotation}");
-    json!({"manager": manager, "operation": "Apply",
-        "fieldsV1": {"f:metadata": {"f:annotations": {field: {}}}}})
 }
 
 fn name_of(object: &Value) -> String {
@@ -674,10 +617,6 @@ fn serve(stream: &mut dyn Connection, shared: &Shared) {
         (None, _) if target.is_watch() => return watch(stream, shared, state, &target),
         (None, None) => list(&mut state, &target),
         (None, Some(_)) if target.is_eviction => evict(&mut state, &target),
-        (None, Some(key)) if asked.word(0) == "PATCH" => {
-            let patch = serde_json::from_slice(&asked.body).expect("JSON");
-            apply(&mut state, key, &patch, &target.query)
-        }
         (None, Some(key)) => match state.objects.get(&key) {
             Some(object) => (200, object.clone()),
             None => status(404, "not found"),

@@ -92,7 +92,6 @@ pub(super) fn check(template: &Template, limits: &Limits) -> TemplateFindings {
             said.extend(daemon_set(&checked, active));
         }
         said.extend(single_replica(&checked));
-        said.extend(no_constraints(&checked));
         said.extend(placement(&checked));
     }
     TemplateFindings { said, valid }
@@ -391,22 +390,6 @@ fn single_replica(checked: &CheckedTemplate<'_>) -> Option<Said> {
         rule: LintRule::SingleReplica,
         field: "spec.replicas".to_owned(),
         message: "there is one replica: its constraints have nothing to spread".to_owned(),
-    })
-}
-
-/// Finds a workload with several replicas and no constraints.
-fn no_constraints(checked: &CheckedTemplate<'_>) -> Option<Said> {
-    let replicas = checked.replicas().filter(|replicas| *replicas >= 2)?;
-    let has_none = checked.constraints.is_empty() && checked.read.policy.is_none();
-    // If the object has several templates, it is unknown to which the replicas belong.
-    let is_only = checked.template.object.templates.len() <= 1 && !checked.template.is_custom();
-    (has_none && is_only && !checked.unsaid.fields).then(|| Said {
-        rule: LintRule::NoConstraints,
-        field: checked.template.field("spec"),
-        message: format!(
-            "{replicas} replicas and no topologySpreadConstraints: nothing but the scheduler's \
-             defaults keeps them apart"
-        ),
     })
 }
 

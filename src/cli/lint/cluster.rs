@@ -14,8 +14,7 @@ use crate::misspelt::topology_key_hint;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{
-    ConstraintInsight, ExplainRequest, FilterRequest, Hint, NodeChecks, Pod, PodSpec,
-    TopologySpreadConstraint, View,
+    ConstraintInsight, ExplainRequest, Hint, Pod, TopologySpreadConstraint, View,
 };
 
 /// Returns the findings about a template on the cluster that `client` knows. `workload` is that of
@@ -69,7 +68,6 @@ pub(crate) async fn check(
         .filter(|hint| hint.rule != LintRule::MissingKey || !is_unknown(hint))
         .collect();
     said.extend(unknown);
-    said.extend(unknown_keys_of_terms(client, snapshot, template, pod).await?);
     let unsaid = template.unsaid();
     let preempts = |hint: &Hint| hint.kind() == Kind::Preemption;
     if unsaid.scheduling {
@@ -103,84 +101,15 @@ fn unknown_key(
         return None;
     }
     let field = format!("spec.topologySpreadConstraints[{index}].topologyKey");
-    Some(no_node_has(template, &field, key, node_count))
-}
-
-/// The finding that no node has the topology key of a field.
-fn no_node_has(template: &Template, field: &str, key: &str, node_count: i64) -> Said {
     let hint = topology_key_hint(key);
-    Said {
+    Some(Said {
         rule: LintRule::UnknownTopologyKey,
-        field: template.field(field),
+        field: template.field(&field),
         message: format!(
             "none of {} has the label {key}{hint}",
             explain::plural(node_count, "node")
         ),
-    }
-}
-
-/// Finds topology keys of required affinity between pods that no node has.
-async fn unknown_keys_of_terms(
-    client: &Client,
-    snapshot: &str,
-    template: &Template,
-    pod: &Pod,
-) -> Result<Vec<Said>> {
-    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-    let lists = [
-        (
-            "podAffinity",
-            affinity.and_then(|it| it.pod_affinity.as_ref()),
-        ),
-        (
-            "podAntiAffinity",
-            affinity.and_then(|it| it.pod_anti_affinity.as_ref()),
-        ),
-    ];
-    let mut said = Vec::new();
-    for (name, rules) in lists {
-        let terms = rules.map_or(&[][..], |rules| {
-            &rules.required_during_scheduling_ignored_during_execution
-        });
-        for (index, term) in terms.iter().enumerate() {
-            let (with_key, all) = nodes_with(client, snapshot, &term.topology_key).await?;
-            if with_key == 0 && all > 0 {
-                let list = "requiredDuringSchedulingIgnoredDuringExecution";
-                let field = format!("spec.affinity.{name}.{list}[{index}].topologyKey");
-                said.push(no_node_has(template, &field, &term.topology_key, all));
-            }
-        }
-    }
-    Ok(said)
-}
-
-/// Returns the number of nodes with a label, and of all nodes. It asks Filter with a constraint
-/// that counts no pods, which exactly the nodes with the label satisfy.
-async fn nodes_with(client: &Client, snapshot: &str, key: &str) -> Result<(i64, i64)> {
-    let constraint = TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: key.to_owned(),
-        when_unsatisfiable: "DoNotSchedule".to_owned(),
-        ..TopologySpreadConstraint::default()
-    };
-    let spec = PodSpec {
-        topology_spread_constraints: vec![constraint],
-        ..PodSpec::default()
-    };
-    let request = FilterRequest {
-        snapshot: snapshot.to_owned(),
-        pod: Some(Pod {
-            spec: Some(spec),
-            ..Pod::default()
-        }),
-        node_checks: NodeChecks::SpreadOnly.into(),
-        view: View::Domains.into(),
-        max_domains: Some(0),
-        ..FilterRequest::default()
-    };
-    let answer = client.call(request).await?;
-    let refused: i64 = answer.reasons.iter().map(|it| it.count).sum();
-    Ok((answer.feasible_count, answer.feasible_count + refused))
+    })
 }
 
 fn constraints_of(pod: &Pod) -> &[TopologySpreadConstraint] {

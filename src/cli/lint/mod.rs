@@ -1,17 +1,15 @@
 //! `evenkeel lint`: finds the faults of spread constraints in manifests,
 //! before anything is deployed.
 
-mod affinity;
 mod checks;
-mod ci;
 mod cluster;
 pub(super) mod fields;
 pub(super) mod finding;
 mod given;
+mod junit;
 mod named;
 mod placeholders;
 pub(super) mod rule;
-mod sarif;
 mod settings;
 mod sharing;
 
@@ -26,14 +24,13 @@ use serde_json::json;
 use self::finding::{LintFinding, Said};
 use self::named::{FoundObjects, NamedObjects};
 use self::rule::{LintRule, Severity};
-use self::settings::LintSettings;
 use self::sharing::Workloads;
 use super::exit::Exit;
 use super::source::{self, Opened};
 use super::{matched, output, render, stored};
 use crate::explain::plural;
 use crate::manifest::{
-    self, Admission, InputSource, ManifestError, Positions, ReadTemplate, Template,
+    self, Admission, CustomResources, InputSource, ManifestError, Positions, ReadTemplate, Template,
 };
 use crate::matching::names;
 
@@ -51,32 +48,15 @@ Examples:
   helm template mychart | evenkeel lint -f -
   evenkeel lint -f app.yaml --load cluster.json --fail-on note
   evenkeel lint deploy,sts -A                   what a cluster has
-  evenkeel lint -f deploy/ --enable no-constraints --ignore single-replica
-  evenkeel lint -f deploy/ -o sarif > evenkeel.sarif
+  evenkeel lint -f deploy/ --ignore single-replica,mixed-revisions
 
-Settings: the file .evenkeel-lint.toml in the current directory, or in one above it, sets the least
-severe finding that fails, and turns rules off, on, or to another severity:
-
-  fail-on = \"warning\"
-  [rules]
-  no-constraints = \"error\"
-  single-replica = \"off\"
-
-It can also say where custom resources have constraints, besides those that are known (docs/explaining.md):
+The file .evenkeel-lint.toml in the current directory, or in one above it, says where custom resources have
+constraints, besides those that are known (docs/explaining.md):
 
   [[resources]]
   group = \"db.example.com\"
   kinds = [\"Database\"]
-  at = \"spec.podTemplate\"
-
-The annotation evenkeel.dev/lint-ignore of a workload, or of its pod template, turns rules off for
-it: evenkeel.dev/lint-ignore: single-replica, mixed-revisions
-
-Exit codes:
-  0  nothing found, or nothing as bad as --fail-on
-  1  something as bad as --fail-on was found
-  2  the input could not be read, or was refused
-  3  the server could not be reached, or did not answer in time")]
+  at = \"spec.podTemplate\"")]
 pub(crate) struct LintCommand {
     /// A manifest, a directory of them, or - for standard input; repeatable
     ///
@@ -101,21 +81,13 @@ pub(crate) struct LintCommand {
     #[arg(long, help_heading = "On a cluster")]
     on_server: bool,
 
-    /// Least severe finding that gives exit code 1 [default: warning]
-    #[arg(long, value_name = "SEVERITY", value_enum)]
-    fail_on: Option<Severity>,
+    /// Least severe finding that gives exit code 1
+    #[arg(long, value_name = "SEVERITY", value_enum, default_value_t = Severity::Warning)]
+    fail_on: Severity,
 
-    /// Warnings fail, whatever the settings file says: --fail-on warning
-    #[arg(long, conflicts_with = "fail_on")]
-    strict: bool,
-
-    /// Rule to turn off; repeatable
-    #[arg(long, value_name = "RULE", value_enum)]
+    /// Rules to turn off, joined by commas, or repeated
+    #[arg(long, value_name = "RULE", value_enum, value_delimiter = ',')]
     ignore: Vec<LintRule>,
-
-    /// Rule to turn on; repeatable
-    #[arg(long, value_name = "RULE", value_enum)]
-    enable: Vec<LintRule>,
 
     /// Settings file [default: the nearest .evenkeel-lint.toml]
     #[arg(long = "config", value_name = "FILE")]
@@ -133,10 +105,6 @@ enum LintFormat {
     Text,
     /// One JSON object.
     Json,
-    /// SARIF 2.1.0, for code scanning.
-    Sarif,
-    /// Annotations for a workflow of GitHub.
-    Github,
     /// JUnit's XML, a test case per finding, which fails from --fail-on on.
     Junit,
 }
@@ -188,15 +156,15 @@ impl LintCommand {
             false => None,
         };
         let opened = opened.as_ref();
-        let settings = self.settings()?;
+        let resources = settings::custom_resources(self.settings_file.as_deref())?;
         let mut linted = Linted::default();
         for source in &sources {
             let text = source.read_to_string()?;
-            self.lint(source, &text, &settings, opened, &mut linted)
+            self.lint(source, &text, &resources, opened, &mut linted)
                 .await?;
         }
         for (source, text) in &texts {
-            self.lint(source, text, &settings, opened, &mut linted)
+            self.lint(source, text, &resources, opened, &mut linted)
                 .await?;
         }
         let place = match self.state.asks_cluster() {
@@ -206,17 +174,12 @@ impl LintCommand {
         self.named.ensure_found(&linted.named, &place)?;
         let shared = std::mem::take(&mut linted.workloads).findings();
         linted.findings.extend(shared);
-        linted.findings.retain_mut(|finding| {
-            let severity = settings.severity(finding.rule);
-            severity
-                .map(|severity| finding.severity = severity)
-                .is_some()
-        });
+        let is_on = |finding: &LintFinding| !self.ignore.contains(&finding.rule);
+        linted.findings.retain(is_on);
         // Equal findings by the manifest and by the cluster are reported once.
         linted.findings.sort();
         linted.findings.dedup();
-        let fail_on = settings.fail_on.unwrap_or(Severity::Warning);
-        output::print(&self.text(&linted, fail_on)?)?;
+        output::print(&self.text(&linted)?)?;
         let unrendered = LintRule::Unrendered;
         let is_told = linted.findings.iter().any(|it| it.rule == unrendered);
         if is_told && linted.unrendered > 0 && linted.templates == 0 {
@@ -228,34 +191,20 @@ impl LintCommand {
         }
         let worst = linted.findings.iter().map(|f| f.severity).max();
         Ok(match worst {
-            Some(worst) if worst >= fail_on => Exit::Negative,
+            Some(worst) if worst >= self.fail_on => Exit::Negative,
             _ => Exit::Success,
         })
-    }
-
-    /// The settings of the file, overridden by those of the flags.
-    fn settings(&self) -> Result<LintSettings> {
-        let mut settings = LintSettings::read(self.settings_file.as_deref())?;
-        let flag = self.strict.then_some(Severity::Warning).or(self.fail_on);
-        settings.fail_on = flag.or(settings.fail_on);
-        for rule in &self.enable {
-            settings.set(*rule, true);
-        }
-        for rule in &self.ignore {
-            settings.set(*rule, false);
-        }
-        Ok(settings)
     }
 
     async fn lint(
         &self,
         source: &InputSource,
         text: &str,
-        settings: &LintSettings,
+        resources: &CustomResources,
         opened: Option<&Opened>,
         linted: &mut Linted,
     ) -> Result<()> {
-        let (mut templates, faults) = manifest::templates_in(source, text, &settings.resources);
+        let (mut templates, faults) = manifest::templates_in(source, text, resources);
         for fault in &faults {
             linted.unread(unread(source, fault, text));
         }
@@ -278,12 +227,10 @@ impl LintCommand {
         opened: Option<&Opened>,
         linted: &mut Linted,
     ) -> Result<()> {
-        let (ignored, mut said) = settings::ignored_by(template);
-        said.extend(fields::misplaced(template));
+        let mut said = fields::misplaced(template);
         let checked = checks::check(template, &self.state.local_limits());
         said.extend(checked.said);
         if let Some(valid) = &checked.valid {
-            said.extend(affinity::idle_terms(template, &valid.read));
             if let Some(opened) = opened {
                 said.extend(
                     self.on_cluster(opened, template, &valid.read, linted)
@@ -291,17 +238,13 @@ impl LintCommand {
                 );
             }
         }
-        said.retain(|said| !ignored.contains(&said.rule));
         said.retain(|said| {
             let key = cluster::key_of(template, said);
             key.is_none_or(|key| linted.told.insert((said.rule, key)))
         });
         let found = |said| LintFinding::of(said, template, source, positions);
         linted.findings.extend(said.into_iter().map(found));
-        if let Some(mut valid) = checked.valid {
-            if ignored.contains(&LintRule::SharedSelector) {
-                valid.constraints.clear();
-            }
+        if let Some(valid) = checked.valid {
             let (read, constraints) = (&valid.read, &valid.constraints);
             linted.workloads.add(template, read, constraints, found);
         }
@@ -333,7 +276,7 @@ impl LintCommand {
         cluster::check(client, snapshot, template, read, &workload).await
     }
 
-    fn text(&self, linted: &Linted, fail_on: Severity) -> Result<String> {
+    fn text(&self, linted: &Linted) -> Result<String> {
         Ok(match self.output {
             LintFormat::Text => {
                 let place = match self.state.asks_cluster() && self.files.is_empty() {
@@ -350,9 +293,7 @@ impl LintCommand {
                 });
                 output::json(&value)?
             }
-            LintFormat::Github => ci::github(&linted.findings),
-            LintFormat::Junit => ci::junit(&linted.findings, linted.templates, fail_on),
-            LintFormat::Sarif => output::json(&sarif::log(&linted.findings))?,
+            LintFormat::Junit => junit::suite(&linted.findings, linted.templates, self.fail_on),
         })
     }
 }

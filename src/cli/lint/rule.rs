@@ -1,13 +1,10 @@
 //! The rules of lint.
 
-use anyhow::{Context, Result};
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-
-use crate::misspelt::hint;
+use serde::Serialize;
 
 /// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     /// Worth knowing.
@@ -54,14 +51,6 @@ pub(crate) enum LintRule {
     GreedyPicking,
     /// The selector of a constraint selects the pods of other workloads too.
     SharedSelector,
-    /// A required term of podAffinity can be met nowhere.
-    UnmetAffinity,
-    /// A required term of podAntiAffinity keeps no pod away.
-    IdleAntiAffinity,
-    /// A workload with several replicas has no constraints.
-    NoConstraints,
-    /// An annotation names a rule that does not exist.
-    UnknownRule,
     /// No node of the given cluster has the topology key.
     UnknownTopologyKey,
     /// On the given cluster the pod fits nowhere.
@@ -81,39 +70,13 @@ pub(crate) enum LintRule {
 }
 
 impl LintRule {
-    /// The rule of a name.
-    ///
-    /// # Errors
-    /// No rule has this name.
-    pub(crate) fn named(name: &str) -> Result<Self> {
-        let all = Self::value_variants();
-        let rule = all.iter().copied().find(|rule| rule.id() == name);
-        rule.with_context(|| {
-            let names: Vec<String> = all.iter().map(|rule| rule.id()).collect();
-            let hint = hint(name, names.iter().map(|name| &**name));
-            format!("no rule is called {name:?}{hint}")
-        })
-    }
-
-    /// Returns whether the rule is on by default.
-    pub(crate) fn is_on(self) -> bool {
-        self != Self::NoConstraints
-    }
-
     /// The name.
     pub(crate) fn id(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Returns the description of the rule.
-    pub(crate) fn help(self) -> String {
-        let value = self.to_possible_value();
-        let help = value.and_then(|value| value.get_help().map(ToString::to_string));
-        help.unwrap_or_default()
-    }
-
-    /// Returns the default severity of the rule's findings.
+    /// Returns the severity of the rule's findings.
     pub(crate) fn severity(self) -> Severity {
         match self {
             Self::Unreadable
@@ -121,18 +84,14 @@ impl LintRule {
             | Self::UnknownField
             | Self::MisplacedConstraints
             | Self::SelectorMismatch
-            | Self::UnmetAffinity
             | Self::UnknownTopologyKey
             | Self::FitsNowhere
             | Self::Conflict => Severity::Error,
             Self::EmptySelector
-            | Self::IdleAntiAffinity
             | Self::UnknownMatchLabelKey
             | Self::DeprecatedKey
             | Self::DaemonSet
             | Self::UnusedConstraints
-            | Self::NoConstraints
-            | Self::UnknownRule
             | Self::UnusableDomain
             | Self::OneDomain
             | Self::MinDomains

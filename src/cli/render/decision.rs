@@ -115,7 +115,7 @@ pub(crate) fn score(head: &Head, answer: &ScoreResponse) -> Page {
         [node, number(score.score), number(score.raw), note]
     });
     let nodes = Table::new("node", ["NODE", "SCORE", "RAW", "NOTE"], rows);
-    parts.table(head.listed(nodes, "--all lists them, --top the best"));
+    parts.table(head.listed(nodes, ALL));
     for report in &answer.constraints {
         parts.push(soft(report));
     }

@@ -43,8 +43,7 @@ pub(super) fn details(parts: &mut Parts, answer: &ExplainResponse) {
         parts.apart(Look::Plain, "no spread constraint");
     }
     let hints = answer.hints.iter();
-    let hints = hints.map(|hint| (kind_text(hint.kind()), hint_text(answer, hint)));
-    let hints: Vec<_> = hints.collect();
+    let hints: Vec<String> = hints.map(|hint| hint_text(answer, hint)).collect();
     if !hints.is_empty() {
         parts.section("hints", Parts(vec![PagePart::Bullets(hints)]));
     }
@@ -72,36 +71,6 @@ fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
     let key = key.filter(|_| hint.kind() == Kind::MissingKey);
     let meant = key.map_or_else(String::new, |key| topology_key_hint(key));
     format!("{}{meant}", hint.message)
-}
-
-/// The kind of a hint in a few words.
-fn kind_text(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Unspecified => "hint",
-        Kind::SelfMismatch => "selector",
-        Kind::EmptySelector => "empty selector",
-        Kind::UnusableDomain | Kind::FleetUnusableDomain => "unusable domain",
-        Kind::MinDomains => "minDomains",
-        Kind::MissingKey => "missing label",
-        Kind::EmptyValue => "empty label",
-        Kind::MixedRevisions => "revisions",
-        Kind::TerminatingPods => "terminating",
-        Kind::FewerPods => "fewer pods",
-        Kind::MorePods => "more pods",
-        Kind::MaxSkew => "maxSkew",
-        Kind::Conflict => "conflict",
-        Kind::Room => "room",
-        Kind::NominatedPods => "nominated pods",
-        Kind::PodAffinity => "other pods",
-        Kind::Volumes => "volumes",
-        Kind::OneDomain => "one domain",
-        Kind::Preemption => "preemption",
-        Kind::OtherWorkloads => "other workloads",
-        Kind::UncountedPods => "not counted",
-        Kind::Soft => "soft",
-        Kind::FleetSkewTooLarge => "skew too large",
-        Kind::FleetGreedy => "greedy picking",
-    }
 }
 
 /// A constraint with its fields, the nodes that it leaves out, and its domains.

@@ -101,9 +101,7 @@ fn part(part: &PagePart, depth: usize) -> Markup {
                 }
             },
             PagePart::Bullets(bullets) => ul.hints {
-                @for (kind, text) in bullets {
-                    li { span.kind { (kind) } p { (seen(text)) } }
-                }
+                @for text in bullets { li { p { (seen(text)) } } }
             },
             PagePart::Table(rows) if depth == 0 => section { (table(rows)) },
             PagePart::Table(rows) => (table(rows)),

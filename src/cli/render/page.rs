@@ -76,8 +76,8 @@ pub(super) enum PagePart {
     Line(Look, String),
     /// Words with their values.
     Facts(Vec<Fact>),
-    /// Lines with a bullet each, and the kind of each, which the page shows.
-    Bullets(Vec<(&'static str, String)>),
+    /// Lines with a bullet each.
+    Bullets(Vec<String>),
     Table(Table),
     /// Parts below a heading, of which each piece has its look. Without a heading they are only
     /// indented.

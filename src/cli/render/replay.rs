@@ -22,8 +22,6 @@ pub(crate) struct Replayed {
     pub(crate) revision: Option<i64>,
     /// The number of decisions with the same result.
     pub(crate) same: usize,
-    /// The number of decisions that were left out because they were made on other revisions.
-    pub(crate) left_out: usize,
     /// The number of lines about other snapshots.
     pub(crate) of_other_snapshots: usize,
     /// The number of lines that could not be read, such as one that was cut off.
@@ -71,7 +69,6 @@ pub(crate) fn replayed(replayed: &Replayed) -> Page {
         _ => format!("different: {} of {all}", number(different)),
     };
     let left_out = [
-        (replayed.left_out, "left out, of other revisions"),
         (replayed.of_other_snapshots, "left out, of other snapshots"),
         (replayed.unreadable, "lines that are no decision"),
     ];

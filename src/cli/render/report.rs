@@ -6,32 +6,12 @@ use super::look::Look;
 use super::page::{Page, PagePart, Parts, Source, Table, TableCell};
 use super::spread;
 use super::text::{number, plural};
-use crate::cli::report::judge::{ClusterReport, DomainLoad, Unbalanced};
+use crate::cli::report::judge::{ClusterReport, DomainLoad};
 use crate::explain::quoted;
-
-/// The formula of the score.
-const FORMULA: &str = "score = 100 × the average, over all workloads of at least two \
-    placed pods that have a choice of domains, of: pods in the fullest domain if they were even ÷ \
-    pods in the fullest domain now; 0 for a workload that violates a hard constraint";
-/// The least score that is good.
-const WELL: i64 = 90;
-/// The number of unbalanced workloads that a page draws with bars.
-const DRAWN: usize = 10;
 
 /// The report.
 pub(crate) fn report(source: &Source, report: &ClusterReport) -> Page {
     let mut parts = Parts::default();
-    if report.score.value.is_some() {
-        let mut formula = Parts::default();
-        formula.line(FORMULA);
-        parts.push(PagePart::Folded(
-            "How the score is made".to_owned(),
-            formula,
-        ));
-        let mut formula = Parts::default();
-        formula.indented([FORMULA.to_owned()]);
-        parts.push(PagePart::InText(formula));
-    }
     let stuck = report.stuck.iter();
     let stuck = stuck.map(|it| [it.workload.clone(), number(it.pods), it.reason.clone()]);
     listed(
@@ -56,14 +36,13 @@ pub(crate) fn report(source: &Source, report: &ClusterReport) -> Page {
         );
     }
     parts.push(PagePart::OnPage(load));
-    let headings = ["WORKLOAD", "PODS", "FULLEST", "IF EVEN", "EVENNESS"];
+    let headings = ["WORKLOAD", "PODS", "FULLEST", "IF EVEN"];
     let rows = report.unbalanced.iter().map(|one| {
         [
             one.workload.clone(),
             number(one.pods),
             format!("{} {}", one.fullest, number(one.most)),
             number(one.even),
-            format!("{:.1} %", one.percent),
         ]
     });
     let unbalanced = format!("unbalanced over {}", report.by);
@@ -72,8 +51,6 @@ pub(crate) fn report(source: &Source, report: &ClusterReport) -> Page {
         &unbalanced,
         Table::new("workload", headings, rows),
     );
-    let drawn = report.unbalanced.iter().take(DRAWN).map(even_domains);
-    parts.push(PagePart::OnPage(Parts(drawn.collect())));
     let mut page = Page::new("report", format!("Report on {}", source.snapshot));
     page.remarks.push(format!(
         "{}, {}, {}",
@@ -82,16 +59,12 @@ pub(crate) fn report(source: &Source, report: &ClusterReport) -> Page {
         plural(report.constraints.workload_count, "workload")
     ));
     page.of(source, report.revision, report.constraints.defaults())
-        .verdict(look(report), report.score.sentence())
+        .verdict(look(report), coverage::verdict(&report.constraints))
         .with(parts)
 }
 
 fn look(report: &ClusterReport) -> Look {
-    match report.score.value {
-        _ if report.constraints.violating_count > 0 || !report.stuck.is_empty() => Look::Bad,
-        Some(..WELL) => Look::Fair,
-        _ => Look::Good,
-    }
+    Look::of(report.constraints.violating_count == 0 && report.stuck.is_empty())
 }
 
 /// Adds a table under a heading, unless it is empty.
@@ -101,13 +74,12 @@ fn listed(parts: &mut Parts, heading: &str, table: Table) {
     parts.section(heading, below);
 }
 
-/// Adds the verdict, the rules that keep workloads even, the pods that cannot be judged, and what
+/// Adds the rules that keep workloads even, the pods that cannot be judged, and what
 /// violates constraints.
 fn constraints(parts: &mut Parts, report: &ClusterReport) {
     let answer = &report.constraints;
     let mut below = Parts::default();
     below
-        .line(coverage::verdict(answer))
         .lines(coverage::lines(answer))
         .lines(report.not_judged.iter().map(ToString::to_string));
     let mut advice = Parts::default();
@@ -172,35 +144,4 @@ fn loads(loads: &[DomainLoad]) -> Table {
     };
     let headings = ["DOMAIN", "PODS", "REQUESTED", ""];
     Table::new("domain", headings, rows).legend(vec![("pods", unit)])
-}
-
-/// The domains of a workload, with the number of pods now, and if they were even.
-fn even_domains(one: &Unbalanced) -> PagePart {
-    let rows = one.domains.iter().enumerate().map(|(place, it)| {
-        let even = one.even_at(place);
-        let bar = Bar {
-            count: it.pods,
-            added: 0,
-            limit: Some(even),
-        };
-        let said = format!(
-            "{}, {} if they were even",
-            plural(it.pods, "pod"),
-            number(even)
-        );
-        [
-            quoted(&it.domain).into(),
-            number(it.pods).into(),
-            number(even).into(),
-            TableCell::Bar(Look::of(it.pods <= even), bar, said),
-        ]
-    });
-    let more = one.domain_count - one.domains.len() as i64;
-    let table = Table::new("domain", ["DOMAIN", "NOW", "IF EVEN", ""], rows).more(more, "");
-    let pods = plural(one.pods, "pod");
-    let percent = one.percent;
-    let heading = format!("{}: {pods}, {percent:.1} % even", one.workload);
-    let mut parts = Parts::default();
-    parts.table(table);
-    PagePart::Section(vec![(Look::Strong, heading)], parts)
 }

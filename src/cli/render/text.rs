@@ -68,7 +68,7 @@ impl TextWriter {
             PagePart::Line(look, text) => self.line(look.style(), text),
             PagePart::Facts(facts) => self.facts(facts),
             PagePart::Bullets(bullets) => {
-                for (_, text) in bullets {
+                for text in bullets {
                     let bullet = Look::Fair.paint("*");
                     let indent = self.indent();
                     let below = format!("{indent}{INDENT}");

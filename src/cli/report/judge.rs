@@ -26,8 +26,6 @@ pub(crate) struct ClusterReport {
     /// The topology key by which workloads are compared; empty if no key of nodes has several
     /// values.
     pub(crate) by: String,
-    /// The score of all workloads together.
-    pub(crate) score: Score,
     /// The workloads with waiting pods that no node can take, most such pods first.
     pub(crate) stuck: Vec<Stuck>,
     /// The waiting pods that cannot be judged.
@@ -42,16 +40,6 @@ pub(crate) struct ClusterReport {
     pub(crate) unbalanced: Vec<Unbalanced>,
 }
 
-/// A score from 0 to 100 for the evenness of workloads.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Score {
-    /// The score; `None` if no workload can be uneven.
-    pub(crate) value: Option<i64>,
-    /// The number of workloads in the average.
-    pub(crate) workload_count: i64,
-}
-
 /// A workload with waiting pods that no node can take.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -62,15 +50,6 @@ pub(crate) struct Stuck {
     pub(crate) pods: i64,
     /// The reason for one of these pods.
     pub(crate) reason: String,
-}
-
-/// The number of pods in a domain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct DomainPods {
-    pub(crate) domain: String,
-    /// The number of its pods.
-    pub(crate) pods: i64,
 }
 
 /// The load of a domain.
@@ -110,43 +89,6 @@ pub(crate) struct Unbalanced {
     pub(crate) most: i64,
     /// The number of pods that the fullest domain would have if the pods were even.
     pub(crate) even: i64,
-    /// `even` in percent of `most`, to a tenth.
-    pub(crate) percent: f64,
-    /// The listed domains, the fullest first.
-    pub(crate) domains: Vec<DomainPods>,
-    /// The number of domains.
-    pub(crate) domain_count: i64,
-}
-
-impl Unbalanced {
-    /// Returns the number of pods that a domain would have if the pods were even; `place` is the
-    /// domain's rank among the fullest.
-    pub(crate) fn even_at(&self, place: usize) -> i64 {
-        let domains = self.domain_count.max(1);
-        let rest = self.pods % domains;
-        let place = i64::try_from(place).unwrap_or(i64::MAX);
-        self.pods / domains + i64::from(place < rest)
-    }
-}
-
-/// `part` in percent of `whole`, to the nearest tenth. It is 100 only if the two are equal.
-fn percent(part: i64, whole: i64) -> f64 {
-    let tenths = (1000.0 * part as f64 / whole as f64).round();
-    let most = if part < whole { 999.0 } else { 1000.0 };
-    tenths.min(most) / 10.0
-}
-
-impl Score {
-    /// The score as a sentence.
-    pub(crate) fn sentence(&self) -> String {
-        match self.value {
-            Some(value) => format!(
-                "score: {value} of 100, for {}",
-                crate::explain::plural(self.workload_count, "workload")
-            ),
-            None => "score: none, no workload could be spread otherwise".to_owned(),
-        }
-    }
 }
 
 /// Judges a cluster by its constraints, and by the spread of its workloads over the label key `by`
@@ -158,29 +100,12 @@ pub(super) fn report(
     ranked: &[WorkloadSpread],
     by_node: &[WorkloadSpread],
 ) -> ClusterReport {
-    let violating: HashSet<String> = constraints
-        .workloads
-        .iter()
-        .filter(|spread| violates_hard(spread))
-        .map(render::full_name)
-        .collect();
-    let could_be_even: Vec<Unbalanced> = ranked.iter().filter_map(unbalanced).collect();
-    let earned = could_be_even
-        .iter()
-        .map(|one| match violating.contains(&one.workload) {
-            true => 0.0,
-            false => one.even as f64 / one.most as f64,
-        });
-    let count = could_be_even.len();
-    let score = Score {
-        value: (count > 0).then(|| (100.0 * earned.sum::<f64>() / count as f64).floor() as i64),
-        workload_count: i64::try_from(count).unwrap_or(i64::MAX),
-    };
-    let mut unbalanced = could_be_even;
+    let mut unbalanced: Vec<Unbalanced> = ranked.iter().filter_map(unbalanced_by).collect();
     unbalanced.retain(|one| one.even < one.most);
     unbalanced.sort_by(|a, b| {
         let ties = (-a.pods, &a.workload).cmp(&(-b.pods, &b.workload));
-        a.percent.total_cmp(&b.percent).then(ties)
+        // The least part of what the fullest domain has comes first.
+        (a.even * b.most).cmp(&(b.even * a.most)).then(ties)
     });
     ClusterReport {
         revision: constraints.revision,
@@ -190,7 +115,6 @@ pub(super) fn report(
         stuck: Vec::new(),
         not_judged: Vec::new(),
         by,
-        score,
         risks: risks(ranked, by_node),
         constraints,
         unbalanced,
@@ -247,16 +171,8 @@ fn load(ranked: &[WorkloadSpread]) -> Vec<DomainLoad> {
     all
 }
 
-fn violates_hard(spread: &WorkloadSpread) -> bool {
-    let mut topologies = spread.topologies.iter();
-    topologies.any(|topology| {
-        let constraint = topology.constraint.as_ref();
-        topology.excess > 0 && constraint.is_some_and(|it| it.when_unsatisfiable == "DoNotSchedule")
-    })
-}
-
 /// Returns how uneven a workload is; `None` if the workload cannot be spread.
-fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
+fn unbalanced_by(spread: &WorkloadSpread) -> Option<Unbalanced> {
     let topology = spread.topologies.first()?;
     let fullest = topology.domains.first()?;
     let pods = spread.pod_count - spread.pending_count - topology.outside_pods;
@@ -265,19 +181,12 @@ fn unbalanced(spread: &WorkloadSpread) -> Option<Unbalanced> {
         return None;
     }
     let even = (pods + domains - 1) / domains;
-    let listed = topology.domains.iter().map(|domain| DomainPods {
-        domain: domain.value.clone(),
-        pods: domain.matching_pods,
-    });
     Some(Unbalanced {
         workload: render::full_name(spread),
         pods,
         fullest: fullest.value.clone(),
         most: fullest.matching_pods,
         even,
-        percent: percent(even, fullest.matching_pods),
-        domains: listed.collect(),
-        domain_count: domains,
     })
 }
 
@@ -287,7 +196,7 @@ fn risks(ranked: &[WorkloadSpread], by_node: &[WorkloadSpread]) -> Vec<Risk> {
     let mut risks = Vec::new();
     // Pods on one node are in one zone, too. Only the worse risk is reported.
     for spread in by_node.iter().chain(ranked) {
-        let all_in_one = unbalanced(spread).filter(|one| one.most == one.pods);
+        let all_in_one = unbalanced_by(spread).filter(|one| one.most == one.pods);
         let Some(one) = all_in_one.filter(|one| named.insert(one.workload.clone())) else {
             continue;
         };

@@ -5,7 +5,6 @@ pub(crate) mod room;
 
 use anyhow::Result;
 use clap::Args;
-use indicatif::ProgressBar;
 
 use self::judge::ClusterReport;
 use self::room::RoomTally;
@@ -28,19 +27,12 @@ const MAX_DOMAINS: i32 = 12;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 It says which pods fit nowhere, which constraints there are and which are violated, which workloads have all their pods in
-one place, which are uneven, and a score from 0 to 100 with its formula.
+one place, and which are uneven.
 
 Examples:
   evenkeel report --load cluster.json
   evenkeel report -o html > report.html
-  evenkeel report --load cluster.json --fail-under 80
-  evenkeel report --by kubernetes.io/hostname -n shop
-
-Exit codes:
-  0  no hard constraint is violated; a soft max skew may be exceeded
-  1  some hard constraints are violated, or the score is less than --fail-under
-  2  the request or its input was refused
-  3  the server could not be reached, or did not answer in time")]
+  evenkeel report --by kubernetes.io/hostname -n shop")]
 pub(crate) struct ReportCommand {
     /// Namespace; by default all
     #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
@@ -59,10 +51,6 @@ pub(crate) struct ReportCommand {
 
     #[command(flatten)]
     state: source::SnapshotSource,
-
-    /// Exit with 1 when the score is less than this, too
-    #[arg(long, value_name = "SCORE", value_parser = clap::value_parser!(i64).range(0..=100))]
-    fail_under: Option<i64>,
 
     #[command(flatten)]
     output: args::OutputFlag,
@@ -94,7 +82,7 @@ impl ReportCommand {
                 })
                 .await
         };
-        waiting.judge(ask, &ProgressBar::hidden()).await?;
+        waiting.judge(ask).await?;
         report.stuck = judge::stuck(&waiting);
         report.not_judged = waiting.not_judged;
         let mut shares = room.shares();
@@ -105,15 +93,7 @@ impl ReportCommand {
         let violating = report.constraints.workloads.iter();
         let names = || violating.map(render::full_name).collect();
         self.output.print(&report, page, names)?;
-        Ok(self.exit(&report))
-    }
-
-    /// The exit code. Without a score no workload can be spread better, so `--fail-under` does not
-    /// fail.
-    fn exit(&self, report: &ClusterReport) -> Exit {
-        let least = self.fail_under.unwrap_or(0);
-        let is_enough = report.score.value.is_none_or(|score| score >= least);
-        Exit::of(report.constraints.violating_count == 0 && is_enough)
+        Ok(Exit::of(report.constraints.violating_count == 0))
     }
 
     async fn gather(&self, client: &Client) -> Result<ClusterReport> {

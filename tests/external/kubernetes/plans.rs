@@ -1,8 +1,5 @@
-//! Plans in a real cluster, where kwok does what kubelets do: a ReplicaSet that reads deletion costs
-//! stays spread while it is scaled down, and `rebalance --apply` brings pods back to a zone that
-//! returns, within their budget.
-//!
-//! `ROUNDS=20` scales down more often.
+//! Plans in a real cluster, where kwok does what kubelets do: `rebalance --apply` brings pods back to a
+//! zone that returns, within their budget.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -15,15 +12,12 @@ use tokio::task::JoinHandle;
 
 use crate::kubernetes::api::{Api, path};
 use crate::kubernetes::control_plane::{ControlPlane, turn};
-use crate::kubernetes::evenkeel::Evenkeel;
 use crate::kubernetes::objects::{NAMESPACE, ZONE, status, topology};
 use crate::kubernetes::process;
 use crate::kubernetes::scheduler::{Defaults, Scheduler};
 
 /// The longest time that a rollout or a run of the command may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
-
-const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 pub(super) const ZONES: [&str; 3] = ["a", "b", "c"];
 
@@ -156,46 +150,6 @@ async fn settled(
 
 fn skew(counts: &BTreeMap<String, usize>) -> usize {
     counts.values().max().expect("zones") - counts.values().min().expect("zones")
-}
-
-async fn scale(api: &Api, kind: &str, replicas: usize) {
-    let replicas = json!({ "spec": { "replicas": replicas } });
-    api.patch(&path(kind, NAMESPACE, "web"), &replicas).await;
-}
-
-/// Scales from nothing to 12 pods and down to 6. Returns the skews that are left.
-async fn skews(api: &Api, rounds: usize, accepts: impl Fn(&Value) -> bool) -> Vec<usize> {
-    let mut skews = Vec::new();
-    for _ in 0..rounds {
-        scale(api, "ReplicaSet", 12).await;
-        assert_eq!(skew(&settled(api, 12, &accepts).await), 0);
-        scale(api, "ReplicaSet", 6).await;
-        skews.push(skew(&settled(api, 6, |_| true).await));
-        scale(api, "ReplicaSet", 0).await;
-        settled(api, 0, |_| true).await;
-    }
-    skews
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: deploy/tools.sh install_control_plane"]
-async fn a_replica_set_stays_spread_while_it_is_scaled_down() {
-    let mut plane = turn().await;
-    let rounds = std::env::var("ROUNDS").ok().and_then(|it| it.parse().ok());
-    let rounds: usize = rounds.unwrap_or(3);
-    let api = Api::connect(&plane.kubeconfig()).await;
-    let _scheduler = start(&mut plane, &api).await;
-    // There is a node for each pod, because the controller first deletes pods of nodes with two.
-    add_nodes(&api, &ZONES, 4).await;
-    api.create(&workload("ReplicaSet", "web", 0)).await;
-    let without = skews(&api, rounds, |_| true).await;
-    let evenkeel = Evenkeel::start(&plane.kubeconfig(), &["--kubernetes-deletion-costs"]);
-    let has_cost = |pod: &Value| !pod["metadata"]["annotations"][COST].is_null();
-    let with = skews(&api, rounds, has_cost).await;
-    println!("skews of 6 of 12 pods: {with:?} with deletion costs, {without:?} without");
-    assert!(with.iter().all(|skew| *skew <= 1), "{with:?}");
-    drop(evenkeel);
-    end(&mut plane, &api).await;
 }
 
 /// A run of `rebalance --apply`.

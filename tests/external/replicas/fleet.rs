@@ -171,9 +171,9 @@ impl Fleet {
         self.start_log(args).join().expect("it ends in time")
     }
 
-    /// Starts `evenkeel log` without waiting for its end.
+    /// Starts `evenkeel admin log` without waiting for its end.
     pub(crate) fn start_log(&self, args: &[&str]) -> JoinHandle<Output> {
-        let mut command = process::command(&["log"]);
+        let mut command = process::command(&["admin", "log"]);
         command.args(args).args(self.log_flags());
         thread::spawn(|| process::run_within(command, 5 * DEADLINE))
     }

@@ -85,7 +85,11 @@ async fn a_misspelt_fleet_is_named() {
     let change = batch("default", vec![put_node(node("n", &[]))]);
     update(&fleet.clients(), 0, &change).await;
     let url = fleet.brokers.urls().remove(0);
-    let log = |fleet: &str| run(command(&["log", "status", "--log", &url, "--fleet", fleet]));
+    let log = |fleet: &str| {
+        run(command(&[
+            "admin", "log", "status", "--log", &url, "--fleet", fleet,
+        ]))
+    };
     // The log has one copy, which the command need not be told.
     let status = log("test");
     assert!(status.status.success(), "{status:?}");

@@ -136,6 +136,6 @@ fn pipes_are_read_to_their_end_and_no_further() {
 
 #[test]
 fn a_line_of_a_decision_log_has_an_end() {
-    let outcome = workspace().run("replay /dev/zero --load cluster.yaml");
+    let outcome = workspace().run("admin replay /dev/zero --load cluster.yaml");
     outcome.expect(2).complains("zero byte");
 }

@@ -20,7 +20,6 @@ mod scale_down;
 mod scheduler_plugins;
 mod serve;
 mod shop;
-mod spread;
 mod stateful_sets;
 mod stories;
 mod synth;

@@ -95,7 +95,7 @@ struct Told {
 
 const DATA: &[&str] = &["text", "json", "yaml"];
 const PAGE: &[&str] = &["text", "json", "yaml", "html"];
-const FINDINGS: &[&str] = &["text", "json", "github", "junit", "sarif"];
+const FINDINGS: &[&str] = &["text", "json", "junit"];
 
 fn tell_the_same(workspace: &Workspace, all: &[Told]) {
     for told in all {

@@ -28,21 +28,14 @@ async fn a_replay_on_the_same_state_is_the_same() {
     assert_eq!(saved, 0);
     log.client.place(place).await.expect("a valid question");
     log.lines(2);
-    let (code, out) = log.told("replay decisions.jsonl --load state.json");
+    let (code, out) = log.told("admin replay decisions.jsonl --load state.json");
     assert_eq!(code, 0, "{out}");
     assert!(
         out.starts_with("snapshot \"default\", revision 2\n"),
         "{out}"
     );
     assert!(out.contains("same: all of 2 decisions"), "{out}");
-    // The reservation made another revision, and the replay reserved nothing.
-    let (code, out) = log.told("replay decisions.jsonl --load state.json --same-revision -o json");
-    assert_eq!(code, 0, "{out}");
-    let report: Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!(
-        (&report["same"], &report["leftOut"]),
-        (&1.into(), &1.into())
-    );
+    // The replay reserved nothing.
     let (_, held) = log.told("reservation list -o name");
     assert_eq!(held.lines().count(), 3);
 }
@@ -56,7 +49,7 @@ async fn a_replay_does_not_read_what_it_makes() {
         log.filter().await;
     }
     log.lines(300);
-    let (code, out) = log.told("replay decisions.jsonl decisions.jsonl");
+    let (code, out) = log.told("admin replay decisions.jsonl decisions.jsonl");
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("same: all of 600 decisions"), "{out}");
     log.lines(900);
@@ -71,7 +64,7 @@ async fn a_replay_on_another_state_shows_what_differs() {
     log.lines(1);
     log.run("snapshot save state.json");
     for source in ["--load state.json", ""] {
-        let (code, out) = log.told(&format!("replay decisions.jsonl {source}"));
+        let (code, out) = log.told(&format!("admin replay decisions.jsonl {source}"));
         assert_eq!(code, 1, "{out}");
         let expected = [
             "different: 1 of 1 decision\n",
@@ -83,11 +76,8 @@ async fn a_replay_on_another_state_shows_what_differs() {
         for part in expected {
             assert!(out.contains(part), "{part:?} is not in {out}");
         }
-        let (code, out) = log.told(&format!("replay decisions.jsonl {source} -o name"));
+        let (code, out) = log.told(&format!("admin replay decisions.jsonl {source} -o name"));
         assert_eq!((code, out.trim()), (1, logged.decision_id.as_str()));
-        let (code, out) = log.told(&format!("replay decisions.jsonl {source} --same-revision"));
-        assert_eq!(code, 0, "{out}");
-        assert!(out.contains("1 left out, of other revisions"), "{out}");
     }
 }
 
@@ -101,7 +91,7 @@ async fn odd_logs_are_told_apart() {
     let mut text_of = fs::read_to_string(log.path("decisions.jsonl")).expect("it is there");
     text_of.push_str("{\"id\":\"cut");
     fs::write(log.path("cut.jsonl"), text_of).expect("it can be written");
-    let output = log.run("replay cut.jsonl --load state.json");
+    let output = log.run("admin replay cut.jsonl --load state.json");
     let (code, out) = text(&output);
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("1 lines that are no decision"), "{out}");
@@ -109,12 +99,12 @@ async fn odd_logs_are_told_apart() {
     assert!(warned.contains("cut.jsonl, line 2"), "{warned}");
 
     let cases = [
-        ("replay none.jsonl --load state.json", "none.jsonl"),
+        ("admin replay none.jsonl --load state.json", "none.jsonl"),
         (
-            "replay decisions.jsonl --load state.json --snapshot other",
+            "admin replay decisions.jsonl --load state.json --snapshot other",
             "choose with --snapshot: default",
         ),
-        ("replay - --load -", "standard input"),
+        ("admin replay - --load -", "standard input"),
     ];
     for (line, expected) in cases {
         let output = log.run(line);
@@ -139,7 +129,7 @@ async fn a_deletion_of_an_unknown_kind_is_refused_by_its_place() {
         serde_json::json!({"kind": "Gadget", "namespace": "default", "name": "g\u{1b}[2J"});
     line["request"]["overlay"] = serde_json::json!([{"delete": gadget}]);
     fs::write(log.path("newer.jsonl"), format!("{line}\n")).expect("it can be written");
-    let output = log.run("replay newer.jsonl --load state.json");
+    let output = log.run("admin replay newer.jsonl --load state.json");
     let (code, out) = text(&output);
     let said = out + &String::from_utf8_lossy(&output.stderr);
     assert_eq!(code, 1, "{said}");

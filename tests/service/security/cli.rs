@@ -72,7 +72,7 @@ fn commands_trust_prove_and_name_as_told() {
         (&url, with(&[("CLIENT_KEY", "")]), 2, "client_key"),
         (&url, only(&[("SERVER_CA", &missing)]), 2, "missing"),
         (plain, only(&trusting), 2, "https://"),
-        (plain, only(&[]), 3, "wants TLS: use https://"),
+        (plain, only(&[]), 3, "wants https://"),
     ];
     for command in ["healthcheck", "snapshot list"] {
         for (address, variables, code, word) in &cases {

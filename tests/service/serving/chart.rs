@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::serving::operations::serve;
 
 /// Settings that the chart makes from other values.
-const MADE_BY_THE_CHART: [&str; 21] = [
+const MADE_BY_THE_CHART: [&str; 20] = [
     "access-file",
     "admin-listen",
     "allow-plaintext",
@@ -19,7 +19,6 @@ const MADE_BY_THE_CHART: [&str; 21] = [
     "expect-snapshot",
     "fleet",
     "kubernetes",
-    "kubernetes-deletion-costs",
     "kubernetes-scheduler-config",
     "kubernetes-snapshot",
     "listen",

@@ -8,7 +8,6 @@ mod chart;
 mod configuration;
 mod counted;
 mod credentials;
-mod deletion_costs;
 mod described;
 mod documents;
 mod drain;

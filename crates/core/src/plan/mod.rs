@@ -2,8 +2,7 @@
 //! on a read view of a snapshot and use the counts and rules of `spread`.
 //!
 //! `joint` places many pods: in parts (`levels`) that are flows (`network`) through classes of nodes,
-//! or by trying all orders. `removals` chooses pods to remove, as a flow of least cost (`choice`), and
-//! `deletion_costs` computes annotations by which a ReplicaSet deletes pods in that order. `rebalance`
+//! or by trying all orders. `removals` chooses pods to remove, as a flow of least cost (`choice`). `rebalance`
 //! chooses pods to move: `spread_model` has the constraints and pods of a namespace, `moves` searches
 //! for the fewest moves by counts, `moving` makes each move on a copy of the snapshot, where Filter
 //! judges it, `mobility` has the reasons why pods stay, and `blockers` the causes that remain.
@@ -13,7 +12,6 @@
 
 mod blockers;
 mod choice;
-mod deletion_costs;
 mod joint;
 mod levels;
 mod mobility;
@@ -31,7 +29,6 @@ mod removals;
 mod spread_model;
 
 pub use blockers::{Blocker, BlockerKind};
-pub use deletion_costs::deletion_costs;
 pub use joint::picker;
 pub use mobility::{EvictionRules, StayingPods};
 pub use movable::MoveEffect;

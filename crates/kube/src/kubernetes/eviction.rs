@@ -1,5 +1,5 @@
-//! Evicts pods. Evictions and deletion costs are the only changes that Evenkeel makes to a cluster,
-//! and only if the user asks for them.
+//! Evicts pods. Evictions are the only changes that Evenkeel makes to a cluster, and only if the user
+//! asks for them.
 
 use serde_json::json;
 use tonic::codegen::http::Request;

@@ -1,5 +1,5 @@
-//! Clients of Kubernetes API servers, which list objects, keep snapshots equal to clusters, evict
-//! pods and write deletion costs.
+//! Clients of Kubernetes API servers, which list objects, keep snapshots equal to clusters, and
+//! evict pods.
 //!
 //! `target` selects a cluster, `credentials` has the credentials for it, `connection` is the
 //! client, and `renewal` reads credentials again when they change. `resource` defines the
@@ -14,7 +14,6 @@ mod connection;
 mod counts;
 mod credentials;
 mod defaults;
-mod deletion_cost;
 mod error;
 mod eviction;
 mod feed;
@@ -33,7 +32,6 @@ mod watch;
 pub use connection::{ClusterClient, OnRefusal};
 pub use counts::{FeedCounts, KindCounts, ListReason, durations};
 pub use defaults::DefaultsSource;
-pub use deletion_cost::{CostWrite, DeletionCost};
 pub use error::Error;
 pub use eviction::Eviction;
 pub use feed::{FeedPlan, run_in_thread};

@@ -39,15 +39,7 @@ pub struct Contents {
     pub loss: Option<Loss>,
 }
 
-/// Returns the contents of a state directory.
-///
-/// # Errors
-/// [`StoreError`].
-pub fn show(directory: &Path) -> Result<Contents, StoreError> {
-    contents(directory, |_, _| Ok(()))
-}
-
-/// As [`show`], after reading and checking everything.
+/// Returns the contents of a state directory, after reading and checking everything.
 ///
 /// # Errors
 /// [`StoreError::Damaged`] with the first fault, and other errors.

@@ -35,7 +35,7 @@ pub use counts::StoreCounts;
 pub use disk::Durability;
 pub use error::StoreError;
 pub use file::{FILE, set_aside};
-pub use inspect::{Contents, Described, check, show};
+pub use inspect::{Contents, Described, check};
 pub use journal::Store;
 pub use last_commit::Loss;
 pub use restore::{Progress, StoredSnapshot};

@@ -113,9 +113,6 @@ seccompProfile:
 {{- with .Values.kubernetes.schedulerConfig }}
 {{- $_ := set $settings "kubernetes-scheduler-config" . }}
 {{- end }}
-{{- if .Values.kubernetes.deletionCosts }}
-{{- $_ := set $settings "kubernetes-deletion-costs" true }}
-{{- end }}
 {{- end }}
 {{- with .Values.expectSnapshots }}
 {{- $_ := set $settings "expect-snapshot" . }}

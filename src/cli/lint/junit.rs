@@ -1,30 +1,10 @@
-//! The formats of findings for CI systems: annotations of GitHub's workflows, and JUnit.
+//! The findings as JUnit's XML, for CI systems.
 
 use maud::{Markup, PreEscaped, html};
 
 use super::finding::LintFinding;
 use super::rule::Severity;
 use crate::visible;
-
-/// Writes a workflow command for each finding, which GitHub shows beside the line.
-pub(crate) fn github(findings: &[LintFinding]) -> String {
-    findings.iter().map(annotation).collect()
-}
-
-fn annotation(finding: &LintFinding) -> String {
-    let level = match finding.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Note => "notice",
-    };
-    let place = match finding.line {
-        0 => String::new(),
-        line => format!(",line={line},col={}", finding.column),
-    };
-    let (file, title) = (property(&finding.file), property(&finding.rule.id()));
-    let message = data(&said(finding));
-    format!("::{level} file={file}{place},title={title}::{message}\n")
-}
 
 /// Returns the message of a finding, with its object.
 fn said(finding: &LintFinding) -> String {
@@ -34,20 +14,9 @@ fn said(finding: &LintFinding) -> String {
     }
 }
 
-/// Escapes the message of a workflow command.
-fn data(text: &str) -> String {
-    let text = visible::text(text).replace('%', "%25");
-    text.replace('\r', "%0D").replace('\n', "%0A")
-}
-
-/// Escapes the value of a property of a workflow command.
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
-}
-
 /// Writes a test case for each finding, or one that passes if there are no findings. The findings of
 /// at least the severity `fail_on` fail.
-pub(crate) fn junit(findings: &[LintFinding], templates: usize, fail_on: Severity) -> String {
+pub(super) fn suite(findings: &[LintFinding], templates: usize, fail_on: Severity) -> String {
     let failed = findings.iter().filter(|it| it.severity >= fail_on);
     let suites = html! {
         (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
