@@ -28,7 +28,7 @@ use super::executor::{LARGE_REQUEST, until};
 use super::noted::Decision;
 use super::questions::{Answered, PodRequest};
 use super::request_context::{OpenedCall, RequestContext};
-use crate::account::{Charge, Part};
+use crate::account::Charge;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::entries;
@@ -323,7 +323,7 @@ impl DecisionStream {
             }));
         }
         let bytes = questions.saturating_mul(WAITING_BYTES);
-        let charge = registry.account().charge(Part::Requests, bytes)?;
+        let charge = registry.account().charge(bytes)?;
         Ok((charge, self.charges.hold()))
     }
 

@@ -8,7 +8,6 @@ use tower::util::BoxCloneSyncService;
 use tracing::info;
 
 use super::health::HealthState;
-use crate::account::Account;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::Config;
@@ -80,7 +79,7 @@ impl Port {
     ///
     /// # Errors
     /// When the address cannot be bound, or the services cannot be set up.
-    pub(super) async fn bind(offer: PortOffer<'_>, account: &Arc<Account>) -> Result<Self, Error> {
+    pub(super) async fn bind(offer: PortOffer<'_>) -> Result<Self, Error> {
         let services = offer.services()?;
         let PortOffer { config, .. } = offer;
         let limits = Arc::new(offer.limits);
@@ -92,7 +91,7 @@ impl Port {
         let calls = (0..config.threads()).map(|_| calls()).collect();
         let max_connections = config.limits.max_connections;
         let refusals = offer.telemetry.refusals();
-        let listener = Listener::bind(config.listen, max_connections, account, refusals).await;
+        let listener = Listener::bind(config.listen, max_connections, refusals).await;
         Ok(Self {
             listener: listener.map_err(|source| Error::Bind {
                 address: config.listen,

@@ -97,7 +97,7 @@ where
         telemetry: &telemetry,
         health: &health,
     };
-    let port = Port::bind(offer, account).await?;
+    let port = Port::bind(offer).await?;
     let sources = kept.sources(&port, &health, decisions, counts, feeds);
     if let Some(admin) = &admin {
         telemetry.show(admin, &config, sources);

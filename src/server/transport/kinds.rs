@@ -53,11 +53,6 @@ impl CallKind {
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Feed | Self::Decisions | Self::Reflection)
     }
-
-    /// Returns whether the call stays open for as long as its client likes.
-    pub fn stays_open(self) -> bool {
-        self.is_stream() || self == Self::Watch
-    }
 }
 
 /// The number of kinds.

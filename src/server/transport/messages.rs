@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tonic::Status;
 
 use super::kinds::CallKind;
-use crate::account::{Account, Charge, Part};
+use crate::account::{Account, Charge};
 use crate::api;
 use crate::limits::{Exceeded, Limit};
 
@@ -148,7 +148,10 @@ impl Messages {
     }
 
     /// Returns the length of the message with this head.
-    fn length(&self, [_, length @ ..]: [u8; HEAD]) -> Result<usize, Status> {
+    fn length(&self, [compression, length @ ..]: [u8; HEAD]) -> Result<usize, Status> {
+        if compression != 0 {
+            return Err(Status::unimplemented("messages must not be compressed"));
+        }
         let length = u32::from_be_bytes(length) as usize;
         if length <= self.max_message_bytes {
             return Ok(length);
@@ -196,7 +199,7 @@ impl RequestCharge {
         if self.charge.is_none() && bytes <= COVERED {
             return Ok(());
         }
-        let open = || self.account.open(Part::Requests);
+        let open = || self.account.open();
         let charge = self.charge.get_or_insert_with(open);
         Ok(charge.grow(bytes).map_err(api::Error::from)?)
     }

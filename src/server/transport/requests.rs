@@ -10,7 +10,6 @@ use futures::stream::{BoxStream, StreamExt, try_unfold};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use prost::bytes::Bytes;
-use tokio::task::yield_now;
 use tonic::Status;
 
 use super::decoded_size::{DecodedSizes, RequestLayout};
@@ -20,9 +19,6 @@ use super::messages::{Messages, RequestCharge};
 use crate::account::{Account, Charge};
 use crate::api::slots::CallerKey;
 use crate::api::{self, StepCharges};
-
-/// The bytes of a large message that are passed on in a turn.
-const PART: usize = 1 << 20;
 
 /// A request that a service reads.
 pub type RequestBody = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Status>>>;
@@ -35,12 +31,10 @@ pub struct IncomingRequest {
     request: Option<RequestLayout>,
     /// The charge for bytes that arrived and are not passed on yet.
     charge: RequestCharge,
-    /// The rest of the message that is being passed on.
+    /// The message that is to be passed on.
     current: Bytes,
     /// The charges of messages of a stream that were passed on and may still be in use.
     given: VecDeque<Option<Charge>>,
-    /// The length of the longest message: its decoder keeps as much room for the next.
-    longest: usize,
     /// The terms of a stream; none for a call with one message.
     stream: Option<StreamTerms>,
 }
@@ -72,17 +66,19 @@ impl IncomingRequest {
             charge: RequestCharge::new(Arc::clone(account)),
             current: Bytes::new(),
             given: VecDeque::new(),
-            longest: 0,
             stream,
         }
     }
 
-    /// Waits for the first message. Returns its length with its head; 0 if none comes.
+    /// Waits for the one message of a call. Returns its length with its head; 0 if none comes.
     ///
     /// # Errors
     /// The status with which the call ends without a message.
     pub async fn first(&mut self) -> Result<usize, Status> {
         let first = self.messages.next(&mut self.charge).await?;
+        if first.is_none() && self.request.is_some() {
+            return Err(api::Error::Undecodable("it has no message".to_owned()).into());
+        }
         self.current = first.unwrap_or_default();
         Ok(self.current.len())
     }
@@ -117,24 +113,12 @@ impl IncomingRequest {
 
     /// Passes the request on to a service.
     pub fn into_body(self) -> RequestBody {
-        let parts = try_unfold(Box::new(self), |mut request| async move {
-            let part = request.next_part().await?;
-            Ok(part.map(|part| (Frame::data(part), request)))
+        let messages = try_unfold(Box::new(self), |mut request| async move {
+            let is_there = !request.current.is_empty() || request.receive().await?;
+            let message = std::mem::take(&mut request.current);
+            Ok(is_there.then(|| (Frame::data(message), request)))
         });
-        StreamBody::new(parts.boxed())
-    }
-
-    /// The next part of a message; `None` at the end of the request.
-    async fn next_part(&mut self) -> Result<Option<Bytes>, Status> {
-        if self.current.is_empty() && !self.receive().await? {
-            return Ok(None);
-        }
-        if self.current.len() > PART {
-            // The decoder copies each part to gather the message, so other tasks run in between.
-            yield_now().await;
-        }
-        let part = self.current.len().min(PART);
-        Ok(Some(self.current.split_to(part)))
+        StreamBody::new(messages.boxed())
     }
 
     /// Receives the next message of a stream; false at the end. The request of a call that is no
@@ -180,7 +164,6 @@ impl IncomingRequest {
     /// Charges a message of a stream that is to be passed on.
     fn pass_on(&mut self, whole: Bytes, decoded: Result<usize, api::Error>) -> Result<(), Status> {
         self.current = whole;
-        self.longest = self.longest.max(self.current.len());
         self.charge_decoded(decoded)?;
         let charge = self.charge.take();
         match self.stream.as_ref().and_then(|it| it.charges.as_ref()) {
@@ -192,7 +175,7 @@ impl IncomingRequest {
                 self.given.push_back(charge);
             }
         }
-        self.charge.grow(self.longest)
+        Ok(())
     }
 }
 
@@ -202,6 +185,5 @@ fn decoded_size(
     request: Option<RequestLayout>,
     whole: &[u8],
 ) -> Result<usize, api::Error> {
-    let size = request.map_or(Ok(0), |request| sizes.of(request, whole));
-    Ok(size?)
+    request.map_or(Ok(0), |request| sizes.of(request, whole))
 }

@@ -5,7 +5,7 @@
 //! begun, before any other client is served.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Context;
 
 use futures::task::AtomicWaker;
@@ -35,14 +35,10 @@ pub struct CallTurns {
     arrived: AtomicUsize,
     /// The number of these calls that have not begun, or were given up.
     waiting: AtomicUsize,
-    /// The number of calls for which a server that stops waits.
-    open: AtomicUsize,
     /// The number of answers of which the client can read more now.
     unread: AtomicUsize,
     /// Counts the times at which the client has read on in an answer.
     progress: AtomicUsize,
-    /// True if the client has yet to read bytes that were written.
-    is_blocked: AtomicBool,
     /// The number of calls that may still begin in this turn.
     left: Semaphore,
     turn: ReadingTurn,
@@ -67,10 +63,8 @@ impl Default for CallTurns {
         Self {
             arrived: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            open: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
             progress: AtomicUsize::new(0),
-            is_blocked: AtomicBool::new(false),
             left: Semaphore::new(0),
             turn: ReadingTurn::default(),
             connection: AtomicWaker::new(),
@@ -118,20 +112,12 @@ impl CallTurns {
         self.turn.left.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Records whether the client has yet to read written bytes.
-    pub fn note_blocked(&self, is_blocked: bool) {
-        self.is_blocked.store(is_blocked, Ordering::Relaxed);
-    }
-
-    /// Records that a call has arrived. A server that stops waits for the end of a call that `is_awaited`.
-    pub fn arrive(self: &Arc<Self>, is_awaited: bool) -> OpenCall {
+    /// Records that a call has arrived.
+    pub fn arrive(self: &Arc<Self>) -> OpenCall {
         self.arrived.fetch_add(1, Ordering::Relaxed);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.open
-            .fetch_add(usize::from(is_awaited), Ordering::Relaxed);
         OpenCall {
             turns: Arc::clone(self),
-            is_awaited,
             has_begun: false,
             is_unread: false,
         }
@@ -142,7 +128,6 @@ impl CallTurns {
 #[derive(Debug)]
 pub struct OpenCall {
     turns: Arc<CallTurns>,
-    is_awaited: bool,
     has_begun: bool,
     is_unread: bool,
 }
@@ -183,9 +168,6 @@ impl Drop for OpenCall {
         turns
             .waiting
             .fetch_sub(usize::from(!self.has_begun), Ordering::Relaxed);
-        turns
-            .open
-            .fetch_sub(usize::from(self.is_awaited), Ordering::Relaxed);
     }
 }
 
@@ -195,7 +177,6 @@ pub const LOOKS: u32 = 10;
 /// Looks at a connection now and then, to find out whether it has to be closed.
 #[derive(Debug, Default)]
 pub struct ConnectionProgress {
-    arrived: usize,
     progress: usize,
     looks: u32,
 }
@@ -205,18 +186,7 @@ impl ConnectionProgress {
     pub fn is_unread(&mut self, calls: &CallTurns) -> bool {
         let progress = calls.progress.load(Ordering::Relaxed);
         let has_read = std::mem::replace(&mut self.progress, progress) != progress;
-        self.has_ended(!has_read && calls.unread.load(Ordering::Relaxed) > 0)
-    }
-
-    /// Returns whether the connection had nothing to do for all the last looks.
-    pub fn is_idle(&mut self, calls: &CallTurns) -> bool {
-        let arrived = calls.arrived.load(Ordering::Relaxed);
-        let had_calls = std::mem::replace(&mut self.arrived, arrived) != arrived;
-        let is_busy = calls.open.load(Ordering::Relaxed) > 0;
-        self.has_ended(!had_calls && !is_busy && !calls.is_blocked.load(Ordering::Relaxed))
-    }
-
-    fn has_ended(&mut self, is_still: bool) -> bool {
+        let is_still = !has_read && calls.unread.load(Ordering::Relaxed) > 0;
         self.looks = if is_still { self.looks + 1 } else { 0 };
         self.looks >= LOOKS
     }
@@ -256,7 +226,7 @@ mod tests {
         next_turn().await;
         let calls: Vec<_> = (0..calls)
             .map(|_| {
-                let (mut call, count) = (turns.arrive(true), Arc::clone(&count));
+                let (mut call, count) = (turns.arrive(), Arc::clone(&count));
                 tokio::spawn(async move {
                     call.begin().await;
                     count.fetch_add(1, Ordering::Relaxed);
@@ -311,7 +281,7 @@ mod tests {
         ] {
             let turns = Arc::new(CallTurns::default());
             for _ in 0..8 {
-                let call = has_calls.then(|| turns.arrive(true));
+                let call = has_calls.then(|| turns.arrive());
                 turns.begin(connections, &context);
                 drop(call);
             }
@@ -321,7 +291,7 @@ mod tests {
             assert_eq!(turns.bytes_left(&context), None);
         }
         let turns = Arc::new(CallTurns::default());
-        let _waiting: Vec<_> = (0..=MAX_CALLS).map(|_| turns.arrive(true)).collect();
+        let _waiting: Vec<_> = (0..=MAX_CALLS).map(|_| turns.arrive()).collect();
         turns.begin(1, &context);
         assert_eq!(turns.bytes_left(&context), None, "they are to begin first");
     }

@@ -8,7 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, bytes, plain, read, seconds};
-use crate::account::{Account, Part};
+use crate::account::Account;
 use crate::decision_log::DecisionLog;
 use crate::limits::{Limit, Limits};
 use crate::server::telemetry::counts::{Refusals, SecurityCounts};
@@ -49,8 +49,8 @@ const LIMIT: Family = plain("limit", "Configured limits on what clients can make
 
 const ACCOUNTED: Family = bytes(
     "accounted_memory",
-    "Memory of the process: what its allocator has given out, and what requests, unread answers and \
-     streams under way may take of it or beyond it",
+    "Memory of the process: what its allocator has given out, and what requests under way may take \
+     of it or beyond it",
 );
 const NOT_ACCOUNTED: Family = plain(
     "memory_refusals",
@@ -130,9 +130,10 @@ pub(super) fn load(
 
 /// Writes the memory of the process.
 pub(super) fn account(encoder: &mut DescriptorEncoder<'_>, account: &Account) -> fmt::Result {
-    let parts = Part::ALL.map(|part| (part.as_str(), account.used_by(part)));
     let allocated = account.allocated().map(|bytes| ("allocated", bytes));
-    let parts = allocated.into_iter().chain(parts);
+    let parts = allocated
+        .into_iter()
+        .chain([("requests", account.requests())]);
     ACCOUNTED.gauges(
         encoder,
         parts.map(|(part, bytes)| ([("part", part)], bytes)),
