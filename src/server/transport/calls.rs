@@ -28,11 +28,12 @@ use super::responses::{OutgoingAnswer, is_unknown_method};
 use super::turns::OpenCall;
 use crate::access::Caller;
 use crate::account::Account;
+use crate::api;
 use crate::api::slots::CallerKey;
-use crate::api::{self, StepCharges};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::Config;
 use crate::server::error::Error;
+use crate::server::telemetry::counts::PortCounts;
 use crate::server::telemetry::observe::{CallObserver, ObservedCall};
 
 /// A service that answers requests of the port.
@@ -79,21 +80,17 @@ impl CallLimits {
         guard: Option<Guard>,
         account: &Arc<Account>,
         decoders: Decoders,
+        counts: &Arc<PortCounts>,
     ) -> Result<Self, Error> {
         let sizes = DecodedSizes::new(&config.limits).map_err(Error::serve)?;
         Ok(Self {
-            kinds: Kinds::new(&config.limits),
+            kinds: Kinds::new(&config.limits, counts),
             guard,
             decoders,
             account: Arc::clone(account),
             sizes: Arc::new(sizes),
             receive_timeout: config.fixed.receive_timeout,
         })
-    }
-
-    /// Returns the kinds of calls, with their numbers and limits.
-    pub fn kinds(&self) -> &Kinds {
-        &self.kinds
     }
 
     /// Identifies the caller, and takes a slot for the call.
@@ -118,6 +115,7 @@ impl CallLimits {
 }
 
 /// The calls of one thread.
+#[derive(Clone)]
 pub struct ThreadCalls {
     /// The terms of all threads.
     pub limits: Arc<CallLimits>,
@@ -144,7 +142,7 @@ impl ThreadCalls {
         Box::pin(async move { self.take(kind, request, &peer, (open, call)).await })
     }
 
-    /// Takes a call in a turn of its connection, or refuses it. All checks begin when this is first
+    /// Takes a call, or refuses it. All checks begin when this is first
     /// polled, so of calls that arrive together, a refused one does not stop the others.
     async fn take(
         &self,
@@ -158,7 +156,6 @@ impl ThreadCalls {
             request.extensions_mut().insert(observer);
         }
         let limits = &self.limits;
-        open.begin().await;
         let (who, slot) = match limits.admit(kind, &mut request, peer) {
             Ok(admitted) => admitted,
             Err(error) => return refused(error, call),
@@ -206,11 +203,7 @@ async fn answer(
     let stream = kind.is_stream().then(|| StreamTerms {
         decoders: limits.decoders.clone(),
         who: who.clone(),
-        charges: (kind == CallKind::Decisions).then(StepCharges::default),
     });
-    if let Some(charges) = stream.as_ref().and_then(|stream| stream.charges.clone()) {
-        parts.extensions.insert(charges);
-    }
     let account = &limits.account;
     let mut incoming = IncomingRequest::new(messages, path, &limits.sizes, account, stream);
     let mut is_large = false;

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
@@ -27,8 +26,9 @@ use super::identity::Peer;
 use super::tls::{self, Tls};
 use super::turns::{CallTurns, ConnectionProgress, LOOKS};
 use crate::limits::{Limit, Limits};
-use crate::server::config::FixedSettings;
-use crate::server::telemetry::counts::Refusals;
+use crate::server::config::{Config, FixedSettings};
+use crate::server::error::Error;
+use crate::server::telemetry::counts::{PortCounts, Refusals};
 
 /// The pause after the system refuses to accept, for example without free file descriptors. Trying
 /// again at once would only use a core.
@@ -45,54 +45,37 @@ const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES;
 /// HTTP/2 starts with frames of 16 KiB, which cost a batch twice the reads.
 const FRAME_BYTES: u32 = 64 << 10;
 
-/// The counts of connections, present and past.
-pub struct ConnectionCounts {
-    slots: Arc<Semaphore>,
-    max_connections: usize,
-    accepted: AtomicU64,
-    refusals: Arc<Refusals>,
-}
-
-impl ConnectionCounts {
-    /// Returns the number of open connections.
-    pub fn open(&self) -> usize {
-        self.max_connections - self.slots.available_permits()
-    }
-
-    /// Returns the number of connections accepted since the start.
-    pub fn accepted(&self) -> u64 {
-        self.accepted.load(Ordering::Relaxed)
-    }
-}
-
 /// A bound address.
 pub struct Listener {
     listener: TcpListener,
     /// The bound address, with the port that was taken if 0 was asked for.
     pub address: SocketAddr,
-    /// The counts of connections.
-    pub counts: Arc<ConnectionCounts>,
+    max_connections: usize,
+    counts: Arc<PortCounts>,
+    refusals: Arc<Refusals>,
     /// True if the last connection was over the limit.
     full: bool,
 }
 
 impl Listener {
-    /// Binds `address`; connections queue from here on.
+    /// Binds the configured address; connections queue from here on.
+    ///
+    /// # Errors
+    /// When it cannot be bound.
     pub async fn bind(
-        address: SocketAddr,
-        max_connections: usize,
+        config: &Config,
         refusals: &Arc<Refusals>,
-    ) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        counts: &Arc<PortCounts>,
+    ) -> Result<Self, Error> {
+        let address = config.listen;
+        let refused = |source| Error::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
         Ok(Self {
-            address: listener.local_addr()?,
+            address: listener.local_addr().map_err(refused)?,
             listener,
-            counts: Arc::new(ConnectionCounts {
-                slots: Arc::new(Semaphore::new(max_connections)),
-                max_connections,
-                accepted: AtomicU64::new(0),
-                refusals: Arc::clone(refusals),
-            }),
+            max_connections: config.limits.max_connections,
+            counts: Arc::clone(counts),
+            refusals: Arc::clone(refusals),
             full: false,
         })
     }
@@ -115,31 +98,29 @@ impl Listener {
         }
     }
 
-    /// `stream` with a slot, or `None` when it is over the limit.
+    /// `stream`, or `None` when it is over the limit.
     fn admit(&mut self, stream: TcpStream) -> Option<Accepted> {
-        let counts = &self.counts;
-        let slot = counts.slots.clone().try_acquire_owned().ok();
-        let full = slot.is_none();
-        if full {
-            counts.refusals.note(Limit::Connections);
-        } else {
-            counts.accepted.fetch_add(1, Ordering::Relaxed);
+        let limit = self.max_connections;
+        let was_full = self.full;
+        self.full = self.counts.connections.load(Ordering::Relaxed) >= limit;
+        if self.full {
+            self.refusals.note(Limit::Connections);
+            if !was_full {
+                warn!(limit, "closing connections over max-connections");
+            }
+            return None;
         }
-        if full && !self.full {
-            let limit = counts.max_connections;
-            warn!(limit, "closing connections over max-connections");
-        }
-        self.full = full;
-        let slot = slot?;
+        self.counts.accepted.fetch_add(1, Ordering::Relaxed);
         // Without this an answer would wait until the previous one is acknowledged.
         let stream = stream.set_nodelay(true).and_then(|()| stream.into_std());
         let stream = stream.inspect_err(|error| {
             debug!(%error, "connection was closed before it was served");
         });
+        let stream = stream.ok()?;
+        self.counts.connections.fetch_add(1, Ordering::Relaxed);
         Some(Accepted {
-            stream: Some(stream.ok()?),
-            counts: Arc::clone(counts),
-            _slot: slot,
+            stream: Some(stream),
+            counts: Arc::clone(&self.counts),
         })
     }
 }
@@ -194,8 +175,13 @@ impl ConnectionTerms {
 pub struct Accepted {
     /// The stream, until it is served.
     stream: Option<std::net::TcpStream>,
-    counts: Arc<ConnectionCounts>,
-    _slot: OwnedSemaphorePermit,
+    counts: Arc<PortCounts>,
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        self.counts.connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Accepted {
@@ -228,7 +214,7 @@ impl Accepted {
         let mut is_stopping = false;
         loop {
             let turn = poll_fn(|context| {
-                turns.begin(self.counts.open(), context);
+                turns.begin(self.counts.connections.load(Ordering::Relaxed));
                 connection.as_mut().poll(context)
             });
             tokio::select! {

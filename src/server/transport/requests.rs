@@ -15,10 +15,10 @@ use tonic::Status;
 use super::decoded_size::{DecodedSizes, RequestLayout};
 use super::decoders::Decoders;
 use super::kinds::CallKind;
-use super::messages::{Messages, RequestCharge};
+use super::messages::{Messages, grow};
 use crate::account::{Account, Charge};
+use crate::api;
 use crate::api::slots::CallerKey;
-use crate::api::{self, StepCharges};
 
 /// A request that a service reads.
 pub type RequestBody = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Status>>>;
@@ -29,12 +29,13 @@ pub struct IncomingRequest {
     sizes: Arc<DecodedSizes>,
     /// The layout of its messages, if they are the service's.
     request: Option<RequestLayout>,
+    account: Arc<Account>,
     /// The charge for bytes that arrived and are not passed on yet.
-    charge: RequestCharge,
+    charge: Charge,
     /// The message that is to be passed on.
     current: Bytes,
     /// The charges of messages of a stream that were passed on and may still be in use.
-    given: VecDeque<Option<Charge>>,
+    given: VecDeque<Charge>,
     /// The terms of a stream; none for a call with one message.
     stream: Option<StreamTerms>,
 }
@@ -45,9 +46,6 @@ pub struct StreamTerms {
     pub decoders: Decoders,
     /// The caller in whose turn they are weighed.
     pub who: CallerKey,
-    /// The receiver of the charges; none if the request keeps them until the call is done with the
-    /// messages.
-    pub charges: Option<StepCharges>,
 }
 
 impl IncomingRequest {
@@ -63,7 +61,8 @@ impl IncomingRequest {
             messages,
             request: sizes.request(path),
             sizes: Arc::clone(sizes),
-            charge: RequestCharge::new(Arc::clone(account)),
+            charge: account.open(),
+            account: Arc::clone(account),
             current: Bytes::new(),
             given: VecDeque::new(),
             stream,
@@ -75,7 +74,7 @@ impl IncomingRequest {
     /// # Errors
     /// The status with which the call ends without a message.
     pub async fn first(&mut self) -> Result<usize, Status> {
-        let first = self.messages.next(&mut self.charge).await?;
+        let first = self.messages.next(&self.charge).await?;
         if first.is_none() && self.request.is_some() {
             return Err(api::Error::Undecodable("it has no message".to_owned()).into());
         }
@@ -89,10 +88,14 @@ impl IncomingRequest {
     ///
     /// # Errors
     /// When there is no memory for it, or a list has more entries than a limit allows.
-    pub fn weigh(&mut self) -> Result<Option<Charge>, Status> {
+    pub fn weigh(&mut self) -> Result<Charge, Status> {
         let decoded = decoded_size(&self.sizes, self.request, &self.current);
         self.charge_decoded(decoded)?;
-        Ok(self.charge.take())
+        Ok(self.take_charge())
+    }
+
+    fn take_charge(&mut self) -> Charge {
+        std::mem::replace(&mut self.charge, self.account.open())
     }
 
     fn charge_decoded(&mut self, decoded: Result<usize, api::Error>) -> Result<(), Status> {
@@ -108,7 +111,7 @@ impl IncomingRequest {
             CallKind::Decisions => 1,
             _ => 2,
         };
-        self.charge.grow(takes.saturating_mul(times))
+        grow(&self.charge, takes.saturating_mul(times))
     }
 
     /// Passes the request on to a service.
@@ -149,7 +152,7 @@ impl IncomingRequest {
 
     async fn next_message(&mut self) -> Result<Option<Bytes>, Status> {
         let given = &mut self.given;
-        let mut next = pin!(self.messages.next(&mut self.charge));
+        let mut next = pin!(self.messages.next(&self.charge));
         let mut has_waited = false;
         poll_fn(|context| {
             if std::mem::replace(&mut has_waited, true) {
@@ -165,16 +168,11 @@ impl IncomingRequest {
     fn pass_on(&mut self, whole: Bytes, decoded: Result<usize, api::Error>) -> Result<(), Status> {
         self.current = whole;
         self.charge_decoded(decoded)?;
-        let charge = self.charge.take();
-        match self.stream.as_ref().and_then(|it| it.charges.as_ref()) {
-            Some(charges) => charges.hand_over(charge),
-            None => {
-                if self.given.len() >= api::MAX_GROUP {
-                    self.given.pop_front();
-                }
-                self.given.push_back(charge);
-            }
+        if self.given.len() >= api::MAX_GROUP {
+            self.given.pop_front();
         }
+        let charge = self.take_charge();
+        self.given.push_back(charge);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Parts of the server with a few figures each: its load with its limits, its memory, the decision log, the state directory, and certificates.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -12,7 +12,7 @@ use crate::account::Account;
 use crate::decision_log::DecisionLog;
 use crate::limits::{Limit, Limits};
 use crate::server::telemetry::counts::{Refusals, SecurityCounts};
-use crate::server::telemetry::sources::{PortLoad, Sources};
+use crate::server::telemetry::sources::Sources;
 use crate::store::StoreCounts;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
@@ -104,20 +104,22 @@ const EXPIRES: Family = seconds(
 /// Writes the load of the server's parts.
 pub(super) fn load(
     encoder: &mut DescriptorEncoder<'_>,
-    (port, sources): (&PortLoad, &Sources),
+    sources: &Sources,
     refusals: &Refusals,
     limits: &Limits,
 ) -> fmt::Result {
     READY.gauge(encoder, u32::from(sources.health.unready().is_empty()))?;
-    IN_FLIGHT.gauge(encoder, port.calls)?;
-    FEEDS.gauge(encoder, port.feeds)?;
-    DECISIONS.gauge(encoder, port.decision_streams)?;
-    WATCHES.gauge(encoder, port.watches)?;
-    REFLECTIONS.gauge(encoder, port.reflections)?;
-    OPEN.gauge(encoder, port.connections)?;
-    ACCEPTED.counter(encoder, port.accepted)?;
+    let port = &sources.port;
+    let open = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+    IN_FLIGHT.gauge(encoder, open(&port.calls))?;
+    FEEDS.gauge(encoder, open(&port.feeds))?;
+    DECISIONS.gauge(encoder, open(&port.decision_streams))?;
+    WATCHES.gauge(encoder, open(&port.watches))?;
+    REFLECTIONS.gauge(encoder, open(&port.reflections))?;
+    OPEN.gauge(encoder, open(&port.connections))?;
+    ACCEPTED.counter(encoder, read(&port.accepted))?;
     REFUSED.counter(encoder, refusals.count(Limit::Connections))?;
-    let busy = sources.threads.busy().into_iter();
+    let busy = port.busy().into_iter().enumerate();
     let busy = busy.map(|(index, busy)| ([("thread", index.to_string())], busy));
     BUSY.counters(encoder, busy)?;
     // Limits without refusals are listed, too: rates need a zero to start from.
