@@ -2,8 +2,7 @@
 //! answered at once are answered while the stream is read.
 //!
 //! Nothing is read while the client does not take its answers, so a slow reader delays only itself.
-//! Nor is anything read while a large step is decoded beside the threads that serve. The port charges
-//! the memory of the steps as they arrive, and their questions hold the charge.
+//! Nor is anything read while a large step is decoded beside the threads that serve.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -12,7 +11,6 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant as Moment};
 
 use futures::stream::FuturesUnordered;
-use parking_lot::Mutex;
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::oneshot;
@@ -28,7 +26,6 @@ use super::executor::{LARGE_REQUEST, until};
 use super::noted::Decision;
 use super::questions::{Answered, PodRequest};
 use super::request_context::{OpenedCall, RequestContext};
-use crate::account::{Charge, Part};
 use crate::limits::{Exceeded, Limit};
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::entries;
@@ -39,9 +36,6 @@ use crate::tasks::OwnedTask;
 
 /// The number of steps that a stream takes before other tasks have a turn.
 pub(super) const STEPS_PER_TURN: usize = 64;
-
-/// The bytes that a question takes while it waits, besides the charge of its step.
-const WAITING_BYTES: usize = 4 << 10;
 
 /// The names of questions of streams in metrics.
 pub const STREAMED_METHODS: [&str; 3] = ["Decide.Filter", "Decide.Score", "Decide.Place"];
@@ -86,7 +80,6 @@ pub struct DecisionStream {
     pub(super) by: RequestContext,
     observer: Option<QuestionObserver>,
     steps: Streaming<Bytes>,
-    charges: StepCharges,
     /// The questions that could not be answered at once.
     pub(super) waiting: FuturesUnordered<WaitingQuestions>,
     /// Answers that are there already.
@@ -121,10 +114,7 @@ pub(super) struct StepSize {
 }
 
 /// A large step that is being decoded, which has begun.
-struct DecodingStep {
-    task: Pin<Box<dyn Future<Output = Result<DecodedStep, Error>> + Send>>,
-    _taken: TakenStep,
-}
+type DecodingStep = Pin<Box<dyn Future<Output = Result<DecodedStep, Error>> + Send>>;
 
 enum StepsRead {
     GoesOn,
@@ -138,7 +128,6 @@ impl DecisionStream {
         service: Service,
         call: OpenedCall<Streaming<Bytes>>,
         observer: Option<QuestionObserver>,
-        charges: StepCharges,
     ) -> Self {
         let deadline = call.by.deadline.map(|at| Box::pin(sleep_until(at)));
         let gone = CancellationToken::new();
@@ -152,7 +141,6 @@ impl DecisionStream {
             by,
             observer,
             steps: call.request,
-            charges,
             waiting: FuturesUnordered::new(),
             ready: VecDeque::new(),
             unanswered: HashMap::new(),
@@ -166,16 +154,12 @@ impl DecisionStream {
 
     /// Takes a step that arrived.
     fn take(&mut self, step: Bytes) {
-        let taken = self.charges.next();
         if step.len() <= LARGE_REQUEST {
             return self.decoded(decode(step, &self.by));
         }
         let by = self.by.clone();
         let task = self.service.spawn_feed(async move { decode(step, &by) });
-        self.decoding = Some(DecodingStep {
-            task: Box::pin(joined(task.owned())),
-            _taken: taken,
-        });
+        self.decoding = Some(Box::pin(joined(task.owned())));
     }
 
     /// Takes a step that was decoded, or ends the stream.
@@ -275,9 +259,9 @@ impl DecisionStream {
         };
         match begun {
             Answered::Later(later) => {
-                let (charges, deadline) = (self.admit(1)?, by.deadline);
+                self.admit(1)?;
+                let deadline = by.deadline;
                 Ok(Answered::Later(Box::pin(async move {
-                    let _charges = charges;
                     until(deadline, later).await?
                 })))
             }
@@ -308,13 +292,12 @@ impl DecisionStream {
         Answered::Later(Box::pin(joined(self.service.spawn_feed(asked).owned())))
     }
 
-    /// Reserves room for this many more unanswered questions of the step that is being taken.
+    /// Checks that this many more questions may be unanswered.
     ///
     /// # Errors
     /// There is no room.
-    pub(super) fn admit(&self, questions: usize) -> Result<(Charge, Option<Charge>), Error> {
-        let registry = &self.service.registry;
-        let most = registry.limits().max_stream_questions;
+    pub(super) fn admit(&self, questions: usize) -> Result<(), Error> {
+        let most = self.service.registry.limits().max_stream_questions;
         if self.unanswered.len().saturating_add(questions) > most {
             return Err(Error::OverLimit(Exceeded {
                 limit: Limit::StreamQuestions,
@@ -322,9 +305,7 @@ impl DecisionStream {
                 actual: None,
             }));
         }
-        let bytes = questions.saturating_mul(WAITING_BYTES);
-        let charge = registry.account().charge(Part::Requests, bytes)?;
-        Ok((charge, self.charges.hold()))
+        Ok(())
     }
 
     /// Writes an answer, and tells the observer.
@@ -388,13 +369,12 @@ impl Stream for DecisionStream {
                 };
             }
             if let Some(decoding) = &mut this.decoding {
-                let Poll::Ready(decoded) = decoding.task.as_mut().poll(context) else {
+                let Poll::Ready(decoded) = decoding.as_mut().poll(context) else {
                     std::task::ready!(this.poll_end(context));
                     this.decoding = None;
                     continue;
                 };
-                // The charge of the step is given back after its questions had it.
-                let _decoding = this.decoding.take();
+                this.decoding = None;
                 this.decoded(decoded);
                 continue;
             }
@@ -433,45 +413,4 @@ fn decode(step: Bytes, by: &RequestContext) -> Result<DecodedStep, Error> {
 /// The result of a task, which ends with this future.
 async fn joined<T: 'static>(task: OwnedTask<Result<T, Error>>) -> Result<T, Error> {
     task.await.unwrap_or(Err(Error::Internal))
-}
-
-/// The charges of a stream's steps; an extension of its request. Small steps have none.
-#[derive(Clone, Default)]
-pub struct StepCharges(Arc<Mutex<HandedOver>>);
-
-#[derive(Default)]
-struct HandedOver {
-    /// The charges of steps that are not taken yet, in order.
-    arrived: VecDeque<Option<Charge>>,
-    /// The charge of the step that is being taken.
-    current: Option<Charge>,
-}
-
-impl StepCharges {
-    /// Hands over the charge of the next step that arrived.
-    pub fn hand_over(&self, charge: Option<Charge>) {
-        self.0.lock().arrived.push_back(charge);
-    }
-
-    /// Begins with the next step. At the end of the step its charge is given back, unless a
-    /// question holds it.
-    pub(super) fn next(&self) -> TakenStep {
-        let mut charges = self.0.lock();
-        charges.current = charges.arrived.pop_front().flatten();
-        TakenStep(self.clone())
-    }
-
-    /// Holds the charge of the step that is being taken.
-    pub(super) fn hold(&self) -> Option<Charge> {
-        self.0.lock().current.take()
-    }
-}
-
-/// A step that is being taken.
-pub(super) struct TakenStep(StepCharges);
-
-impl Drop for TakenStep {
-    fn drop(&mut self) {
-        self.0.0.lock().current = None;
-    }
 }

@@ -88,7 +88,7 @@ mod written;
 pub use background::Background;
 pub use base::{MAX_MESSAGE_BYTES, Service};
 pub use deadline::last as last_moment;
-pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS, StepCharges};
+pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS};
 pub use error::Error;
 pub(crate) use error::{MIN_REVISION_NOT_REACHED, NODE_NOT_FOUND, WORKLOAD_NOT_FOUND};
 pub use executor::LARGE_REQUEST;

@@ -45,16 +45,13 @@ impl DecisionStream {
         let limits = self.service.registry.limits();
         limits.check(Limit::StreamQuestions, questions.len())?;
         let group = self.gather(questions);
-        let charges = match self.admit(group.tags.len()) {
-            Ok(charges) => charges,
-            Err(error) => {
-                let status = Status::from(error);
-                for tag in group.tags {
-                    self.answer(tag, Err(status.clone()));
-                }
-                return Ok(());
+        if let Err(error) = self.admit(group.tags.len()) {
+            let status = Status::from(error);
+            for tag in group.tags {
+                self.answer(tag, Err(status.clone()));
             }
-        };
+            return Ok(());
+        }
         let size = StepSize {
             // Compiling and deciding many questions here would delay other calls, too.
             is_large: size.is_large || group.asks.len() > STEPS_PER_TURN,
@@ -78,7 +75,6 @@ impl DecisionStream {
             false => Box::pin(async move { Ok(asked.await) }),
         };
         self.waiting.push(Box::pin(async move {
-            let _charges = charges;
             let answers = until(deadline, asked).await.and_then(|asked| asked);
             let mut answers = answers.map(Vec::into_iter).map_err(Status::from);
             let answered = waiting.into_iter().map(|(tag, mut cancelled)| {

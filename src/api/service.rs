@@ -116,9 +116,8 @@ impl SpreadService for Service {
         request: Request<Streaming<Bytes>>,
     ) -> Result<Response<DecisionStream>, Status> {
         let observer = request.extensions().get().cloned();
-        let charges = request.extensions().get().cloned().unwrap_or_default();
         let call = open_stream(request, Role::Reader)?;
-        let answers = DecisionStream::new(self.clone(), call, observer, charges);
+        let answers = DecisionStream::new(self.clone(), call, observer);
         Ok(Response::new(answers))
     }
 

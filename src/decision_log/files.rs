@@ -22,7 +22,7 @@ pub struct FileSettings {
 #[derive(Debug)]
 pub(super) struct RotatedFiles {
     settings: FileSettings,
-    /// The open file, and its size in whole lines.
+    /// The open file, and its size.
     open: Option<(File, u64)>,
 }
 
@@ -34,10 +34,9 @@ impl RotatedFiles {
         }
     }
 
-    /// Writes whole lines to one file, and removes written ones from the front of `lines`. A line
-    /// that was written in part is removed from the file, so that no reader sees half a line, or
-    /// two lines as one.
-    pub(super) fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
+    /// Writes whole lines to one file. If that fails, what was written of them is removed, so that no
+    /// reader sees half a line, or a line twice when they are written again.
+    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         // After an error the file is opened again.
         let (mut file, size) = match self.open.take() {
             Some((file, size)) if size < self.settings.max_bytes => (file, size),
@@ -47,24 +46,13 @@ impl RotatedFiles {
                 opened => opened,
             },
         };
-        let result = file.write_all(lines);
-        let written = match (&result, file.metadata()) {
-            (Ok(()), _) => lines.len(),
-            (Err(_), Ok(metadata)) if metadata.is_file() => {
-                let written = usize::try_from(metadata.len().saturating_sub(size));
-                written.unwrap_or(0).min(lines.len())
-            }
-            _ => 0,
-        };
-        let end = lines[..written].iter().rposition(|byte| *byte == b'\n');
-        let whole = end.map_or(0, |end| end + 1);
-        lines.drain(..whole);
-        let size = size + whole as u64;
-        if whole < written {
-            // If this fails, the part becomes a line of its own when the file is opened.
+        if let Err(error) = file.write_all(lines) {
+            // If this fails, a part becomes a line of its own when the file is opened.
             let _ = file.set_len(size);
+            return Err(error);
         }
-        result.map(|()| self.open = Some((file, size)))
+        self.open = Some((file, size + lines.len() as u64));
+        Ok(())
     }
 
     /// Renames every file to the next number, and opens a new one. The last file is overwritten, or

@@ -29,9 +29,6 @@ const REST: Duration = Duration::from_millis(50);
 /// The pause after a failed attempt to write.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The shortest time between two warnings that the log is incomplete.
-const WARN_EVERY: Duration = Duration::from_secs(60);
-
 /// Settings: the share of decisions that are logged, and the files.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -111,9 +108,8 @@ impl DecisionLog {
             path: settings.files.path.display().to_string(),
             files: RotatedFiles::new(settings.files),
             lines: Vec::new(),
+            gathered: 0,
             is_failing: false,
-            warned: None,
-            told: 0,
         };
         let thread = thread::Builder::new().name("decision-log".to_owned());
         let thread = thread.spawn(move || work.run())?;
@@ -209,12 +205,10 @@ struct WriterLoop {
     path: String,
     /// The lines that are gathered and not yet written.
     lines: Vec<u8>,
+    /// The number of these lines.
+    gathered: u64,
     /// True if the last attempt to write failed.
     is_failing: bool,
-    /// The time of the last warning.
-    warned: Option<Instant>,
-    /// The number of dropped records that the last warning told.
-    told: u64,
 }
 
 impl WriterLoop {
@@ -230,12 +224,19 @@ impl WriterLoop {
                 }
             }
             match (self.write(), closed) {
-                (true, true) if rests => return,
+                (true, true) if rests => break,
                 (true, _) if rests => thread::park_timeout(REST),
                 (true, _) => {}
                 (false, false) => thread::park_timeout(RETRY_AFTER),
-                (false, true) => return self.give_up(),
+                (false, true) => break,
             }
+        }
+        // What was not written until now is dropped.
+        let waiting = self.records.try_iter().count() as u64 + self.gathered;
+        let counts = &self.shared.counts;
+        let dropped = waiting + counts.dropped.fetch_add(waiting, Ordering::Relaxed);
+        if dropped > 0 {
+            warn!(file = %self.path, dropped, "the decision log is incomplete");
         }
     }
 
@@ -245,6 +246,7 @@ impl WriterLoop {
         let before = self.lines.len();
         if serde_json::to_writer(&mut self.lines, &waiting.line).is_ok() {
             self.lines.push(b'\n');
+            self.gathered += 1;
         } else {
             // JSON cannot express a time in the record; requests are checked for that earlier.
             self.lines.truncate(before);
@@ -252,72 +254,29 @@ impl WriterLoop {
         }
     }
 
-    /// The number of gathered lines.
-    fn gathered(&self) -> u64 {
-        self.lines.iter().filter(|byte| **byte == b'\n').count() as u64
-    }
-
-    /// Writes the gathered records, and warns of a log that is incomplete. Returns whether all were
-    /// written.
+    /// Writes the gathered lines, and warns when that begins to fail and when it succeeds again.
+    /// Returns whether it succeeded.
     fn write(&mut self) -> bool {
-        let (bytes, gathered) = (self.lines.len(), self.gathered());
-        let written = match self.lines.is_empty() {
-            true => Ok(()),
-            false => self.files.write(&mut self.lines),
-        };
-        let (bytes, logged) = (bytes - self.lines.len(), gathered - self.gathered());
+        if self.lines.is_empty() {
+            return true;
+        }
         let counts = &self.shared.counts;
-        counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        counts.logged.fetch_add(logged, Ordering::Relaxed);
-        match &written {
-            Err(error) => {
-                counts.write_errors.fetch_add(1, Ordering::Relaxed);
-                self.is_failing = true;
-                if self.may_warn() {
-                    let dropped = self.tell_dropped();
-                    warn!(file = %self.path, %error, dropped, "cannot write the decision log, trying again");
-                }
+        let dropped = counts.dropped.load(Ordering::Relaxed);
+        if let Err(error) = self.files.write(&self.lines) {
+            counts.write_errors.fetch_add(1, Ordering::Relaxed);
+            if !std::mem::replace(&mut self.is_failing, true) {
+                warn!(file = %self.path, %error, dropped, "cannot write the decision log, trying again");
             }
-            Ok(()) if bytes > 0 && std::mem::take(&mut self.is_failing) => {
-                self.warned = Some(Instant::now());
-                let dropped = self.tell_dropped();
-                warn!(file = %self.path, dropped, "the decision log is written again");
-            }
-            Ok(()) => self.warn_of_dropped(),
+            return false;
         }
-        written.is_ok()
-    }
-
-    /// Warns how many decisions are missing, once in a while.
-    fn warn_of_dropped(&mut self) {
-        let dropped = self.shared.counts.dropped.load(Ordering::Relaxed);
-        if dropped > self.told && self.may_warn() {
-            let dropped = self.tell_dropped();
-            warn!(file = %self.path, dropped, "the decision log is incomplete");
+        if std::mem::take(&mut self.is_failing) {
+            warn!(file = %self.path, dropped, "the decision log is written again");
         }
-    }
-
-    /// The number of dropped records, for a warning.
-    fn tell_dropped(&mut self) -> u64 {
-        self.told = self.shared.counts.dropped.load(Ordering::Relaxed);
-        self.told
-    }
-
-    fn may_warn(&mut self) -> bool {
-        let now = Instant::now();
-        let may = self.warned.is_none_or(|at| now - at >= WARN_EVERY);
-        if may {
-            self.warned = Some(now);
-        }
-        may
-    }
-
-    /// Counts the records that will not be written any more.
-    fn give_up(mut self) {
-        let waiting = self.records.try_iter().count() as u64 + self.gathered();
-        let dropped = &self.shared.counts.dropped;
-        dropped.fetch_add(waiting, Ordering::Relaxed);
-        self.warned = None;
-        self.warn_of_dropped();
+        let bytes = self.lines.len() as u64;
+        counts.bytes.fetch_add(bytes, Ordering::Relaxed);
+        counts.logged.fetch_add(self.gathered, Ordering::Relaxed);
+        self.lines.clear();
+        self.gathered = 0;
+        true
     }
 }

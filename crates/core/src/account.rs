@@ -10,31 +10,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::limits::{Exceeded, Limit};
 
-/// What is under way and counted by its bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Requests that arrive or are being decided, with what decoding them takes.
-    Requests,
-    /// Answers that their clients have not read.
-    Answers,
-    /// Connections and open streams.
-    Streams,
-}
-
-impl Part {
-    /// All parts.
-    pub const ALL: [Self; 3] = [Self::Requests, Self::Answers, Self::Streams];
-
-    /// The part's name in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Answers => "answers",
-            Self::Streams => "streams",
-        }
-    }
-}
-
 /// The purpose of memory. What matters less leaves a share of the limit to what matters more, so
 /// that views never crowd out objects, and objects never crowd out requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +44,7 @@ impl From<Exhausted> for Exceeded {
     }
 }
 
-/// The most bytes of a request or an answer that is small, however much memory there is.
+/// The most bytes of a request that is small, however much memory there is.
 const MOST_SMALL_BYTES: usize = 1 << 20;
 
 /// Returns the bytes that the allocator of the process has given out.
@@ -79,8 +54,9 @@ type InUse = Box<dyn Fn() -> usize + Send + Sync>;
 pub struct Account {
     limit: usize,
     in_use: Option<InUse>,
-    parts: [AtomicUsize; Part::ALL.len()],
-    /// The bytes of small requests and answers, which are also among those of their parts.
+    /// The bytes of requests.
+    requests: AtomicUsize,
+    /// The bytes of small requests, which are also among those of all.
     small: AtomicUsize,
     refused: AtomicUsize,
 }
@@ -111,7 +87,7 @@ impl Account {
         Self {
             limit,
             in_use,
-            parts: Default::default(),
+            requests: AtomicUsize::new(0),
             small: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
         }
@@ -130,14 +106,14 @@ impl Account {
     /// Returns the bytes in use, with those that requests will take. Their bytes may be among both:
     /// nobody knows how far the allocator has given them out.
     pub fn used(&self) -> usize {
-        let others = || self.used_by(Part::Answers) + self.used_by(Part::Streams);
-        let allocated = self.allocated().unwrap_or_else(others);
-        allocated.saturating_add(self.used_by(Part::Requests))
+        self.allocated()
+            .unwrap_or(0)
+            .saturating_add(self.requests())
     }
 
-    /// Returns the bytes of one part.
-    pub fn used_by(&self, part: Part) -> usize {
-        self.parts[part as usize].load(Ordering::Relaxed)
+    /// Returns the bytes that requests under way take.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// Returns the number of refusals because the limit was reached.
@@ -145,11 +121,10 @@ impl Account {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// An empty charge for a part.
-    pub fn open(self: &Arc<Self>, part: Part) -> Charge {
+    /// An empty charge for a request.
+    pub fn open(self: &Arc<Self>) -> Charge {
         Charge {
             account: Arc::clone(self),
-            part,
             bytes: AtomicUsize::new(0),
         }
     }
@@ -197,25 +172,21 @@ impl Account {
     ///
     /// # Errors
     /// [`Exhausted`] when the limit does not allow it. Then nothing is charged.
-    pub fn charge(self: &Arc<Self>, part: Part, bytes: usize) -> Result<Charge, Exhausted> {
-        let charge = self.open(part);
+    pub fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, Exhausted> {
+        let charge = self.open();
         charge.grow(bytes)?;
         Ok(charge)
     }
 
     /// Returns whether a charge of so many bytes has room whatever the rest takes: small questions are
     /// answered even if stored objects or large requests take all memory, as long as they take little
-    /// together. Idle connections do not stand in their way.
-    fn is_little(&self, part: Part, bytes: usize) -> bool {
+    /// together.
+    fn is_little(&self, bytes: usize) -> bool {
         let together = self.small.load(Ordering::Relaxed);
-        let (bytes, together) = match part {
-            Part::Streams => (0, together + self.used_by(part)),
-            Part::Requests | Part::Answers => (bytes, together),
-        };
         bytes <= self.small_bytes() && together <= self.reserve(Purpose::Objects)
     }
 
-    /// The most bytes of a small request or answer.
+    /// The most bytes of a small request.
     fn small_bytes(&self) -> usize {
         MOST_SMALL_BYTES.min(self.reserve(Purpose::Objects))
     }
@@ -225,19 +196,17 @@ impl Account {
     }
 
     /// Counts a charge with its present bytes instead of the former.
-    fn recount(&self, part: Part, from: usize, to: usize) {
+    fn recount(&self, from: usize, to: usize) {
         let change = |counted: &AtomicUsize, from: usize, to: usize| {
             counted.fetch_add(to, Ordering::Relaxed);
             counted.fetch_sub(from, Ordering::Relaxed);
         };
-        change(&self.parts[part as usize], from, to);
+        change(&self.requests, from, to);
         let small = |bytes: usize| match bytes <= self.small_bytes() {
             true => bytes,
             false => 0,
         };
-        if part != Part::Streams {
-            change(&self.small, small(from), small(to));
-        }
+        change(&self.small, small(from), small(to));
     }
 }
 
@@ -245,7 +214,6 @@ impl Account {
 #[derive(Debug)]
 pub struct Charge {
     account: Arc<Account>,
-    part: Part,
     bytes: AtomicUsize,
 }
 
@@ -267,12 +235,12 @@ impl Charge {
         // Charges before it checks, so that two callers never take the same room.
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let now = before + bytes;
-        self.account.recount(self.part, before, now);
-        if self.account.is_little(self.part, now) || self.account.has_room(Purpose::Work, 0) {
+        self.account.recount(before, now);
+        if self.account.is_little(now) || self.account.has_room(Purpose::Work, 0) {
             return Ok(());
         }
         let now = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.account.recount(self.part, now, now - bytes);
+        self.account.recount(now, now - bytes);
         self.account.note_refusal();
         Err(Exhausted {
             limit: self.account.limit,
@@ -280,18 +248,11 @@ impl Charge {
             wanted: bytes,
         })
     }
-
-    /// Sets the charge to the size of existing data, whatever the limit. No other caller may change
-    /// the charge at the same time.
-    pub fn set(&self, bytes: usize) {
-        let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        self.account.recount(self.part, before, bytes);
-    }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.account.recount(self.part, self.bytes(), 0);
+        self.account.recount(self.bytes(), 0);
     }
 }
 
@@ -302,18 +263,16 @@ mod tests {
     #[test]
     fn charges_add_up_and_end_with_what_they_are_for() {
         let account = Account::new(100);
-        let a = account.charge(Part::Answers, 60).expect("60 of 100");
-        let refused = account.charge(Part::Requests, 41).expect_err("41 of 40");
+        let a = account.charge(60).expect("60 of 100");
+        let refused = account.charge(41).expect_err("41 of 40");
         assert_eq!((refused.used, refused.wanted), (60, 41));
         assert_eq!((account.used(), account.refused()), (60, 1));
-        a.set(10);
-        let b = account.charge(Part::Requests, 90).expect("90 of 90");
-        assert_eq!(account.used_by(Part::Answers), 10);
-        assert_eq!(account.used_by(Part::Requests), 90);
-        account.charge(Part::Requests, 7).expect_err("107 of 100");
-        account
-            .charge(Part::Requests, 0)
-            .expect("nothing is never too much");
+        drop(a);
+        let a = account.charge(10).expect("10 of 100");
+        let b = account.charge(90).expect("90 of 90");
+        assert_eq!(account.requests(), 100);
+        account.charge(7).expect_err("107 of 100");
+        account.charge(0).expect("nothing is never too much");
         drop((a, b));
         assert_eq!(account.used(), 0);
     }
@@ -330,23 +289,19 @@ mod tests {
         assert!(!account.has_room(Purpose::Objects, 51), "a 16th is left");
         account.check(Purpose::Work, 60).expect("60 of 60");
         account.check(Purpose::Work, 61).expect_err("61 of 60");
-        // An answer that was encoded is among what the allocator gave out.
-        let _answer = account.charge(Part::Answers, 60).expect("it is there");
-        let request = account.charge(Part::Requests, 60).expect("60 of 60");
-        account
-            .charge(Part::Requests, 11)
-            .expect_err("none is left");
+        let request = account.charge(60).expect("60 of 60");
+        account.charge(11).expect_err("none is left");
         drop(request);
         figure.store(1_000, Ordering::Relaxed);
         assert!(!account.has_room(Purpose::Work, 0));
-        account.charge(Part::Requests, 11).expect_err("it is much");
+        account.charge(11).expect_err("it is much");
     }
 
     #[test]
     fn a_little_is_taken_in_whatever_the_rest_takes() {
         let account = Account::measured(160, || 1_000);
-        let _little = account.charge(Part::Requests, 10).expect("a 16th");
-        let refused = account.charge(Part::Requests, 1).expect_err("more");
+        let _little = account.charge(10).expect("a 16th");
+        let refused = account.charge(1).expect_err("more");
         assert_eq!((refused.used, refused.wanted), (1_010, 1));
         account
             .check(Purpose::Objects, 0)
@@ -356,19 +311,13 @@ mod tests {
     #[test]
     fn large_requests_take_no_room_of_small_ones() {
         let account = Account::new(160);
-        let large = account.charge(Part::Requests, 9).expect("there is room");
+        let large = account.charge(9).expect("there is room");
         large.grow(151).expect("160 of 160");
         large.grow(1).expect_err("161 of 160");
-        let small = account.charge(Part::Requests, 5).expect("a 32nd");
-        let _small = account.charge(Part::Answers, 5).expect("a 16th");
-        account.charge(Part::Requests, 1).expect_err("more");
-        account.charge(Part::Streams, 1).expect_err("more");
+        let small = account.charge(5).expect("a 32nd");
+        let _small = account.charge(5).expect("a 16th");
+        account.charge(1).expect_err("more");
         drop(small);
-        drop(
-            account
-                .charge(Part::Streams, 5)
-                .expect("there is room again"),
-        );
         drop(large);
         assert_eq!(account.used(), 5);
     }

@@ -56,6 +56,7 @@ fn setting(flag: &str) -> Option<Setting> {
         "verify-interval" => Setting::Duration(|fixed| &mut fixed.verify_interval),
         "reload-interval" => Setting::Duration(|fixed| &mut fixed.reload_interval),
         "metrics-snapshots" => Setting::Count(|fixed| &mut fixed.metrics_snapshots),
+        "decision-log-max-bytes" => Setting::Count(|fixed| &mut fixed.decision_log_bytes),
         "decision-log-max-files" => Setting::Count(|fixed| &mut fixed.decision_log_files),
         _ => return None,
     })

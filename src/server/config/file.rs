@@ -1,8 +1,7 @@
 //! Settings from a TOML file, as the defaults of the flags they name.
 
-use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
@@ -13,35 +12,7 @@ use toml::Value;
 #[error("config file {}: {fault}", path.display())]
 pub struct SettingsFileError {
     path: PathBuf,
-    fault: FileFault,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum FileFault {
-    #[error("{0}")]
-    Unreadable(#[from] io::Error),
-    #[error("line {line}: {message}")]
-    Syntax { line: usize, message: String },
-    #[error("unknown key {key}{hint}")]
-    UnknownKey { key: String, hint: String },
-    #[error("{key} is set twice, as {first} and as {second}")]
-    SetTwice {
-        key: String,
-        first: String,
-        second: String,
-    },
-    #[error("{key}: expected {expected}, found {found}")]
-    WrongType {
-        key: String,
-        expected: &'static str,
-        found: &'static str,
-    },
-    #[error("{key}: invalid value {value:?}: {reason}")]
-    Invalid {
-        key: String,
-        value: String,
-        reason: String,
-    },
+    fault: String,
 }
 
 /// Makes the settings in the file at `path` the defaults of the flags of
@@ -67,90 +38,51 @@ pub fn apply_file(
     Ok(command.mut_subcommand(subcommand, |_| changed))
 }
 
-fn apply(mut command: Command, path: &Path) -> Result<Command, FileFault> {
-    let text = fs::read_to_string(path)?;
+fn apply(mut command: Command, path: &Path) -> Result<Command, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let table: toml::Table = text.parse().map_err(|error| syntax(&text, &error))?;
-    let mut seen = BTreeMap::new();
     for (key, value) in &table {
-        let arg = find(&command, key)?.clone();
-        let name = snake_case(key);
-        if let Some(first) = seen.insert(name.clone(), key) {
-            return Err(FileFault::SetTwice {
-                key: name,
-                first: first.into(),
-                second: key.into(),
-            });
-        }
-        let takes_many = matches!(arg.get_action(), ArgAction::Append);
-        let values = values(key, value, takes_many)?;
+        // The file's own path is no setting.
+        let arg = command.get_arguments().find(|arg| {
+            let flag = arg.get_long().filter(|flag| *flag != "config");
+            flag.is_some_and(|flag| flag == key.replace('_', "-"))
+        });
+        let arg = arg.cloned().ok_or_else(|| format!("unknown key {key}"))?;
+        let values = match value {
+            Value::Array(items) if matches!(arg.get_action(), ArgAction::Append) => {
+                let items = items.iter().map(|item| scalar(key, item));
+                items.collect::<Result<Vec<_>, _>>()?
+            }
+            _ => vec![scalar(key, value)?],
+        };
         check(&arg, key, &values)?;
         command = command.mut_arg(arg.get_id(), |arg| arg.default_values(values));
     }
     Ok(command)
 }
 
-fn syntax(text: &str, error: &toml::de::Error) -> FileFault {
+fn syntax(text: &str, error: &toml::de::Error) -> String {
     let start = error.span().map_or(0, |span| span.start);
-    FileFault::Syntax {
-        line: text[..start].matches('\n').count() + 1,
-        message: error.message().replace('\n', ", "),
-    }
+    let line = text[..start].matches('\n').count() + 1;
+    format!("line {line}: {}", error.message().replace('\n', ", "))
 }
 
-/// The flag that `key` means. The file's own path is no setting.
-fn find<'c>(command: &'c Command, key: &str) -> Result<&'c Arg, FileFault> {
-    let flag = key.replace('_', "-");
-    command
-        .get_arguments()
-        .find(|arg| arg.get_long() == Some(&flag) && flag != "config")
-        .ok_or_else(|| FileFault::UnknownKey {
-            key: key.into(),
-            hint: hint(command, &flag),
-        })
-}
-
-/// ", did you mean max_nodes?" when a flag is close to `flag`.
-fn hint(command: &Command, flag: &str) -> String {
-    let attempt = command
-        .clone()
-        .no_binary_name(true)
-        .try_get_matches_from([format!("--{flag}")]);
-    match attempt.map_err(|error| error.get(ContextKind::SuggestedArg).cloned()) {
-        Err(Some(ContextValue::String(close))) => {
-            let close = close.split_whitespace().next().unwrap_or_default();
-            format!(
-                ", did you mean {}?",
-                snake_case(close.trim_start_matches('-'))
-            )
-        }
-        _ => String::new(),
-    }
-}
-
-/// The texts that the flag's parser would be given on the command line.
-fn values(key: &str, value: &Value, many: bool) -> Result<Vec<String>, FileFault> {
-    match value {
-        Value::Array(items) if many => items.iter().map(|item| scalar(key, item)).collect(),
-        _ => Ok(vec![scalar(key, value)?]),
-    }
-}
-
-fn scalar(key: &str, value: &Value) -> Result<String, FileFault> {
+/// The text that the flag's parser would be given on the command line.
+fn scalar(key: &str, value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Integer(number) => Ok(number.to_string()),
         Value::Float(number) => Ok(number.to_string()),
         Value::Boolean(flag) => Ok(flag.to_string()),
-        Value::Array(_) | Value::Table(_) | Value::Datetime(_) => Err(FileFault::WrongType {
-            key: key.into(),
-            expected: "a single value",
-            found: value.type_str(),
-        }),
+        Value::Array(_) | Value::Table(_) | Value::Datetime(_) => Err(format!(
+            "{key}: expected a single value, found {}",
+            value.type_str()
+        )),
     }
 }
 
 /// Runs each value through the flag's own parser.
-fn check(arg: &Arg, key: &str, values: &[String]) -> Result<(), FileFault> {
+fn check(arg: &Arg, key: &str, values: &[String]) -> Result<(), String> {
     if !arg.get_action().takes_values() {
         return match values {
             [value] if value == "true" || value == "false" => Ok(()),
@@ -168,12 +100,8 @@ fn check(arg: &Arg, key: &str, values: &[String]) -> Result<(), FileFault> {
     Ok(())
 }
 
-fn invalid(key: &str, value: &str, reason: &str) -> FileFault {
-    FileFault::Invalid {
-        key: key.into(),
-        value: value.into(),
-        reason: reason.into(),
-    }
+fn invalid(key: &str, value: &str, reason: &str) -> String {
+    format!("{key}: invalid value {value:?}: {reason}")
 }
 
 /// The reason why clap refused a value, without the flag's name.
@@ -185,8 +113,4 @@ fn reason(error: &clap::Error) -> String {
         (ErrorKind::ValueValidation, Some(source)) => source.to_string(),
         _ => "a value is needed".into(),
     }
-}
-
-fn snake_case(name: &str) -> String {
-    name.replace('-', "_")
 }

@@ -52,9 +52,13 @@ pub struct FixedSettings {
     ///
     /// The program sets it, because it chooses the allocator.
     pub memory_in_use: Option<fn() -> usize>,
+    /// The size of a file of the decision log at which a new one begins.
+    ///
+    /// Editors and `grep` read such a file.
+    pub decision_log_bytes: usize,
     /// The number of files of the decision log that are kept, with the current one.
     ///
-    /// The size of a file is a setting, and so the size of all.
+    /// Together they take half a gigabyte.
     pub decision_log_files: usize,
 }
 
@@ -71,6 +75,7 @@ impl Default for FixedSettings {
             reload_interval: Duration::from_secs(5),
             metrics_snapshots: 50,
             memory_in_use: None,
+            decision_log_bytes: 100 << 20,
             decision_log_files: 5,
         }
     }

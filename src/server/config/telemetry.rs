@@ -8,7 +8,8 @@ use http::Uri;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
-use super::values::{address, count};
+use super::fixed::FixedSettings;
+use super::values::address;
 use crate::decision_log::{FileSettings, Settings};
 
 /// The settings of the log. Logs go to standard error.
@@ -70,11 +71,9 @@ pub struct AdminSettings {
     /// Address and port to serve metrics and probes on over HTTP; port 0
     /// takes a free one. Off by default.
     ///
-    /// It answers /metrics, /livez, /readyz, /debug/snapshot and
-    /// /debug/log-level on its own thread, in plain HTTP and without
-    /// authentication. It shows names and sizes of snapshots, never their
-    /// contents. Only callers on this machine can change anything. The bound
-    /// address is logged as "admin listening".
+    /// It answers /metrics, /livez and /readyz on its own thread, in plain HTTP
+    /// and without authentication. It shows names and sizes of snapshots, never
+    /// their contents. The bound address is logged as "admin listening".
     #[arg(
         long,
         env = "EVENKEEL_ADMIN_LISTEN",
@@ -137,6 +136,8 @@ pub struct DecisionLogSettings {
     ///
     /// The log holds the questions, with labels of pods and names of nodes,
     /// and the answers in brief. `evenkeel admin replay` repeats the decisions.
+    /// At 100 MiB FILE becomes FILE.1, FILE.1 becomes FILE.2, and so on. Five
+    /// files are kept.
     #[arg(long, env = "EVENKEEL_DECISION_LOG", value_name = "FILE")]
     pub decision_log: Option<PathBuf>,
 
@@ -152,28 +153,16 @@ pub struct DecisionLogSettings {
         value_parser = rate
     )]
     pub decision_log_sample: f64,
-
-    /// Size in bytes at which a new file begins.
-    ///
-    /// FILE becomes FILE.1, FILE.1 becomes FILE.2, and so on. Five files are kept.
-    #[arg(
-        long,
-        env = "EVENKEEL_DECISION_LOG_MAX_BYTES",
-        value_name = "BYTES",
-        default_value_t = 100 << 20,
-        value_parser = count
-    )]
-    pub decision_log_max_bytes: usize,
 }
 
 impl DecisionLogSettings {
-    /// Returns the settings of a log of `max_files` files, if decisions are logged.
-    pub fn settings(&self, max_files: usize) -> Option<Settings> {
+    /// Returns the settings of a log, if decisions are logged.
+    pub fn settings(&self, fixed: &FixedSettings) -> Option<Settings> {
         Some(Settings {
             files: FileSettings {
                 path: self.decision_log.clone()?,
-                max_bytes: self.decision_log_max_bytes as u64,
-                max_files,
+                max_bytes: fixed.decision_log_bytes as u64,
+                max_files: fixed.decision_log_files,
             },
             sample: self.decision_log_sample,
         })

@@ -1,20 +1,18 @@
 //! Ends reservations when their time is over.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
-use tracing::warn;
+use tracing::{error, warn};
 
-use crate::backoff::Backoff;
 use crate::snapshot::{Registry, Snapshot};
 use crate::tasks;
 
-/// The shortest pause after the journal refused a change, for instance because the disk is full.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The pause after the journal refused a change, for instance because the disk is full.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest pause between two checks.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -24,8 +22,8 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 /// reader.
 pub async fn run(registry: Arc<Registry>) {
     let mut ending = JoinSet::new();
-    // The pauses of each snapshot; `None` while its reservations are being ended.
-    let mut paces: HashMap<String, Option<Backoff>> = HashMap::new();
+    // The snapshots whose reservations are being ended.
+    let mut under_way: HashSet<String> = HashSet::new();
     loop {
         // Listen before looking, so that no change is missed.
         let changed = registry.ends_changed();
@@ -34,17 +32,12 @@ pub async fn run(registry: Arc<Registry>) {
             let Some(left) = snapshot.until_next_end() else {
                 continue;
             };
-            let pace = paces.get_mut(snapshot.name());
-            if matches!(pace, Some(None)) {
+            if under_way.contains(snapshot.name()) {
                 continue;
             }
             if left.is_zero() {
-                let pauses = pace.and_then(Option::take);
-                let fresh = || Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-                let pauses = pauses.unwrap_or_else(fresh);
-                paces.insert(snapshot.name().to_owned(), None);
-                let end = end(Arc::clone(&registry), snapshot, pauses);
-                tasks::spawn_in(&mut ending, end);
+                under_way.insert(snapshot.name().to_owned());
+                tasks::spawn_in(&mut ending, end(Arc::clone(&registry), snapshot));
             } else {
                 next = next.min(left);
             }
@@ -53,35 +46,25 @@ pub async fn run(registry: Arc<Registry>) {
             () = changed => {}
             () = sleep_until(Instant::now() + next) => {}
             Some(done) = ending.join_next() => match done {
-                Ok((name, None)) => {
-                    paces.remove(&name);
-                }
-                Ok((name, failed)) => {
-                    paces.insert(name, failed);
-                }
+                Ok(name) => drop(under_way.remove(&name)),
                 // A failed task does not tell its snapshot, so each snapshot may be tried again.
-                Err(_) => paces.clear(),
+                Err(_) => under_way.clear(),
             }
         }
     }
 }
 
-/// Ends the due reservations of a snapshot. Returns the snapshot's name once it may be tried again,
-/// and the pauses if the end was not stored.
-async fn end(
-    registry: Arc<Registry>,
-    snapshot: Arc<Snapshot>,
-    mut pauses: Backoff,
-) -> (String, Option<Backoff>) {
+/// Ends the due reservations of a snapshot. Returns the snapshot's name once it may be tried again.
+async fn end(registry: Arc<Registry>, snapshot: Arc<Snapshot>) -> String {
     let name = snapshot.name().to_owned();
     let run = move || snapshot.end_expired(registry.limits());
     match tasks::spawn_blocking(run).await {
-        Ok(Ok(())) => return (name, None),
+        Ok(Ok(())) => return name,
         Ok(Err(error)) => {
             warn!(snapshot = name, %error, "reservations are held longer: their end is not stored");
         }
-        Err(_) => tracing::error!(snapshot = name, "ending reservations failed"),
+        Err(_) => error!(snapshot = name, "ending reservations failed"),
     }
-    sleep(pauses.after_failure()).await;
-    (name, Some(pauses))
+    sleep(PAUSE).await;
+    name
 }

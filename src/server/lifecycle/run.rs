@@ -29,17 +29,14 @@ where
         return ExitCode::from(config::BAD_CONFIGURATION);
     }
     let filter = config.log.log_level.as_deref();
-    let levels = match logging::init(format, filter) {
-        Ok(levels) => levels,
-        Err(error) => {
-            logging::fatal(format, &error);
-            return ExitCode::from(config::BAD_CONFIGURATION);
-        }
-    };
+    if let Err(error) = logging::init(format, filter) {
+        logging::fatal(format, &error);
+        return ExitCode::from(config::BAD_CONFIGURATION);
+    }
     let served = tokio::runtime::Runtime::new()
         .map_err(Error::Runtime)
         .and_then(|runtime| {
-            let served = runtime.block_on(serve(config, Some(levels), feeds, preload));
+            let served = runtime.block_on(serve(config, feeds, preload));
             // Work that did not end in time runs until the process exits: it would panic if it
             // outlived its runtime.
             std::mem::forget(runtime);

@@ -10,10 +10,9 @@ use tracing::{info, warn};
 
 use super::health::HealthState;
 use super::joining::{self, Membership, Started};
-use super::port::{Port, PortOffer};
 use super::security::{self, Security};
 use super::signals::{Hangups, Signals};
-use super::{ends, fleet, state, upkeep};
+use super::{ends, fleet, port, state, upkeep};
 use crate::account::Account;
 use crate::api;
 use crate::decision_log::{DecisionLog, Writer};
@@ -22,10 +21,10 @@ use crate::limits::Limits;
 use crate::server::config::Config;
 use crate::server::error::{BoxError, Error, Signal};
 use crate::server::telemetry::Telemetry;
-use crate::server::telemetry::counts::SecurityCounts;
-use crate::server::telemetry::logging::Levels;
+use crate::server::telemetry::counts::{PortCounts, SecurityCounts};
 use crate::server::telemetry::sources::{SharedLogSource, Sources};
-use crate::server::transport::calls::CallLimits;
+use crate::server::transport::calls::{CallLimits, ThreadCalls};
+use crate::server::transport::connections::{ConnectionTerms, Listener};
 use crate::server::transport::decoders::Decoders;
 use crate::server::transport::threads::Workers;
 use crate::snapshot::{MaxAges, Registry};
@@ -46,7 +45,7 @@ const STOP_FOLLOWING: Duration = Duration::from_secs(5);
 /// sets health to NOT_SERVING, continues to answer for the configured pause, ends the streams,
 /// accepts no more connections and waits for the calls under way, up to the configured timeout.
 ///
-/// `levels` changes the log level, if the caller can. `feeds` are the counts of the feeds that
+/// `feeds` are the counts of the feeds that
 /// `preload` starts.
 ///
 /// The caller should exit the process when this returns, without waiting for the runtime's tasks:
@@ -57,7 +56,6 @@ const STOP_FOLLOWING: Duration = Duration::from_secs(5);
 /// second signal arrives more than a second later. Calls that did not end in time are no error.
 pub async fn serve<P, F, E>(
     config: Config,
-    levels: Option<Levels>,
     feeds: Vec<Arc<FeedCounts>>,
     preload: P,
 ) -> Result<(), Error>
@@ -72,7 +70,7 @@ where
     let security = Security::new(&config, &counts)?;
     let health = HealthState::new(config.expect_snapshot.clone());
     let told = Arc::new(health.clone());
-    let admin = Telemetry::open_admin(&config, told, feeds.clone(), levels)?;
+    let admin = Telemetry::open_admin(&config, told, feeds.clone())?;
     let kept = restore(&config, &health, &mut signals).await?;
     let ended = CancellationToken::new();
     let following = kept.keep_up(&config, &ended);
@@ -81,7 +79,7 @@ where
     let decoders = Decoders::start().map_err(Error::Runtime)?;
     let decisions = config
         .decision_log
-        .settings(config.fixed.decision_log_files)
+        .settings(&config.fixed)
         .map(DecisionLog::start);
     let (decisions, writer) = decisions.transpose().map_err(Error::Runtime)?.unzip();
     let service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
@@ -89,20 +87,21 @@ where
         .with_decision_log(decisions.clone());
     let telemetry = Telemetry::start(&config)?;
     let account = kept.registry.account();
-    let limits = CallLimits::new(&config, security.guard, account, decoders)?;
-    let offer = PortOffer {
-        config: &config,
-        service: &service,
-        limits,
-        telemetry: &telemetry,
-        health: &health,
+    let port = Arc::new(PortCounts::default());
+    let limits = CallLimits::new(&config, security.guard, account, decoders, &port)?;
+    let calls = ThreadCalls {
+        limits: Arc::new(limits),
+        observer: telemetry.observer(),
+        services: port::services(&service, &health, config.limits.max_message_bytes)?,
     };
-    let port = Port::bind(offer, account).await?;
+    let listener = Listener::bind(&config, telemetry.refusals(), &port).await?;
     let sources = kept.sources(&port, &health, decisions, counts, feeds);
     if let Some(admin) = &admin {
         telemetry.show(admin, &config, sources);
     }
-    let workers = port.serve(&config, security.tls)?;
+    info!(address = %listener.address, "listening");
+    let terms = ConnectionTerms::new(security.tls, &config.fixed, &config.limits);
+    let workers = Workers::start(config.threads(), &calls, listener, terms, &port)?;
     let interval = config.fixed.reload_interval;
     tasks::spawn(security::reload(security.watched, interval, hangups));
 
@@ -241,15 +240,14 @@ impl KeptSnapshots {
     /// Returns the figures that telemetry reads from the snapshots and from the rest of the server.
     fn sources(
         &self,
-        port: &Port,
+        port: &Arc<PortCounts>,
         health: &HealthState,
         decision_log: Option<DecisionLog>,
         security: Arc<SecurityCounts>,
         feeds: Vec<Arc<FeedCounts>>,
     ) -> Sources {
         Sources {
-            port: port.load(),
-            threads: Arc::clone(&port.threads),
+            port: Arc::clone(port),
             health: Arc::new(health.clone()),
             registry: Arc::clone(&self.registry),
             store: self.store.as_ref().map(|store| Arc::clone(store.counts())),

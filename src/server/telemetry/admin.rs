@@ -1,5 +1,5 @@
 //! The admin port: HTTP on an address and a thread of its own, so that a busy server still tells
-//! its health. First the port, then its pages, then who may change anything.
+//! its health. First the port, then its pages.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,19 +8,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{io, thread};
 
-use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts, Path, State};
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::request::Parts;
-use axum::http::uri::Authority;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde::Serialize;
 use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::task::{AbortHandle, JoinSet, yield_now};
@@ -29,14 +25,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
 use tracing::{debug, info};
 
-use super::logging::Levels;
 use super::metrics::Metrics;
 use super::sources::{Readiness, Sources};
-use crate::api;
 use crate::kubernetes::FeedCounts;
-use crate::proto::v1;
 use crate::server::error::Error;
-use crate::snapshot::Summary;
 use crate::tasks;
 
 /// The most connections at once. One more closes the oldest, which a probe never is: it is answered
@@ -138,10 +130,8 @@ async fn serve(listener: TcpListener, router: Router) -> io::Result<Infallible> 
 
 /// Answers the one request of a connection.
 async fn answer(stream: TcpStream, peer: SocketAddr, router: Router) {
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(peer));
-        router.clone().oneshot(request)
-    });
+    let answer = move |request: hyper::Request<Incoming>| router.clone().oneshot(request);
+    let service = service_fn(answer);
     let served = http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(MAX_HEAD_BYTES)
@@ -154,15 +144,10 @@ async fn answer(stream: TcpStream, peer: SocketAddr, router: Router) {
     }
 }
 
-/// The most bytes of a request's body: a log filter.
-const MAX_BODY_BYTES: usize = 4 << 10;
-
 const INDEX: &str = "\
-/metrics          what Prometheus scrapes
-/livez            200 while the process answers
-/readyz           200 when calls may be sent here, else 503 and why not
-/debug/snapshot   the snapshots, or one: /debug/snapshot/NAME
-/debug/log-level  GET, or PUT from this machine: what is logged
+/metrics  what Prometheus scrapes
+/livez    200 while the process answers
+/readyz   200 when calls may be sent here, else 503 and why not
 ";
 
 /// The sources of the pages.
@@ -170,8 +155,6 @@ pub struct Pages {
     pub health: Arc<dyn Readiness>,
     /// Feeds that run inside this process.
     pub feeds: Vec<Arc<FeedCounts>>,
-    /// `None` when the caller started logging.
-    pub levels: Option<Levels>,
     /// Unset while the server restores the content of its state directory or its log.
     pub restored: Arc<Restored>,
 }
@@ -185,9 +168,6 @@ pub struct RestoredPages {
 /// Sources that exist from some moment on.
 pub type Restored = OnceLock<RestoredPages>;
 
-/// The answer for a page of a server that restores its snapshots.
-const LOADING: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "loading\n");
-
 impl Pages {
     /// All pages.
     fn router(self) -> Router {
@@ -196,36 +176,21 @@ impl Pages {
             .route("/metrics", get(metrics))
             .route("/livez", get(|| async { "ok\n" }))
             .route("/readyz", get(readyz))
-            .route("/debug/snapshot", get(snapshots))
-            .route("/debug/snapshot/{name}", get(snapshot))
-            .route("/debug/log-level", get(log_level).put(set_log_level))
-            .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
             .with_state(Arc::new(self))
     }
 }
 
 type PagesState = State<Arc<Pages>>;
 
-/// The answer instead of a page.
-type Refusal = (StatusCode, &'static str);
-
-/// Reads restored state on another thread than the port's, because it may wait for a batch.
-async fn aside<T: Send + 'static>(
-    pages: Arc<Pages>,
-    read: impl FnOnce(&RestoredPages) -> T + Send + 'static,
-) -> Result<T, Refusal> {
-    let read = move || pages.restored.get().map(read);
-    let read = tasks::spawn_blocking(read).await;
-    let read = read.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, ""))?;
-    read.ok_or(LOADING)
-}
-
-async fn metrics(State(pages): PagesState) -> Result<Response, Refusal> {
-    let page = match pages.restored.get() {
-        Some(_) => aside(pages, |it| it.metrics.render()).await?,
+/// Reads restored state on another thread than the port's: a scrape of many snapshots takes a while.
+async fn metrics(State(pages): PagesState) -> Result<Response, StatusCode> {
+    let render = move || match pages.restored.get() {
+        Some(restored) => restored.metrics.render(),
         None => Metrics::of_start().render(),
     };
-    let page = page.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, ""))?;
+    let page = tasks::spawn_blocking(render).await;
+    let failed = StatusCode::INTERNAL_SERVER_ERROR;
+    let page = page.map_err(|_| failed)?.map_err(|_| failed)?;
     Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], page).into_response())
 }
 
@@ -260,113 +225,4 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
     let shared = sources.and_then(|it| it.shared_log.as_ref());
     lines.extend(shared.iter().flat_map(|shared| shared.troubles()));
     (status, lines.into_iter().map(|line| line + "\n").collect())
-}
-
-/// A snapshot as `GetSnapshot` describes it, with fields for debugging.
-#[derive(Serialize)]
-struct ToldSnapshot {
-    #[serde(flatten)]
-    snapshot: v1::Snapshot,
-    namespaces: usize,
-    views: usize,
-}
-
-fn told(summary: &Summary) -> ToldSnapshot {
-    ToldSnapshot {
-        snapshot: api::describe(summary),
-        namespaces: summary.namespaces,
-        views: summary.views,
-    }
-}
-
-async fn snapshots(State(pages): PagesState) -> Result<Json<Vec<ToldSnapshot>>, Refusal> {
-    let read = |restored: &RestoredPages| {
-        let all = restored.sources.registry.list("");
-        all.iter().map(|s| told(&s.summary())).collect()
-    };
-    aside(pages, read).await.map(Json)
-}
-
-async fn snapshot(
-    State(pages): PagesState,
-    Path(name): Path<String>,
-) -> Result<Json<ToldSnapshot>, Refusal> {
-    let read = move |restored: &RestoredPages| {
-        let snapshot = restored.sources.registry.get(&name).ok()?;
-        Some(told(&snapshot.summary()))
-    };
-    let found = aside(pages, read).await?;
-    found.map(Json).ok_or((StatusCode::NOT_FOUND, ""))
-}
-
-async fn log_level(State(pages): PagesState) -> Result<String, StatusCode> {
-    let levels = pages.levels.as_ref().ok_or(StatusCode::NOT_FOUND)?;
-    Ok(levels.current() + "\n")
-}
-
-async fn set_log_level(
-    State(pages): PagesState,
-    _: FromThisMachine,
-    filter: String,
-) -> Result<String, (StatusCode, String)> {
-    let Some(levels) = &pages.levels else {
-        return Err((StatusCode::NOT_FOUND, String::new()));
-    };
-    match levels.set(filter.trim()) {
-        Ok(()) => Ok(levels.current() + "\n"),
-        Err(error) => Err((StatusCode::BAD_REQUEST, error + "\n")),
-    }
-}
-
-/// A request from a program on the server's own machine. The port has no authentication, so only such
-/// programs may change settings, and no page of a web site that is open in a browser there. This is
-/// checked before the body of the request is read.
-struct FromThisMachine;
-
-/// A refusal, with its text.
-type Forbidden = (StatusCode, &'static str);
-
-impl<S: Sync> FromRequestParts<S> for FromThisMachine {
-    type Rejection = Forbidden;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Forbidden> {
-        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        let is_here = peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
-        let forbid = |rule| Err((StatusCode::FORBIDDEN, rule));
-        if !is_here {
-            return forbid("the log level may only be set from the server's own machine\n");
-        }
-        let Some(host) = own_host(parts) else {
-            return forbid("Host must be an IP address or localhost\n");
-        };
-        match header(parts, &ORIGIN) {
-            Ok(None) => Ok(Self),
-            Ok(Some(origin)) if origin.strip_prefix("http://") == Some(host.as_str()) => Ok(Self),
-            _ => forbid("Origin must be that of this port\n"),
-        }
-    }
-}
-
-/// The authority that a request names, if it is an IP address or localhost. Any other name may
-/// belong to a web site that makes it resolve to this machine.
-fn own_host(parts: &Parts) -> Option<Authority> {
-    let host: Authority = header(parts, &HOST).ok()??.parse().ok()?;
-    let name = host.host();
-    let address = name
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    let is_address = address.unwrap_or(name).parse::<std::net::IpAddr>().is_ok();
-    let is_own = is_address || name.eq_ignore_ascii_case("localhost");
-    is_own.then_some(host)
-}
-
-/// The value of a header, if the request has it. An error if the request has several values, or a
-/// value that is no text.
-fn header<'r>(parts: &'r Parts, name: &HeaderName) -> Result<Option<&'r str>, ()> {
-    let mut values = parts.headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
-        _ => Err(()),
-    }
 }

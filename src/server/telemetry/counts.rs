@@ -1,6 +1,6 @@
 //! Plain counts, in which the rest of the server records events. They know nothing of metrics.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::runtime::RuntimeMetrics;
@@ -99,22 +99,34 @@ pub struct SecurityCounts {
     pub certificate_expires: AtomicI64,
 }
 
-/// The threads that serve connections. Each is added when it starts.
+/// The port: what is open on it now, and its work since the start.
 #[derive(Debug, Default)]
-pub struct Threads(Mutex<Vec<(usize, RuntimeMetrics)>>);
+pub struct PortCounts {
+    /// Calls under way, without streams.
+    pub calls: AtomicUsize,
+    /// Open feeds.
+    pub feeds: AtomicUsize,
+    /// Open streams of questions.
+    pub decision_streams: AtomicUsize,
+    /// Health checks under way.
+    pub checks: AtomicUsize,
+    /// Open health watches.
+    pub watches: AtomicUsize,
+    /// Open streams of reflection.
+    pub reflections: AtomicUsize,
+    /// Open connections.
+    pub connections: AtomicUsize,
+    /// Connections that were accepted.
+    pub accepted: AtomicU64,
+    /// The threads that serve connections, by number. Each is added when it starts.
+    pub threads: Mutex<Vec<RuntimeMetrics>>,
+}
 
-impl Threads {
-    /// Adds a thread by number.
-    pub fn add(&self, index: usize, runtime: RuntimeMetrics) {
-        self.0.lock().push((index, runtime));
-    }
-
+impl PortCounts {
     /// The seconds in which each thread was not idle, by its number.
-    pub(super) fn busy(&self) -> Vec<(usize, f64)> {
-        let threads = self.0.lock();
-        let busy = |(index, runtime): &(usize, RuntimeMetrics)| {
-            (*index, runtime.worker_total_busy_duration(0).as_secs_f64())
-        };
+    pub(super) fn busy(&self) -> Vec<f64> {
+        let threads = self.threads.lock();
+        let busy = |it: &RuntimeMetrics| it.worker_total_busy_duration(0).as_secs_f64();
         threads.iter().map(busy).collect()
     }
 }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use self::admin::{AdminPort, Pages, RestoredPages};
 use self::counts::Refusals;
-use self::logging::Levels;
 use self::metrics::{Calls, Metrics};
 use self::observe::CallObserver;
 use self::sources::{Readiness, Sources};
@@ -58,7 +57,6 @@ impl Telemetry {
         config: &Config,
         health: Arc<dyn Readiness>,
         feeds: Vec<Arc<FeedCounts>>,
-        levels: Option<Levels>,
     ) -> Result<Option<AdminPort>, Error> {
         let Some(address) = config.admin.admin_listen else {
             return Ok(None);
@@ -66,7 +64,6 @@ impl Telemetry {
         let pages = Pages {
             health,
             feeds,
-            levels,
             restored: Arc::default(),
         };
         admin::start(address, pages).map(Some)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::counts::{SecurityCounts, Tails, Threads};
+use super::counts::{PortCounts, SecurityCounts, Tails};
 use crate::decision_log::DecisionLog;
 use crate::kubernetes::FeedCounts;
 use crate::replica::Replica;
@@ -18,28 +18,6 @@ pub trait Readiness: Send + Sync {
     /// The snapshots that are older than their maximum age.
     fn stale(&self) -> Vec<String>;
 }
-
-/// The connections and calls that are open on the port.
-#[derive(Debug)]
-pub struct PortLoad {
-    /// Calls under way, without feeds.
-    pub calls: usize,
-    /// Feeds open now.
-    pub feeds: usize,
-    /// Open streams of questions.
-    pub decision_streams: usize,
-    /// Health watches open now.
-    pub watches: usize,
-    /// Reflection streams open now.
-    pub reflections: usize,
-    /// Connections open now.
-    pub connections: usize,
-    /// Connections accepted since the start.
-    pub accepted: u64,
-}
-
-/// Reads the load of the port.
-pub type ReadPort = Box<dyn Fn() -> PortLoad + Send + Sync>;
 
 /// A server's part in a fleet.
 pub struct SharedLogSource {
@@ -58,8 +36,7 @@ impl SharedLogSource {
 
 /// All sources of figures.
 pub struct Sources {
-    pub port: ReadPort,
-    pub threads: Arc<Threads>,
+    pub port: Arc<PortCounts>,
     pub health: Arc<dyn Readiness>,
     pub registry: Arc<Registry>,
     /// The decision log; `None` when decisions are not logged.

@@ -23,22 +23,18 @@ use super::decoders::Decoders;
 use super::identity::{Guard, Peer};
 use super::kinds::{CallKind, KindSlot, Kinds};
 use super::messages::Messages;
-use super::not_grpc;
 use super::requests::{IncomingRequest, RequestBody, StreamTerms};
-use super::responses::{Chunks, EncodedAnswer, LibraryRefusals, OutgoingAnswer, is_unknown_method};
+use super::responses::{OutgoingAnswer, is_unknown_method};
 use super::turns::OpenCall;
 use crate::access::Caller;
-use crate::account::{Account, Charge, Part};
+use crate::account::Account;
+use crate::api;
 use crate::api::slots::CallerKey;
-use crate::api::{self, StepCharges};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::Config;
 use crate::server::error::Error;
+use crate::server::telemetry::counts::PortCounts;
 use crate::server::telemetry::observe::{CallObserver, ObservedCall};
-
-/// The bytes of a call with small messages: an HTTP/2 stream, and a decoder and an encoder with 8
-/// KiB each.
-const CALL_BYTES: usize = 24 << 10;
 
 /// A service that answers requests of the port.
 pub type OpenService = BoxCloneSyncService<Request<RequestBody>, Response<Body>, Infallible>;
@@ -75,7 +71,6 @@ pub struct CallLimits {
     decoders: Decoders,
     account: Arc<Account>,
     sizes: Arc<DecodedSizes>,
-    refusals: LibraryRefusals,
     receive_timeout: Duration,
 }
 
@@ -85,32 +80,26 @@ impl CallLimits {
         guard: Option<Guard>,
         account: &Arc<Account>,
         decoders: Decoders,
+        counts: &Arc<PortCounts>,
     ) -> Result<Self, Error> {
         let sizes = DecodedSizes::new(&config.limits).map_err(Error::serve)?;
-        let max_message_bytes = config.limits.max_message_bytes;
         Ok(Self {
-            kinds: Kinds::new(&config.limits),
+            kinds: Kinds::new(&config.limits, counts),
             guard,
             decoders,
             account: Arc::clone(account),
             sizes: Arc::new(sizes),
-            refusals: LibraryRefusals { max_message_bytes },
             receive_timeout: config.fixed.receive_timeout,
         })
     }
 
-    /// Returns the kinds of calls, with their numbers and limits.
-    pub fn kinds(&self) -> &Kinds {
-        &self.kinds
-    }
-
-    /// Identifies the caller, and takes a slot and memory for the call.
+    /// Identifies the caller, and takes a slot for the call.
     fn admit(
         &self,
         kind: CallKind,
         request: &mut Request<Incoming>,
         peer: &Peer,
-    ) -> Result<Admitted, api::Error> {
+    ) -> Result<(CallerKey, KindSlot), api::Error> {
         match &self.guard {
             Some(guard) if kind.is_spread() => guard.identify(request, peer)?,
             // This service is open to everybody, but not for every snapshot.
@@ -121,25 +110,12 @@ impl CallLimits {
         let who = CallerKey::new(identity, Some(peer.address.ip()));
         request.extensions_mut().insert(who.clone());
         let slot = self.kinds.take(kind, &who)?;
-        let part = match kind.stays_open() {
-            true => Part::Streams,
-            false => Part::Requests,
-        };
-        // Health checks have their own slots, which also limits their memory.
-        let base = (kind != CallKind::Check).then(|| self.account.charge(part, CALL_BYTES));
-        let base = base.transpose()?;
-        Ok(Admitted { who, slot, base })
+        Ok((who, slot))
     }
 }
 
-/// The place of a call that may be answered.
-struct Admitted {
-    who: CallerKey,
-    slot: KindSlot,
-    base: Option<Charge>,
-}
-
 /// The calls of one thread.
+#[derive(Clone)]
 pub struct ThreadCalls {
     /// The terms of all threads.
     pub limits: Arc<CallLimits>,
@@ -157,23 +133,16 @@ impl ThreadCalls {
         request: Request<Incoming>,
     ) -> BoxFuture<'static, Response<Body>> {
         let kind = CallKind::of(request.uri().path());
-        let open = peer.turns.arrive(kind.is_spread());
+        let open = peer.turns.arrive();
         let observer = self.observer.as_ref();
-        let refused = not_grpc::refuse(&request);
-        let observer = observer.filter(|_| refused.is_none());
         let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
         let peer = Arc::clone(peer);
         // Its state is large. In a box it is gone once the answer is there, and the next call uses the
         // same memory, while HTTP/2 still sends the answer.
-        Box::pin(async move {
-            match refused {
-                Some(refused) => refused,
-                None => self.take(kind, request, &peer, (open, call)).await,
-            }
-        })
+        Box::pin(async move { self.take(kind, request, &peer, (open, call)).await })
     }
 
-    /// Takes a call in a turn of its connection, or refuses it. All checks begin when this is first
+    /// Takes a call, or refuses it. All checks begin when this is first
     /// polled, so of calls that arrive together, a refused one does not stop the others.
     async fn take(
         &self,
@@ -187,8 +156,7 @@ impl ThreadCalls {
             request.extensions_mut().insert(observer);
         }
         let limits = &self.limits;
-        open.begin().await;
-        let Admitted { who, slot, base } = match limits.admit(kind, &mut request, peer) {
+        let (who, slot) = match limits.admit(kind, &mut request, peer) {
             Ok(admitted) => admitted,
             Err(error) => return refused(error, call),
         };
@@ -199,26 +167,14 @@ impl ThreadCalls {
         // answers.
         let answer = pin!(answer(&self.services, request, kind, who, limits));
         let answered = by(last_moment, answer).await;
-        let mut response = answered.unwrap_or_else(|status| {
-            let refused = status.into_http();
-            refused.map(|body| EncodedAnswer::empty(body, Arc::clone(&limits.account)))
-        });
-        limits.refusals.amend(response.headers_mut());
+        let response = answered.unwrap_or_else(Status::into_http);
         if let Some(call) = &mut call {
             call.answered(&response);
         }
         open.note_unread(true);
-        response.map(|encoded| {
-            Body::new(OutgoingAnswer {
-                encoded,
-                chunks: Chunks::default(),
-                refusals: limits.refusals,
-                call,
-                open,
-                _slot: slot,
-                _base: base,
-                is_over: false,
-            })
+        response.map(|body| {
+            let account = &limits.account;
+            Body::new(OutgoingAnswer::new(body, account, call, open, slot))
         })
     }
 }
@@ -239,7 +195,7 @@ async fn answer(
     kind: CallKind,
     who: CallerKey,
     limits: &CallLimits,
-) -> Result<Response<EncodedAnswer>, Status> {
+) -> Result<Response<Body>, Status> {
     let (mut parts, body) = request.into_parts();
     let max_message_bytes = limits.kinds.max_message_bytes(kind);
     let messages = Messages::new(body, kind, max_message_bytes, limits.receive_timeout);
@@ -247,11 +203,7 @@ async fn answer(
     let stream = kind.is_stream().then(|| StreamTerms {
         decoders: limits.decoders.clone(),
         who: who.clone(),
-        charges: (kind == CallKind::Decisions).then(StepCharges::default),
     });
-    if let Some(charges) = stream.as_ref().and_then(|stream| stream.charges.clone()) {
-        parts.extensions.insert(charges);
-    }
     let account = &limits.account;
     let mut incoming = IncomingRequest::new(messages, path, &limits.sizes, account, stream);
     let mut is_large = false;
@@ -260,35 +212,29 @@ async fn answer(
     }
     if !is_large {
         let request = Request::from_parts(parts, incoming);
-        return run(services, request, account).await;
+        return run(services, request).await;
     }
     // Dropped with this future, when the caller is gone.
     let gone = CancellationToken::new();
     let _present = gone.clone().drop_guard();
     parts.extensions.insert(api::CallerGone(gone));
     let request = Request::from_parts(parts, incoming);
-    let (services, account) = (services.clone(), Arc::clone(account));
-    let answer = async move { run(&services, request, &account).await };
+    let services = services.clone();
+    let answer = async move { run(&services, request).await };
     limits.decoders.run(who, Box::pin(answer)).await?
 }
 
-/// Decodes a request, answers it, and encodes the beginning of the answer.
+/// Decodes a request, and answers it.
 async fn run(
     services: &Services,
     mut request: Request<IncomingRequest>,
-    account: &Arc<Account>,
-) -> Result<Response<EncodedAnswer>, Status> {
+) -> Result<Response<Body>, Status> {
     let _held = request.body_mut().weigh()?;
     let uri = request.uri().clone();
     let request = request.map(IncomingRequest::into_body);
     let response = services.call(request).await;
     let response = response.filter(|response| !is_unknown_method(response.headers()));
-    let Some(response) = response else {
-        return Err(api::Error::Unimplemented(uri.path().to_owned()).into());
-    };
-    let (parts, body) = response.into_parts();
-    let encoded = EncodedAnswer::begin(body, Arc::clone(account))?;
-    Ok(Response::from_parts(parts, encoded))
+    response.ok_or_else(|| api::Error::Unimplemented(uri.path().to_owned()).into())
 }
 
 /// Returns the result of `answer`, or an error once its deadline has passed.

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,8 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
@@ -24,23 +23,16 @@ use tracing::{debug, info, warn};
 
 use super::calls::ThreadCalls;
 use super::identity::Peer;
-use super::not_grpc;
 use super::tls::{self, Tls};
 use super::turns::{CallTurns, ConnectionProgress, LOOKS};
-use crate::account::{Account, Charge, Part};
 use crate::limits::{Limit, Limits};
-use crate::server::config::FixedSettings;
-use crate::server::telemetry::counts::Refusals;
+use crate::server::config::{Config, FixedSettings};
+use crate::server::error::Error;
+use crate::server::telemetry::counts::{PortCounts, Refusals};
 
 /// The pause after the system refuses to accept, for example without free file descriptors. Trying
 /// again at once would only use a core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// The bytes of an idle connection: its buffers, and the state of HTTP/2.
-const CONNECTION_BYTES: usize = 36 << 10;
-
-/// The bytes that encryption adds: a record each way, and keys.
-const TLS_BYTES: usize = 36 << 10;
 
 /// The bytes of a feed that may be on their way unread: enough for several batches, so that a
 /// feeder never waits for a window to open.
@@ -53,62 +45,37 @@ const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES;
 /// HTTP/2 starts with frames of 16 KiB, which cost a batch twice the reads.
 const FRAME_BYTES: u32 = 64 << 10;
 
-/// The time between two looks at a connection of a server that stops. A connection that has nothing
-/// to do for [`LOOKS`] of them is closed. By then a client that reads knows that the server stops,
-/// and a call that it sent before has arrived.
-const LAST_LOOKS: Duration = Duration::from_millis(100);
-
-/// The counts of connections, present and past.
-pub struct ConnectionCounts {
-    account: Arc<Account>,
-    slots: Arc<Semaphore>,
-    max_connections: usize,
-    accepted: AtomicU64,
-    refusals: Arc<Refusals>,
-}
-
-impl ConnectionCounts {
-    /// Returns the number of open connections.
-    pub fn open(&self) -> usize {
-        self.max_connections - self.slots.available_permits()
-    }
-
-    /// Returns the number of connections accepted since the start.
-    pub fn accepted(&self) -> u64 {
-        self.accepted.load(Ordering::Relaxed)
-    }
-}
-
 /// A bound address.
 pub struct Listener {
     listener: TcpListener,
     /// The bound address, with the port that was taken if 0 was asked for.
     pub address: SocketAddr,
-    /// The counts of connections.
-    pub counts: Arc<ConnectionCounts>,
+    max_connections: usize,
+    counts: Arc<PortCounts>,
+    refusals: Arc<Refusals>,
     /// True if the last connection was over the limit.
     full: bool,
 }
 
 impl Listener {
-    /// Binds `address`; connections queue from here on.
+    /// Binds the configured address; connections queue from here on.
+    ///
+    /// # Errors
+    /// When it cannot be bound.
     pub async fn bind(
-        address: SocketAddr,
-        max_connections: usize,
-        account: &Arc<Account>,
+        config: &Config,
         refusals: &Arc<Refusals>,
-    ) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        counts: &Arc<PortCounts>,
+    ) -> Result<Self, Error> {
+        let address = config.listen;
+        let refused = |source| Error::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
         Ok(Self {
-            address: listener.local_addr()?,
+            address: listener.local_addr().map_err(refused)?,
             listener,
-            counts: Arc::new(ConnectionCounts {
-                account: Arc::clone(account),
-                slots: Arc::new(Semaphore::new(max_connections)),
-                max_connections,
-                accepted: AtomicU64::new(0),
-                refusals: Arc::clone(refusals),
-            }),
+            max_connections: config.limits.max_connections,
+            counts: Arc::clone(counts),
+            refusals: Arc::clone(refusals),
             full: false,
         })
     }
@@ -131,36 +98,29 @@ impl Listener {
         }
     }
 
-    /// `stream` with a slot, or `None` when it is over the limit.
+    /// `stream`, or `None` when it is over the limit.
     fn admit(&mut self, stream: TcpStream) -> Option<Accepted> {
-        let counts = &self.counts;
-        let slot = counts.slots.clone().try_acquire_owned().ok();
-        let full = slot.is_none();
-        if full {
-            counts.refusals.note(Limit::Connections);
-        } else {
-            counts.accepted.fetch_add(1, Ordering::Relaxed);
+        let limit = self.max_connections;
+        let was_full = self.full;
+        self.full = self.counts.connections.load(Ordering::Relaxed) >= limit;
+        if self.full {
+            self.refusals.note(Limit::Connections);
+            if !was_full {
+                warn!(limit, "closing connections over max-connections");
+            }
+            return None;
         }
-        if full && !self.full {
-            let limit = counts.max_connections;
-            warn!(limit, "closing connections over max-connections");
-        }
-        self.full = full;
-        let slot = slot?;
+        self.counts.accepted.fetch_add(1, Ordering::Relaxed);
         // Without this an answer would wait until the previous one is acknowledged.
         let stream = stream.set_nodelay(true).and_then(|()| stream.into_std());
         let stream = stream.inspect_err(|error| {
             debug!(%error, "connection was closed before it was served");
         });
-        // The connection is charged whatever the limit of the account: a health check may come on
-        // it, and there are at most max-connections.
-        let charge = counts.account.open(Part::Streams);
-        charge.set(CONNECTION_BYTES);
+        let stream = stream.ok()?;
+        self.counts.connections.fetch_add(1, Ordering::Relaxed);
         Some(Accepted {
-            stream: Some(stream.ok()?),
-            counts: Arc::clone(counts),
-            _slot: slot,
-            charge,
+            stream: Some(stream),
+            counts: Arc::clone(&self.counts),
         })
     }
 }
@@ -215,14 +175,18 @@ impl ConnectionTerms {
 pub struct Accepted {
     /// The stream, until it is served.
     stream: Option<std::net::TcpStream>,
-    counts: Arc<ConnectionCounts>,
-    _slot: OwnedSemaphorePermit,
-    charge: Charge,
+    counts: Arc<PortCounts>,
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        self.counts.connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Accepted {
     /// Serves the connection on the current runtime until it ends. After `stop` it ends when its
-    /// calls have ended, and soon after even if its client does not answer.
+    /// calls have ended and its client knows.
     pub async fn serve(
         mut self,
         terms: Arc<ConnectionTerms>,
@@ -243,29 +207,27 @@ impl Accepted {
             async move { Ok::<_, Infallible>(calls.await) }
         });
         let mut connection = pin!(terms.http2.serve_connection(TokioIo::new(stream), service));
-        let (mut looks, mut progress) = (looks(terms.look), ConnectionProgress::default());
+        // Looks that were missed while the thread was busy say nothing about a client.
+        let mut looks = interval(terms.look);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut progress = ConnectionProgress::default();
         let mut is_stopping = false;
         loop {
             let turn = poll_fn(|context| {
-                turns.begin(self.counts.open(), context);
+                turns.begin(self.counts.connections.load(Ordering::Relaxed));
                 connection.as_mut().poll(context)
             });
             tokio::select! {
                 biased;
                 ended = turn => return debug!(?ended, "a connection has ended"),
                 _ = looks.tick() => {
-                    let is_over = match is_stopping {
-                        true => progress.is_idle(&turns),
-                        false => progress.is_unread(&turns),
-                    };
-                    if is_over {
-                        return info!(is_stopping, "closing a connection without progress");
+                    if progress.is_unread(&turns) {
+                        return info!("closing a connection whose client does not read");
                     }
                 }
                 () = stop.cancelled(), if !is_stopping => {
                     is_stopping = true;
                     connection.as_mut().graceful_shutdown();
-                    (looks, progress) = (self::looks(LAST_LOOKS), ConnectionProgress::default());
                 }
             }
         }
@@ -276,20 +238,12 @@ impl Accepted {
         &mut self,
         terms: &ConnectionTerms,
     ) -> io::Result<(ConnectionStream, Arc<Peer>)> {
-        let mut stream =
-            TcpStream::from_std(self.stream.take().ok_or(io::ErrorKind::NotConnected)?)?;
+        let stream = TcpStream::from_std(self.stream.take().ok_or(io::ErrorKind::NotConnected)?)?;
         let address = stream.peer_addr()?;
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let (mut stream, certificate) = match &terms.tls {
-            None => {
-                let begun = not_grpc::refuse_http1(&mut stream, "gRPC");
-                timeout(terms.preface_timeout, begun)
-                    .await
-                    .map_err(late)??;
-                (Either::Left(stream), None)
-            }
+            None => (Either::Left(stream), None),
             Some(tls) => {
-                self.charge.set(CONNECTION_BYTES + TLS_BYTES);
                 let stream = tls.accept(stream).await?;
                 let chain = stream.get_ref().1.peer_certificates();
                 let names = chain.and_then(<[_]>::first).map(tls::names);
@@ -316,14 +270,6 @@ impl Accepted {
     }
 }
 
-/// Returns the ticks at which a connection is looked at.
-fn looks(period: Duration) -> Interval {
-    let mut looks = interval(period);
-    // Looks that were missed while the thread was busy say nothing about a client.
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    looks
-}
-
 /// The length of HTTP/2's preface.
 const PREFACE_BYTES: usize = 24;
 
@@ -336,15 +282,6 @@ struct ConnectionStream {
     /// True if anything was written to the connection.
     was_written: bool,
     turns: Arc<CallTurns>,
-}
-
-impl ConnectionStream {
-    /// Passes on the result of writing, and records whether the client has yet to read the bytes.
-    fn note_written<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        self.was_written = true;
-        self.turns.note_blocked(result.is_pending());
-        result
-    }
 }
 
 impl AsyncRead for ConnectionStream {
@@ -378,8 +315,8 @@ impl AsyncWrite for ConnectionStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note_written(result)
+        self.was_written = true;
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -387,8 +324,8 @@ impl AsyncWrite for ConnectionStream {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.note_written(result)
+        self.was_written = true;
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
     /// HTTP/2 asks once at the start. It then writes answers from some size on without copying them
@@ -399,9 +336,7 @@ impl AsyncWrite for ConnectionStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = Pin::new(&mut self.stream).poll_flush(context);
-        self.turns.note_blocked(result.is_pending());
-        result
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -6,18 +6,22 @@
 
 use std::collections::HashMap;
 
-use prost::Message;
-use prost::encoding::decode_varint;
-use prost_types::FileDescriptorSet;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::{DecodeError, Message};
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
-use super::message_layout::{Content, Field, Layout, LayoutPlan, ListLimit};
 use super::messages::HEAD;
+use crate::api;
 use crate::limits::{Limit, Limits};
 use crate::matching::{Path, Violations};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
-/// The depth of nested messages to which a decoder goes.
-const MAX_DEPTH: usize = 100;
+/// The bytes of a list, a map, a text or `bytes` in the struct that it is a field of.
+const HANDLE: usize = 32;
+
+/// Entries that a node of an ordered map has room for. Of several nodes each is half full.
+const MAP_NODE: usize = 11;
 
 /// The sizes of the protocol's messages.
 pub struct DecodedSizes {
@@ -30,18 +34,60 @@ pub struct DecodedSizes {
 #[derive(Debug, Clone, Copy)]
 pub struct RequestLayout(usize);
 
+/// A message in memory.
+struct Layout {
+    /// The size of the message's struct, without the memory that it points to.
+    size: usize,
+    /// The number of its lists and maps.
+    lists: usize,
+    /// The bytes that it may have on the wire, if it is an object of Kubernetes or a selector.
+    max_bytes: Option<usize>,
+    /// The fields, by number.
+    fields: Vec<Option<Field>>,
+}
+
+/// The memory that a field of a message points to.
+struct Field {
+    /// The field's name, as in the JSON of the message.
+    name: String,
+    /// The bytes for the first occurrence, without its content.
+    first: usize,
+    /// The bytes for each further occurrence.
+    more: usize,
+    /// The limit of its entries; `None` if it is neither a list nor a map.
+    list: Option<ListLimit>,
+    content: Content,
+}
+
+/// The limit of the entries of a list or a map.
+#[derive(Clone, Copy)]
+struct ListLimit {
+    /// The number among the lists of its message.
+    number: usize,
+    limit: Limit,
+    most: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Content {
+    /// A number, or several that are packed.
+    Numbers,
+    Text,
+    /// A message, by the number of its layout.
+    Message(usize),
+}
+
 impl DecodedSizes {
     /// The sizes of the service's messages.
     ///
     /// # Errors
     /// When the descriptors cannot be read.
-    pub fn new(limits: &Limits) -> Result<Self, prost::DecodeError> {
+    pub fn new(limits: &Limits) -> Result<Self, DecodeError> {
         let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET)?.file;
-        let mut plan = LayoutPlan::default();
+        let mut protocol = Protocol::default();
         for file in &files {
-            let package = format!(".{}", file.package());
             for message in &file.message_type {
-                plan.add(&package, message);
+                protocol.add(&format!(".{}", file.package()), message);
             }
         }
         let mut requests = HashMap::new();
@@ -49,12 +95,14 @@ impl DecodedSizes {
             for service in &file.service {
                 for method in &service.method {
                     let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
-                    requests.insert(path, plan.number(method.input_type()));
+                    let request = protocol.numbers.get(method.input_type());
+                    requests.extend(request.map(|number| (path, *number)));
                 }
             }
         }
+        let layouts = protocol.messages.iter();
         Ok(Self {
-            layouts: plan.layouts(limits),
+            layouts: layouts.map(|it| protocol.layout(it, limits)).collect(),
             requests,
         })
     }
@@ -69,240 +117,286 @@ impl DecodedSizes {
     /// # Errors
     /// When a list or an object is longer than its limit allows. Then the message is not read to its
     /// end.
-    pub fn of(
-        &self,
-        RequestLayout(layout): RequestLayout,
-        message: &[u8],
-    ) -> Result<usize, Violations> {
-        let scan_of = |counts_all| {
-            let mut scan = Scan {
-                layouts: &self.layouts,
-                message,
-                read: HEAD,
-                weight: self.layouts[layout].size,
-                counts_all,
-                element_bytes: message.len(),
-                lists: ListCounts::default(),
-                over: None,
-            };
-            // The bytes after a fault are not decoded either.
-            let _ = scan.message(layout, message.len(), 0);
-            scan
+    pub fn of(&self, request: RequestLayout, message: &[u8]) -> Result<usize, api::Error> {
+        let mut scan = Scan {
+            layouts: &self.layouts,
+            weight: 0,
+            counts: Vec::new(),
         };
-        let mut scan = scan_of(false);
-        if scan.over.is_some() {
-            // The path names the entries around the list, so these are counted, too.
-            scan = scan_of(true);
+        match scan.message(request.0, message.get(HEAD..).unwrap_or_default()) {
+            Err(Fault::Refused { path, why }) => Err(match why {
+                Refusal::TooLong { limit, most } => {
+                    Violations::too_long(Path::root(&path), limit, most).into()
+                }
+                Refusal::InParts => api::Error::Undecodable(format!("{path} comes in parts")),
+            }),
+            // The bytes after a fault are not decoded either.
+            Ok(()) | Err(Fault::Undecodable) => Ok(scan.weight),
         }
-        match scan.over {
-            None => Ok(scan.weight),
-            Some(TooLong { limit, most, path }) => {
-                Err(Violations::too_long(Path::root(&path), limit, most))
+    }
+}
+
+/// The messages of the protocol. None of them contains itself.
+#[derive(Default)]
+struct Protocol<'a> {
+    /// The numbers of the messages, by their full names.
+    numbers: HashMap<String, usize>,
+    messages: Vec<&'a DescriptorProto>,
+}
+
+impl<'a> Protocol<'a> {
+    /// Adds a message that is declared in a scope, and the messages within it.
+    fn add(&mut self, scope: &str, message: &'a DescriptorProto) {
+        let name = format!("{scope}.{}", message.name());
+        for nested in &message.nested_type {
+            self.add(&name, nested);
+        }
+        self.numbers.insert(name, self.messages.len());
+        self.messages.push(message);
+    }
+
+    fn layout(&self, message: &DescriptorProto, limits: &Limits) -> Layout {
+        let mut layout = Layout {
+            size: self.size(message),
+            lists: 0,
+            max_bytes: is_object(message).then(|| limits.get(Limit::ObjectBytes)),
+            fields: Vec::new(),
+        };
+        for field in &message.field {
+            let at = usize::try_from(field.number()).unwrap_or(0);
+            let length = layout.fields.len().max(at + 1);
+            layout.fields.resize_with(length, || None);
+            let list = (field.label() == Label::Repeated).then(|| {
+                layout.lists += 1;
+                let limit = list_limit(message, field);
+                ListLimit {
+                    number: layout.lists - 1,
+                    limit,
+                    most: limits.get(limit),
+                }
+            });
+            layout.fields[at] = Some(self.field(field, list));
+        }
+        layout
+    }
+
+    /// The number of the message type of a field, if it has one.
+    fn message(&self, field: &FieldDescriptorProto) -> Option<usize> {
+        self.numbers.get(field.type_name()).copied()
+    }
+
+    fn field(&self, field: &FieldDescriptorProto, list: Option<ListLimit>) -> Field {
+        let message = self.message(field);
+        let options = message.and_then(|number| self.messages[number].options.as_ref());
+        let size = self.value_size(field);
+        let (first, more) = match list {
+            Some(_) if options.is_some_and(|options| options.map_entry()) => {
+                let node = MAP_NODE * size + 2 * HANDLE;
+                (node, node.div_ceil(MAP_NODE / 2))
+            }
+            // A list has room for four entries at first and then doubles.
+            Some(_) => (4 * size, 2 * size),
+            None => (0, 0),
+        };
+        Field {
+            name: field.json_name().to_owned(),
+            first,
+            more,
+            list,
+            content: match (message, field.r#type()) {
+                (Some(number), _) => Content::Message(number),
+                (None, Type::String | Type::Bytes) => Content::Text,
+                (None, _) => Content::Numbers,
+            },
+        }
+    }
+
+    /// Returns the largest size of the struct of a message. A field that may be absent takes 8
+    /// bytes more, and so does a choice among fields.
+    fn size(&self, message: &DescriptorProto) -> usize {
+        let mut size = 0;
+        let mut choices: HashMap<i32, usize> = HashMap::new();
+        for field in &message.field {
+            let takes = match field.label() {
+                Label::Repeated => HANDLE,
+                _ => self.value_size(field) + 8,
+            };
+            match field.oneof_index {
+                Some(choice) if !field.proto3_optional() => {
+                    let most = choices.entry(choice).or_default();
+                    *most = takes.max(*most);
+                }
+                _ => size += takes,
             }
         }
+        size + choices.values().sum::<usize>()
+    }
+
+    fn value_size(&self, field: &FieldDescriptorProto) -> usize {
+        match (self.message(field), field.r#type()) {
+            (Some(number), _) => self.size(self.messages[number]),
+            (None, Type::String | Type::Bytes) => HANDLE,
+            (None, _) => 8,
+        }
+    }
+}
+
+/// Returns whether a message is an object of Kubernetes, which has metadata, or a selector.
+fn is_object(message: &DescriptorProto) -> bool {
+    let mut fields = message.field.iter();
+    message.name() == "LabelSelector"
+        || fields.any(|field| field.type_name().ends_with(".ObjectMeta"))
+}
+
+/// The limit of the entries of a list before it is decoded. Lower limits of some lists are checked
+/// later.
+fn list_limit(message: &DescriptorProto, field: &FieldDescriptorProto) -> Limit {
+    match (message.name(), field.name()) {
+        ("NodeNames", "names")
+        | ("PlaceRequest", "bonuses" | "capacities" | "holders" | "sticky") => Limit::Nodes,
+        _ => Limit::ListEntries,
+    }
+}
+
+/// The reason why a message is not read to its end.
+enum Fault {
+    /// The bytes are no message.
+    Undecodable,
+    /// The message is refused. The path is in the message that is being read.
+    Refused { path: String, why: Refusal },
+}
+
+#[derive(Clone, Copy)]
+enum Refusal {
+    /// A list or an object is longer than its limit allows.
+    TooLong { limit: Limit, most: usize },
+    /// A message comes in several parts. A decoder would put them together, and their lists. No
+    /// client sends that.
+    InParts,
+}
+
+impl From<DecodeError> for Fault {
+    fn from(_: DecodeError) -> Self {
+        Self::Undecodable
+    }
+}
+
+impl Fault {
+    fn of(path: &str, why: Refusal) -> Self {
+        let path = path.to_owned();
+        Self::Refused { path, why }
+    }
+
+    /// Puts a field before the rest of the path; the `index` is that of an element.
+    fn within(self, field: &Field, index: Option<usize>) -> Self {
+        let Self::Refused { path, why } = self else {
+            return self;
+        };
+        let index = index.map_or(String::new(), |index| format!("[{index}]"));
+        let dot = if path.is_empty() { "" } else { "." };
+        let path = format!("{}{index}{dot}{path}", field.name);
+        Self::Refused { path, why }
     }
 }
 
 /// A message that is being read.
 struct Scan<'a> {
     layouts: &'a [Layout],
-    message: &'a [u8],
-    /// The number of bytes that were read.
-    read: usize,
     weight: usize,
-    /// True if lists are counted that are too short in bytes to exceed their limits.
-    counts_all: bool,
-    /// The bytes of the innermost list element that is being read, or of the message. A list of it
-    /// has no more entries.
-    element_bytes: usize,
-    lists: ListCounts,
-    over: Option<TooLong>,
-}
-
-/// A list or an object that is longer than its limit allows.
-struct TooLong {
-    limit: Limit,
-    most: usize,
-    /// The path in the message that is being read.
-    path: String,
-}
-
-impl TooLong {
-    /// Puts the field before the rest of the path; the `index` is that of an element.
-    fn within(&mut self, field: &Field, index: Option<usize>) {
-        let index = index.map_or(String::new(), |index| format!("[{index}]"));
-        let dot = if self.path.is_empty() { "" } else { "." };
-        self.path = format!("{}{index}{dot}{}", field.name, self.path);
-    }
+    /// The entries so far of the lists of the messages that are being read, the innermost last.
+    counts: Vec<usize>,
 }
 
 impl Scan<'_> {
-    /// Adds the memory of the fields of a message that ends at `end`; `None` if it is no valid
-    /// message.
-    fn message(&mut self, layout: usize, end: usize, depth: usize) -> Option<()> {
-        if depth > MAX_DEPTH {
-            return None;
+    /// Adds the memory of a message that is not in another one, or in a list.
+    fn message(&mut self, layout: usize, message: &[u8]) -> Result<(), Fault> {
+        let layouts = self.layouts;
+        self.weight = self.weight.saturating_add(layouts[layout].size);
+        self.fields(&layouts[layout], message)
+    }
+
+    /// Adds the memory of the fields of a message.
+    fn fields(&mut self, layout: &Layout, mut rest: &[u8]) -> Result<(), Fault> {
+        if let Some(most) = layout.max_bytes.filter(|most| rest.len() > *most) {
+            let limit = Limit::ObjectBytes;
+            return Err(Fault::of("", Refusal::TooLong { limit, most }));
         }
-        let fields = self.layouts[layout].fields.as_slice();
+        let lists = self.counts.len();
+        self.counts.resize(lists + layout.lists, 0);
         let mut seen = 0_u128;
-        while self.read < end {
-            let tag = self.varint()?;
-            let number = usize::try_from(tag >> 3).ok()?;
-            let field = fields.get(number).and_then(Option::as_ref);
-            if let Some(field) = field {
-                let bit = 1_u128.checked_shl(number as u32).unwrap_or(0);
-                let is_first = seen & bit == 0;
-                seen |= bit;
-                self.add(if is_first { field.first } else { field.more });
-                if tag & 7 != 2 || !matches!(field.content, Content::Number(_)) {
-                    self.count(field.list, 1, &field.name)?;
-                }
+        while !rest.is_empty() {
+            let (number, kind) = decode_key(&mut rest)?;
+            let field = layout.fields.get(number as usize).and_then(Option::as_ref);
+            let Some(field) = field else {
+                skip_field(kind, number, &mut rest, DecodeContext::default())?;
+                continue;
+            };
+            let bit = 1_u128.checked_shl(number).unwrap_or(0);
+            let is_first = seen & bit == 0;
+            seen |= bit;
+            self.add(if is_first { field.first } else { field.more });
+            if kind != WireType::LengthDelimited {
+                self.count(field, lists, 1)?;
+                skip_field(kind, number, &mut rest, DecodeContext::default())?;
+                continue;
             }
-            match tag & 7 {
-                0 => drop(self.varint()?),
-                1 => self.skip(8)?,
-                2 => {
-                    let length = usize::try_from(self.varint()?).ok()?;
-                    let inner = self.read.checked_add(length).filter(|&at| at <= end)?;
-                    match field.map(|field| field.content) {
-                        Some(Content::Message(layout)) => {
-                            self.inner(field?, layout, inner, depth + 1)?;
-                        }
-                        Some(Content::Texts(count)) => {
-                            // Allocators round sizes up.
-                            self.add(length + length / 8 + 16 * count);
-                            self.skip(length)?;
-                        }
-                        Some(Content::Number(bytes)) => {
-                            // Packed entries have at least one byte each, and a list grows by
-                            // doubling.
-                            self.add(length.saturating_mul(16));
-                            while self.read < inner {
-                                let field = field?;
-                                self.count(field.list, 1, &field.name)?;
-                                match bytes {
-                                    0 => drop(self.varint()?),
-                                    bytes => self.skip(bytes)?,
-                                }
-                            }
-                        }
-                        None => self.skip(length)?,
-                    }
-                }
-                5 => self.skip(4)?,
-                // Groups are skipped; their fields count as the message's.
-                3 | 4 => {}
-                _ => return None,
-            }
+            let length = usize::try_from(decode_varint(&mut rest)?).unwrap_or(usize::MAX);
+            let (content, after) = rest.split_at_checked(length).ok_or(Fault::Undecodable)?;
+            rest = after;
+            self.content(field, lists, is_first, content)?;
         }
-        Some(())
+        self.counts.truncate(lists);
+        Ok(())
     }
 
-    /// Adds the memory of a message in a field that ends at `end`.
-    fn inner(&mut self, field: &Field, layout: usize, end: usize, depth: usize) -> Option<()> {
-        let bytes = self.element_bytes;
-        let element = field.list.is_some().then(|| {
-            self.element_bytes = end - self.read;
-            self.lists.enter()
-        });
-        let counted = self.count(field.object, end - self.read, "");
-        let read = counted.and_then(|()| self.message(layout, end, depth));
-        if let Some(outer) = element {
-            self.element_bytes = bytes;
-            self.lists.leave(outer);
+    /// Adds the memory of what an occurrence of a field holds.
+    fn content(
+        &mut self,
+        field: &Field,
+        lists: usize,
+        is_first: bool,
+        content: &[u8],
+    ) -> Result<(), Fault> {
+        match field.content {
+            // Each has at least one byte on the wire, and a list grows by doubling.
+            Content::Numbers => {
+                self.add(content.len().saturating_mul(16));
+                self.count(field, lists, content.len())
+            }
+            Content::Text => {
+                // Allocators round sizes up.
+                self.add(content.len() + content.len() / 8 + 16);
+                self.count(field, lists, 1)
+            }
+            Content::Message(_) if field.list.is_none() && !is_first => {
+                Err(Fault::of(&field.name, Refusal::InParts))
+            }
+            Content::Message(layout) => {
+                self.count(field, lists, 1)?;
+                let layouts = self.layouts;
+                let read = self.fields(&layouts[layout], content);
+                let index = field.list.map(|list| self.counts[lists + list.number] - 1);
+                read.map_err(|fault| fault.within(field, index))
+            }
         }
-        if let Some(over) = &mut self.over {
-            let index = |list| self.lists.entries(&list).saturating_sub(1);
-            over.within(field, field.list.map(index));
-        }
-        read
     }
 
-    /// Counts entries or bytes of what is limited; `None` if there are too many. The path is that of
-    /// the list in the message.
-    #[inline]
-    fn count(&mut self, limited: Option<ListLimit>, more: usize, path: &str) -> Option<()> {
-        let (all, bytes) = (self.counts_all, self.element_bytes);
-        let Some(limited) = limited.filter(|it| all || it.most < bytes) else {
-            return Some(());
+    /// Counts entries of a list.
+    fn count(&mut self, field: &Field, lists: usize, more: usize) -> Result<(), Fault> {
+        let Some(list) = field.list else {
+            return Ok(());
         };
-        let counted = self.lists.entries(&limited);
-        *counted = counted.saturating_add(more);
-        if *counted <= limited.most {
-            return Some(());
+        let count = &mut self.counts[lists + list.number];
+        *count += more;
+        let ListLimit { limit, most, .. } = list;
+        match *count <= most {
+            true => Ok(()),
+            false => Err(Fault::of(&field.name, Refusal::TooLong { limit, most })),
         }
-        self.over = Some(TooLong {
-            limit: limited.limit,
-            most: limited.most,
-            path: path.to_owned(),
-        });
-        None
     }
 
     fn add(&mut self, bytes: usize) {
         self.weight = self.weight.saturating_add(bytes);
-    }
-
-    #[inline]
-    fn varint(&mut self) -> Option<u64> {
-        let mut rest = self.message.get(self.read..)?;
-        let value = decode_varint(&mut rest).ok()?;
-        self.read = self.message.len() - rest.len();
-        Some(value)
-    }
-
-    #[inline]
-    fn skip(&mut self, bytes: usize) -> Option<()> {
-        let read = self.read.checked_add(bytes)?;
-        self.read = Some(read).filter(|read| *read <= self.message.len())?;
-        Some(())
-    }
-}
-
-/// The entries of the lists of a message, counted while its bytes are read. A list belongs to the
-/// innermost list element around it, or to the message: if a message has a list in several parts, a
-/// decoder puts them into one.
-#[derive(Default)]
-struct ListCounts {
-    /// The counts of the element that is being read, after those of the elements around it.
-    counts: Vec<ListCount>,
-    /// The number of counts that belong to elements around this one.
-    around: usize,
-}
-
-/// The entries of a list of an element.
-struct ListCount {
-    /// The list's number.
-    list: usize,
-    entries: usize,
-}
-
-impl ListCounts {
-    /// The number of entries of a list of the element that is being read.
-    fn entries(&mut self, list: &ListLimit) -> &mut usize {
-        let mut own = self.counts.iter().skip(self.around);
-        let at = match own.position(|count| count.list == list.number) {
-            Some(at) => self.around + at,
-            None => {
-                self.counts.push(ListCount {
-                    list: list.number,
-                    entries: 0,
-                });
-                self.counts.len() - 1
-            }
-        };
-        &mut self.counts[at].entries
-    }
-
-    /// Begins an element of a list. Returns what [`Self::leave`] needs.
-    fn enter(&mut self) -> usize {
-        std::mem::replace(&mut self.around, self.counts.len())
-    }
-
-    /// Ends the element of a list.
-    fn leave(&mut self, around: usize) {
-        self.counts.truncate(self.around);
-        self.around = around;
     }
 }
 

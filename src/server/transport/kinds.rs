@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::api;
 use crate::api::slots::{CallSlot, CallSlots, CallerKey};
 use crate::limits::{Limit, Limits};
+use crate::server::telemetry::counts::PortCounts;
 
 /// The largest request of health and reflection. They hold names, and the longest name has some
 /// hundred bytes.
@@ -53,15 +54,7 @@ impl CallKind {
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Feed | Self::Decisions | Self::Reflection)
     }
-
-    /// Returns whether the call stays open for as long as its client likes.
-    pub fn stays_open(self) -> bool {
-        self.is_stream() || self == Self::Watch
-    }
 }
-
-/// The number of kinds.
-const KINDS: usize = CallKind::Reflection as usize + 1;
 
 /// The slots of all kinds.
 pub struct Kinds {
@@ -70,18 +63,18 @@ pub struct Kinds {
     streams: CallSlots,
     /// The slots of health checks, which no other call can take.
     checks: CallSlots,
-    open: Arc<[AtomicUsize; KINDS]>,
+    counts: Arc<PortCounts>,
     max_message_bytes: usize,
 }
 
 impl Kinds {
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &Limits, counts: &Arc<PortCounts>) -> Self {
         let slots = |limit| CallSlots::new(limit, limits);
         Self {
             calls: slots(Limit::ConcurrentCalls),
             streams: slots(Limit::Streams),
             checks: slots(Limit::HealthChecks),
-            open: Arc::default(),
+            counts: Arc::clone(counts),
             max_message_bytes: limits.max_message_bytes,
         }
     }
@@ -97,17 +90,12 @@ impl Kinds {
             _ => &self.streams,
         };
         let slot = slots.take(who)?;
-        self.open[kind as usize].fetch_add(1, Ordering::Relaxed);
+        count(kind, &self.counts).fetch_add(1, Ordering::Relaxed);
         Ok(KindSlot {
             kind,
-            open: Arc::clone(&self.open),
+            counts: Arc::clone(&self.counts),
             _slot: slot,
         })
-    }
-
-    /// Returns the number of calls of a kind under way.
-    pub fn open(&self, kind: CallKind) -> usize {
-        self.open[kind as usize].load(Ordering::Relaxed)
     }
 
     /// Returns the largest length of a message of a kind.
@@ -124,12 +112,24 @@ impl Kinds {
 /// A slot that a call of a kind holds.
 pub struct KindSlot {
     kind: CallKind,
-    open: Arc<[AtomicUsize; KINDS]>,
+    counts: Arc<PortCounts>,
     _slot: CallSlot,
 }
 
 impl Drop for KindSlot {
     fn drop(&mut self) {
-        self.open[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
+        count(self.kind, &self.counts).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The number of calls of a kind under way.
+fn count(kind: CallKind, counts: &PortCounts) -> &AtomicUsize {
+    match kind {
+        CallKind::Call => &counts.calls,
+        CallKind::Feed => &counts.feeds,
+        CallKind::Decisions => &counts.decision_streams,
+        CallKind::Check => &counts.checks,
+        CallKind::Watch => &counts.watches,
+        CallKind::Reflection => &counts.reflections,
     }
 }

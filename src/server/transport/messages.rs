@@ -5,7 +5,6 @@
 //! at a time, or bytes that are small on the wire and large when decoded. So
 //! nothing of a message is passed on before it is complete.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_body::Body as _;
@@ -16,14 +15,14 @@ use tokio::time::timeout;
 use tonic::Status;
 
 use super::kinds::CallKind;
-use crate::account::{Account, Charge, Part};
+use crate::account::Charge;
 use crate::api;
 use crate::limits::{Exceeded, Limit};
 
 /// The header of each message: a flag for compression, and the length.
 pub(super) const HEAD: usize = 5;
 
-/// The bytes of a request that the memory of its call covers, without their own charge.
+/// The bytes of a request that are not charged.
 const COVERED: usize = 4 << 10;
 
 /// The messages of a request as they arrive.
@@ -60,7 +59,7 @@ impl Messages {
     /// # Errors
     /// The status that ends the call: the message is too long, late, cut off, or there is no memory
     /// for it.
-    pub async fn next(&mut self, charge: &mut RequestCharge) -> Result<Option<Bytes>, Status> {
+    pub async fn next(&mut self, charge: &Charge) -> Result<Option<Bytes>, Status> {
         let time = self.receive_timeout;
         if self.fresh.is_empty() && self.inner.is_end_stream() {
             return Ok(None);
@@ -87,7 +86,7 @@ impl Messages {
     }
 
     /// The next message, once it has come.
-    async fn whole(&mut self, charge: &mut RequestCharge) -> Result<Option<Bytes>, Status> {
+    async fn whole(&mut self, charge: &Charge) -> Result<Option<Bytes>, Status> {
         let head = loop {
             if let Some(head) = self.fresh.first_chunk::<HEAD>() {
                 break *head;
@@ -112,7 +111,7 @@ impl Messages {
             let room = message.capacity();
             if room < message.len() + now.len() {
                 let wanted = (2 * room).max(message.len() + now.len()).min(whole);
-                charge.grow(wanted - room)?;
+                grow(charge, wanted - room)?;
                 message.reserve_exact(wanted - message.len());
             }
             message.extend_from_slice(&now);
@@ -148,7 +147,10 @@ impl Messages {
     }
 
     /// Returns the length of the message with this head.
-    fn length(&self, [_, length @ ..]: [u8; HEAD]) -> Result<usize, Status> {
+    fn length(&self, [compression, length @ ..]: [u8; HEAD]) -> Result<usize, Status> {
+        if compression != 0 {
+            return Err(Status::unimplemented("messages must not be compressed"));
+        }
         let length = u32::from_be_bytes(length) as usize;
         if length <= self.max_message_bytes {
             return Ok(length);
@@ -173,36 +175,13 @@ fn cut() -> Status {
     api::Error::Undecodable("it ends within a message".into()).into()
 }
 
-/// The charge for a request so far. Most requests are small and need none.
-pub struct RequestCharge {
-    account: Arc<Account>,
-    charge: Option<Charge>,
-}
-
-impl RequestCharge {
-    /// The charge for a request of which nothing has come.
-    pub fn new(account: Arc<Account>) -> Self {
-        Self {
-            account,
-            charge: None,
-        }
+/// Charges this many more bytes of a request. Most requests are small and take no charge.
+///
+/// # Errors
+/// When there is no memory for them.
+pub fn grow(charge: &Charge, bytes: usize) -> Result<(), Status> {
+    if charge.bytes() == 0 && bytes <= COVERED {
+        return Ok(());
     }
-
-    /// Charges this many more bytes.
-    ///
-    /// # Errors
-    /// When there is no memory for them.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Status> {
-        if self.charge.is_none() && bytes <= COVERED {
-            return Ok(());
-        }
-        let open = || self.account.open(Part::Requests);
-        let charge = self.charge.get_or_insert_with(open);
-        Ok(charge.grow(bytes).map_err(api::Error::from)?)
-    }
-
-    /// Hands the charge over to another holder.
-    pub fn take(&mut self) -> Option<Charge> {
-        self.charge.take()
-    }
+    Ok(charge.grow(bytes).map_err(api::Error::from)?)
 }

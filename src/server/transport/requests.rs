@@ -10,19 +10,15 @@ use futures::stream::{BoxStream, StreamExt, try_unfold};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use prost::bytes::Bytes;
-use tokio::task::yield_now;
 use tonic::Status;
 
 use super::decoded_size::{DecodedSizes, RequestLayout};
 use super::decoders::Decoders;
 use super::kinds::CallKind;
-use super::messages::{Messages, RequestCharge};
+use super::messages::{Messages, grow};
 use crate::account::{Account, Charge};
+use crate::api;
 use crate::api::slots::CallerKey;
-use crate::api::{self, StepCharges};
-
-/// The bytes of a large message that are passed on in a turn.
-const PART: usize = 1 << 20;
 
 /// A request that a service reads.
 pub type RequestBody = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Status>>>;
@@ -33,14 +29,13 @@ pub struct IncomingRequest {
     sizes: Arc<DecodedSizes>,
     /// The layout of its messages, if they are the service's.
     request: Option<RequestLayout>,
+    account: Arc<Account>,
     /// The charge for bytes that arrived and are not passed on yet.
-    charge: RequestCharge,
-    /// The rest of the message that is being passed on.
+    charge: Charge,
+    /// The message that is to be passed on.
     current: Bytes,
     /// The charges of messages of a stream that were passed on and may still be in use.
-    given: VecDeque<Option<Charge>>,
-    /// The length of the longest message: its decoder keeps as much room for the next.
-    longest: usize,
+    given: VecDeque<Charge>,
     /// The terms of a stream; none for a call with one message.
     stream: Option<StreamTerms>,
 }
@@ -51,9 +46,6 @@ pub struct StreamTerms {
     pub decoders: Decoders,
     /// The caller in whose turn they are weighed.
     pub who: CallerKey,
-    /// The receiver of the charges; none if the request keeps them until the call is done with the
-    /// messages.
-    pub charges: Option<StepCharges>,
 }
 
 impl IncomingRequest {
@@ -69,20 +61,23 @@ impl IncomingRequest {
             messages,
             request: sizes.request(path),
             sizes: Arc::clone(sizes),
-            charge: RequestCharge::new(Arc::clone(account)),
+            charge: account.open(),
+            account: Arc::clone(account),
             current: Bytes::new(),
             given: VecDeque::new(),
-            longest: 0,
             stream,
         }
     }
 
-    /// Waits for the first message. Returns its length with its head; 0 if none comes.
+    /// Waits for the one message of a call. Returns its length with its head; 0 if none comes.
     ///
     /// # Errors
     /// The status with which the call ends without a message.
     pub async fn first(&mut self) -> Result<usize, Status> {
-        let first = self.messages.next(&mut self.charge).await?;
+        let first = self.messages.next(&self.charge).await?;
+        if first.is_none() && self.request.is_some() {
+            return Err(api::Error::Undecodable("it has no message".to_owned()).into());
+        }
         self.current = first.unwrap_or_default();
         Ok(self.current.len())
     }
@@ -93,10 +88,14 @@ impl IncomingRequest {
     ///
     /// # Errors
     /// When there is no memory for it, or a list has more entries than a limit allows.
-    pub fn weigh(&mut self) -> Result<Option<Charge>, Status> {
+    pub fn weigh(&mut self) -> Result<Charge, Status> {
         let decoded = decoded_size(&self.sizes, self.request, &self.current);
         self.charge_decoded(decoded)?;
-        Ok(self.charge.take())
+        Ok(self.take_charge())
+    }
+
+    fn take_charge(&mut self) -> Charge {
+        std::mem::replace(&mut self.charge, self.account.open())
     }
 
     fn charge_decoded(&mut self, decoded: Result<usize, api::Error>) -> Result<(), Status> {
@@ -112,29 +111,17 @@ impl IncomingRequest {
             CallKind::Decisions => 1,
             _ => 2,
         };
-        self.charge.grow(takes.saturating_mul(times))
+        grow(&self.charge, takes.saturating_mul(times))
     }
 
     /// Passes the request on to a service.
     pub fn into_body(self) -> RequestBody {
-        let parts = try_unfold(Box::new(self), |mut request| async move {
-            let part = request.next_part().await?;
-            Ok(part.map(|part| (Frame::data(part), request)))
+        let messages = try_unfold(Box::new(self), |mut request| async move {
+            let is_there = !request.current.is_empty() || request.receive().await?;
+            let message = std::mem::take(&mut request.current);
+            Ok(is_there.then(|| (Frame::data(message), request)))
         });
-        StreamBody::new(parts.boxed())
-    }
-
-    /// The next part of a message; `None` at the end of the request.
-    async fn next_part(&mut self) -> Result<Option<Bytes>, Status> {
-        if self.current.is_empty() && !self.receive().await? {
-            return Ok(None);
-        }
-        if self.current.len() > PART {
-            // The decoder copies each part to gather the message, so other tasks run in between.
-            yield_now().await;
-        }
-        let part = self.current.len().min(PART);
-        Ok(Some(self.current.split_to(part)))
+        StreamBody::new(messages.boxed())
     }
 
     /// Receives the next message of a stream; false at the end. The request of a call that is no
@@ -165,7 +152,7 @@ impl IncomingRequest {
 
     async fn next_message(&mut self) -> Result<Option<Bytes>, Status> {
         let given = &mut self.given;
-        let mut next = pin!(self.messages.next(&mut self.charge));
+        let mut next = pin!(self.messages.next(&self.charge));
         let mut has_waited = false;
         poll_fn(|context| {
             if std::mem::replace(&mut has_waited, true) {
@@ -180,19 +167,13 @@ impl IncomingRequest {
     /// Charges a message of a stream that is to be passed on.
     fn pass_on(&mut self, whole: Bytes, decoded: Result<usize, api::Error>) -> Result<(), Status> {
         self.current = whole;
-        self.longest = self.longest.max(self.current.len());
         self.charge_decoded(decoded)?;
-        let charge = self.charge.take();
-        match self.stream.as_ref().and_then(|it| it.charges.as_ref()) {
-            Some(charges) => charges.hand_over(charge),
-            None => {
-                if self.given.len() >= api::MAX_GROUP {
-                    self.given.pop_front();
-                }
-                self.given.push_back(charge);
-            }
+        if self.given.len() >= api::MAX_GROUP {
+            self.given.pop_front();
         }
-        self.charge.grow(self.longest)
+        let charge = self.take_charge();
+        self.given.push_back(charge);
+        Ok(())
     }
 }
 
@@ -202,6 +183,5 @@ fn decoded_size(
     request: Option<RequestLayout>,
     whole: &[u8],
 ) -> Result<usize, api::Error> {
-    let size = request.map_or(Ok(0), |request| sizes.of(request, whole));
-    Ok(size?)
+    request.map_or(Ok(0), |request| sizes.of(request, whole))
 }

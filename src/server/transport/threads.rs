@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::calls::ThreadCalls;
 use super::connections::{Accepted, ConnectionTerms, Listener};
 use crate::server::error::Error;
-use crate::server::telemetry::counts::Threads;
+use crate::server::telemetry::counts::PortCounts;
 use crate::tasks;
 
 /// The number of task turns before a thread checks again which connections have bytes to read. A
@@ -29,30 +29,32 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts a thread for each of `calls`, on which it serves its share of the listener's
+    /// Starts `count` threads, on each of which `calls` serves its share of the listener's
     /// connections.
     ///
     /// # Errors
     /// When threads cannot be started.
     pub fn start(
-        calls: Vec<ThreadCalls>,
+        count: usize,
+        calls: &ThreadCalls,
         listener: Listener,
         terms: ConnectionTerms,
-        threads: &Arc<Threads>,
+        counts: &PortCounts,
     ) -> Result<Self, Error> {
         let (stop, open) = (CancellationToken::new(), TaskTracker::new());
         let terms = Arc::new(terms);
-        let mut hands = Vec::with_capacity(calls.len());
-        for (index, calls) in calls.into_iter().enumerate() {
+        let mut hands = Vec::with_capacity(count);
+        for index in 0..count {
             let (hand, accepted) = mpsc::unbounded_channel();
             let runtime = runtime()?;
-            threads.add(index, runtime.metrics());
-            let (terms, stop, is_open) = (Arc::clone(&terms), stop.clone(), open.token());
+            counts.threads.lock().push(runtime.metrics());
+            let (calls, terms) = (Arc::new(calls.clone()), Arc::clone(&terms));
+            let (stop, is_open) = (stop.clone(), open.token());
             thread::Builder::new()
                 .name(format!("serve-{index}"))
                 .spawn(move || {
                     let _is_open = is_open;
-                    runtime.block_on(serve(Arc::new(calls), terms, accepted, stop));
+                    runtime.block_on(serve(calls, terms, accepted, stop));
                 })
                 .map_err(Error::Runtime)?;
             hands.push(hand);

@@ -18,36 +18,13 @@ use tokio_rustls::server::TlsStream;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
-use super::not_grpc;
 use crate::access::CertificateName;
 use crate::server::config::{ClientAuth, SecuritySettings};
+use crate::server::error::BoxError;
 use crate::server::telemetry::counts::SecurityCounts;
 
 /// The protocol to negotiate: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";
-
-/// A fault in a file of certificates or keys.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateFault {
-    #[error("{setting}: no PEM {what} in {}", path.display())]
-    Missing {
-        setting: &'static str,
-        what: &'static str,
-        path: PathBuf,
-    },
-    #[error("{setting}: {}: {source}", path.display())]
-    Bad {
-        setting: &'static str,
-        path: PathBuf,
-        source: pem::Error,
-    },
-    #[error("tls-client-ca: {0}")]
-    ClientCa(Box<dyn std::error::Error + Send + Sync>),
-    #[error("tls-cert and tls-key: {0}")]
-    Pair(#[from] rustls::Error),
-    #[error("tls-cert: the certificate in {} has expired", .0.display())]
-    Expired(PathBuf),
-}
 
 /// The certificate in use, for handshakes.
 pub struct Tls {
@@ -58,13 +35,9 @@ pub struct Tls {
 
 impl Tls {
     /// The handshake of a connection, with the certificate in use now.
-    pub async fn accept(&self, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config.read()));
-        let accept = async {
-            not_grpc::refuse_http1(&mut stream, "gRPC over TLS").await?;
-            acceptor.accept(stream).await
-        };
-        let handshake = timeout(self.handshake_timeout, accept).await;
+        let handshake = timeout(self.handshake_timeout, acceptor.accept(stream)).await;
         handshake
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .inspect_err(|_| {
@@ -106,14 +79,15 @@ impl CertificateFiles {
         &self,
         contents: &[Vec<u8>],
         replaces: bool,
-    ) -> Result<(ServerConfig, i64), CertificateFault> {
+    ) -> Result<(ServerConfig, i64), BoxError> {
         let chain = certificates("tls-cert", &self.paths[0], &contents[0])?;
         let key = PrivateKeyDer::from_pem_slice(&contents[1])
             .map_err(|error| fault("tls-key", "private key", &self.paths[1], error))?;
         let expires = X509Certificate::from_der(&chain[0])
             .map_or(0, |(_, own)| own.validity().not_after.timestamp());
         if replaces && expires != 0 && expires < ASN1Time::now().timestamp() {
-            return Err(CertificateFault::Expired(self.paths[0].clone()));
+            let path = self.paths[0].display();
+            return Err(format!("tls-cert: the certificate in {path} has expired").into());
         }
         let config = match (self.paths.get(2), contents.get(2)) {
             (Some(path), Some(content)) => {
@@ -123,7 +97,8 @@ impl CertificateFiles {
             _ => builder()?.with_no_client_auth(),
         };
         // This refuses a key that does not belong to the certificate.
-        let mut config = config.with_single_cert(chain, key)?;
+        let pair = |error| format!("tls-cert and tls-key: {error}");
+        let mut config = config.with_single_cert(chain, key).map_err(pair)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok((config, expires))
     }
@@ -131,12 +106,11 @@ impl CertificateFiles {
     fn verifier(
         &self,
         issuers: Vec<CertificateDer<'static>>,
-    ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, CertificateFault> {
+    ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, String> {
         let mut roots = RootCertStore::empty();
         for issuer in issuers {
-            roots
-                .add(issuer)
-                .map_err(|error| CertificateFault::ClientCa(error.into()))?;
+            let bad = |error| format!("tls-client-ca: {error}");
+            roots.add(issuer).map_err(bad)?;
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -144,9 +118,8 @@ impl CertificateFiles {
             ClientAuth::Required => verifier,
             ClientAuth::Optional => verifier.allow_unauthenticated(),
         };
-        verifier
-            .build()
-            .map_err(|error| CertificateFault::ClientCa(error.into()))
+        let bad = |error| format!("tls-client-ca: {error}");
+        verifier.build().map_err(bad)
     }
 }
 
@@ -156,10 +129,10 @@ fn builder() -> Result<rustls::ConfigBuilder<ServerConfig, rustls::WantsVerifier
 }
 
 fn certificates(
-    setting: &'static str,
+    setting: &str,
     path: &Path,
     content: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, CertificateFault> {
+) -> Result<Vec<CertificateDer<'static>>, String> {
     let wrong = |error| fault(setting, "certificate", path, error);
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
     let all = all.map_err(wrong)?;
@@ -170,24 +143,11 @@ fn certificates(
 }
 
 /// Returns the fault of the PEM file of a setting that should contain `what`.
-fn fault(
-    setting: &'static str,
-    what: &'static str,
-    path: &Path,
-    error: pem::Error,
-) -> CertificateFault {
-    let path = path.to_owned();
+fn fault(setting: &str, what: &str, path: &Path, error: pem::Error) -> String {
+    let path = path.display();
     match error {
-        pem::Error::NoItemsFound => CertificateFault::Missing {
-            setting,
-            what,
-            path,
-        },
-        source => CertificateFault::Bad {
-            setting,
-            path,
-            source,
-        },
+        pem::Error::NoItemsFound => format!("{setting}: no PEM {what} in {path}"),
+        error => format!("{setting}: {path}: {error}"),
     }
 }
 

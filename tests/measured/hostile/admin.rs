@@ -23,13 +23,12 @@ async fn connect(from: &str, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.expect("it is accepted")
 }
 
-/// Sends a request of which the head, or the body after it, does not end.
+/// Sends a request of which the head does not end.
 async fn half_request(number: usize, to: SocketAddr) -> TcpStream {
     let mut stream = connect("127.0.0.1", to).await;
-    let request: &[u8] = match number % 3 {
+    let request: &[u8] = match number % 2 {
         0 => b"",
-        1 => b"GET /livez HTTP/1.1\r\nhost: ",
-        _ => b"PUT /debug/log-level HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n",
+        _ => b"GET /livez HTTP/1.1\r\nhost: ",
     };
     stream.write_all(request).await.expect("it can be sent");
     stream

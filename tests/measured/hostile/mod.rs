@@ -16,7 +16,6 @@ mod attack;
 mod cancelled;
 mod crowd;
 mod deadlines;
-mod draining;
 mod feeds;
 mod groups;
 mod idle;

@@ -16,7 +16,6 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
 use crate::hostile::process::{DEADLINE, Server};
 use crate::hostile::raw::{Connection, end, frame, head, prefix};
-use crate::hostile::streams::watch;
 use crate::hostile::world::{Client, assert_healthy, connect, fill, limit_of, question};
 
 const REFLECTION: [&str; 2] = [
@@ -192,57 +191,7 @@ async fn without_memory_health_is_told_still() {
     let status = update.expect_err("there is no room");
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(limit_of(&status).as_deref(), Some("max-memory-bytes"));
-    let request = HealthCheckRequest::default();
-    let watch = HealthClient::new(server.channel()).watch(request).await;
-    assert_eq!(watch.expect_err("no room").code(), Code::ResourceExhausted);
     assert_healthy(server.channel()).await;
-}
-
-/// The CPU time that a process took, in hundredths of seconds.
-#[cfg(target_os = "linux")]
-fn ticks(server: &Server) -> u64 {
-    let path = format!("/proc/{}/stat", server.id());
-    let stat = std::fs::read_to_string(path).expect("a running process");
-    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
-    let times = fields.split_whitespace().skip(11).take(2);
-    times
-        .map(|time| time.parse::<u64>().expect("a number"))
-        .sum()
-}
-
-/// New snapshots that nobody watches cause no work for the watches of others.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn new_snapshots_wake_no_watches_of_others() {
-    let server = Server::start(&[]);
-    let mut client = Client::new(server.channel());
-    let mut number = 0;
-    let mut costs = Vec::new();
-    let mut watches = Vec::new();
-    for count in [0, 1_500] {
-        while watches.len() < count {
-            let channel = server.endpoint().connect().await.expect("it listens");
-            for _ in 0..100 {
-                let mut watch = watch(channel.clone(), "").await;
-                let first = timeout(DEADLINE, watch.message()).await.expect("in time");
-                assert!(first.expect("it goes on").is_some());
-                watches.push(watch);
-            }
-        }
-        let before = ticks(&server);
-        for _ in 0..100 {
-            number += 1;
-            let update = UpdateSnapshotRequest {
-                snapshot: format!("s{number}"),
-                ..UpdateSnapshotRequest::default()
-            };
-            client.update_snapshot(update).await.expect("valid");
-        }
-        assert_healthy(server.channel()).await;
-        costs.push(ticks(&server) - before);
-    }
-    // To wake each watch for each snapshot would be 150,000 wakes more.
-    assert!(costs[1] <= 3 * costs[0] + 20, "watched: {costs:?} ticks");
 }
 
 /// A question with this many empty tolerations.

@@ -1,5 +1,4 @@
-//! The admin port of a running server: it answers odd requests, answers while the server is busy,
-//! and changes the log level.
+//! The admin port of a running server: it answers odd requests, and answers while the server is busy.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +9,7 @@ use support::build::{self, filter_of, hard, plain_node, spread, update_of};
 use support::model::Stored;
 use tonic::transport::Channel;
 
-use crate::serving::http::{ask, exchange, get};
+use crate::serving::http::{ask, get};
 use crate::serving::metrics::Page;
 use crate::serving::process::{Server, until};
 
@@ -79,37 +78,12 @@ async fn an_admin_port_answers_while_every_thread_is_taken() {
 }
 
 #[test]
-fn the_log_level_changes_while_the_server_runs() {
-    let (mut server, admin) = start(&["--log-level", "warn,evenkeel=info"]);
-    assert_eq!(get(&admin, "/debug/log-level").body, "warn,evenkeel=info\n");
-    let bad = ask(&admin, "PUT", "/debug/log-level", "loud");
-    assert_eq!(bad.status, 400);
-    assert!(bad.body.contains("loud"), "{}", bad.body);
-    assert_eq!(get(&admin, "/debug/log-level").body, "warn,evenkeel=info\n");
-
-    let set = ask(&admin, "PUT", "/debug/log-level", "debug\n");
-    assert_eq!((set.status, set.body.as_str()), (200, "debug\n"));
-    assert_eq!(server.logged("log level changed", "to"), "debug");
-    // Debug lines are written from now on: this one tells of a bad request.
-    exchange(&admin, b"nonsense\r\n\r\n");
-    server.logged("admin connection failed", "peer");
-}
-
-#[test]
 fn odd_requests_do_no_harm() {
     let (_server, admin) = start(&[]);
     let cases: &[(&str, &str, usize, u16)] = &[
         ("GET", "/nowhere", 0, 404),
         ("POST", "/metrics", 0, 405),
-        ("DELETE", "/debug/snapshot", 0, 405),
-        ("PUT", "/debug/log-level", 100_000, 413),
-        (
-            "GET",
-            &format!("/debug/snapshot/{}", "x".repeat(30_000)),
-            0,
-            431,
-        ),
-        ("GET", "/debug/snapshot/%ff", 0, 400),
+        ("GET", &format!("/livez/{}", "x".repeat(30_000)), 0, 431),
     ];
     for (method, path, bytes, status) in cases {
         let answer = ask(&admin, method, path, &"x".repeat(*bytes));

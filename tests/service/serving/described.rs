@@ -1,13 +1,11 @@
-//! Snapshots in the metrics and on the debug page: the values of each, and the limit on their
-//! number.
+//! Snapshots in the metrics: the values of each, and the limit on their number.
 
 use std::time::Instant;
 
-use evenkeel::proto::v1::{GetSnapshotRequest, Mode, PlaceRequest, Reservation};
+use evenkeel::proto::v1::{Mode, PlaceRequest, Reservation};
 use support::build::place_of;
 
-use super::admin::{Client, client, fill, pod, question, start};
-use crate::serving::http::get;
+use super::admin::{client, fill, pod, question, start};
 use crate::serving::metrics::Page;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,7 +39,6 @@ async fn snapshots_are_described_and_their_labels_are_bounded() {
     asked.expect("a valid question");
 
     assert_metrics(&Page::of(&admin), took);
-    assert_debug_page(&admin, &mut client).await;
 }
 
 /// Checks the metrics of the large snapshots, and those of all others together.
@@ -76,33 +73,4 @@ fn assert_metrics(page: &Page, took: f64) {
         page.value("evenkeel_changes_total", &["result=\"changed\""]),
         28.0
     );
-}
-
-/// Checks that all snapshots are listed, and that one has all that `GetSnapshot` says and more.
-async fn assert_debug_page(admin: &str, client: &mut Client) {
-    let answer = get(admin, "/debug/snapshot");
-    assert_eq!(answer.status, 200);
-    let told: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
-    assert_eq!(told.as_array().map(Vec::len), Some(24));
-    let answer = get(admin, "/debug/snapshot/large");
-    let one: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
-    let wanted = client
-        .get_snapshot(GetSnapshotRequest {
-            snapshot: "large".into(),
-        })
-        .await
-        .expect("it exists")
-        .into_inner()
-        .snapshot
-        .expect("it is described");
-    for (key, value) in serde_json::to_value(&wanted)
-        .expect("JSON")
-        .as_object()
-        .expect("an object")
-    {
-        assert_eq!(&one[key], value, "{key}");
-    }
-    assert_eq!(one["namespaces"], 1);
-    assert_eq!(one["views"], 1);
-    assert_eq!(get(admin, "/debug/snapshot/none").status, 404);
 }

@@ -9,16 +9,12 @@ use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{Change, FilterRequest, FilterResponse, Pod};
 use support::build::{filter_of, plain_node, update_of};
 use support::model::Stored;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Streaming};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 use tonic_prost::ProstCodec;
-use tonic_reflection::pb::v1::ServerReflectionRequest;
-use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 
 use crate::serving::process::{DEADLINE, Server};
 use crate::serving::streams::{feed, next, watch};
@@ -106,12 +102,6 @@ async fn answers_during_the_pause_then_ends_streams_and_exits() {
         watches.push(watch);
     }
     let (_feed, acknowledged) = feed(server.channel()).await;
-    let (_reflect, requests) = mpsc::channel::<ServerReflectionRequest>(1);
-    let reflection = ServerReflectionClient::new(server.channel())
-        .server_reflection_info(ReceiverStream::new(requests))
-        .await
-        .expect("reflection is offered")
-        .into_inner();
 
     let waiting = tokio::spawn(wait_for_revision(server.channel(), i64::MAX));
 
@@ -126,7 +116,6 @@ async fn answers_during_the_pause_then_ends_streams_and_exits() {
         assert_eq!(end(watch).await, Code::Unavailable);
     }
     assert_eq!(end(acknowledged).await, Code::Unavailable);
-    end(reflection).await;
     let waited = waiting.await.expect("the call does not panic");
     assert_eq!(waited, Code::Unavailable);
     assert_eq!(server.exited().await.code(), Some(0));

@@ -171,7 +171,7 @@ async fn is_not_ready_before_everything_is_loaded() {
     let address = free_address();
     let (loaded, gate) = oneshot::channel::<()>();
     let config = settings(&["--listen", &address]);
-    let serving = tokio::spawn(server::serve(config, None, vec![], |_| gate));
+    let serving = tokio::spawn(server::serve(config, vec![], |_| gate));
 
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("a URL");
     let mut client = Client::new(connected(|| endpoint.connect()).await);
@@ -189,7 +189,7 @@ async fn is_not_ready_before_everything_is_loaded() {
 #[tokio::test]
 async fn ends_when_loading_fails() {
     let config = settings(&["--listen", "127.0.0.1:0"]);
-    let served = server::serve(config, None, vec![], |_| async { Err("no such file") });
+    let served = server::serve(config, vec![], |_| async { Err("no such file") });
     let error = timeout(DEADLINE, served)
         .await
         .expect("the server ends")

@@ -19,7 +19,6 @@ mod kubectl_json;
 mod kubernetes;
 mod kubernetes_settings;
 mod limits;
-mod not_grpc;
 mod operations;
 mod over_limits;
 mod readiness;

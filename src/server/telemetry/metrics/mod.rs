@@ -94,8 +94,7 @@ impl fmt::Debug for ServerParts {
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (encoder, sources) = (&mut encoder, &*self.sources);
-        let port = (sources.port)();
-        parts::load(encoder, (&port, sources), &self.refusals, &self.limits)?;
+        parts::load(encoder, sources, &self.refusals, &self.limits)?;
         snapshots::encode(encoder, &sources.registry, self.labelled)?;
         parts::account(encoder, sources.registry.account())?;
         if let Some(log) = &sources.decision_log {

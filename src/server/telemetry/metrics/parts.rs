@@ -1,18 +1,18 @@
 //! Parts of the server with a few figures each: its load with its limits, its memory, the decision log, the state directory, and certificates.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, bytes, plain, read, seconds};
-use crate::account::{Account, Part};
+use crate::account::Account;
 use crate::decision_log::DecisionLog;
 use crate::limits::{Limit, Limits};
 use crate::server::telemetry::counts::{Refusals, SecurityCounts};
-use crate::server::telemetry::sources::{PortLoad, Sources};
+use crate::server::telemetry::sources::Sources;
 use crate::store::StoreCounts;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
@@ -49,8 +49,8 @@ const LIMIT: Family = plain("limit", "Configured limits on what clients can make
 
 const ACCOUNTED: Family = bytes(
     "accounted_memory",
-    "Memory of the process: what its allocator has given out, and what requests, unread answers and \
-     streams under way may take of it or beyond it",
+    "Memory of the process: what its allocator has given out, and what requests under way may take \
+     of it or beyond it",
 );
 const NOT_ACCOUNTED: Family = plain(
     "memory_refusals",
@@ -104,20 +104,22 @@ const EXPIRES: Family = seconds(
 /// Writes the load of the server's parts.
 pub(super) fn load(
     encoder: &mut DescriptorEncoder<'_>,
-    (port, sources): (&PortLoad, &Sources),
+    sources: &Sources,
     refusals: &Refusals,
     limits: &Limits,
 ) -> fmt::Result {
     READY.gauge(encoder, u32::from(sources.health.unready().is_empty()))?;
-    IN_FLIGHT.gauge(encoder, port.calls)?;
-    FEEDS.gauge(encoder, port.feeds)?;
-    DECISIONS.gauge(encoder, port.decision_streams)?;
-    WATCHES.gauge(encoder, port.watches)?;
-    REFLECTIONS.gauge(encoder, port.reflections)?;
-    OPEN.gauge(encoder, port.connections)?;
-    ACCEPTED.counter(encoder, port.accepted)?;
+    let port = &sources.port;
+    let open = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+    IN_FLIGHT.gauge(encoder, open(&port.calls))?;
+    FEEDS.gauge(encoder, open(&port.feeds))?;
+    DECISIONS.gauge(encoder, open(&port.decision_streams))?;
+    WATCHES.gauge(encoder, open(&port.watches))?;
+    REFLECTIONS.gauge(encoder, open(&port.reflections))?;
+    OPEN.gauge(encoder, open(&port.connections))?;
+    ACCEPTED.counter(encoder, read(&port.accepted))?;
     REFUSED.counter(encoder, refusals.count(Limit::Connections))?;
-    let busy = sources.threads.busy().into_iter();
+    let busy = port.busy().into_iter().enumerate();
     let busy = busy.map(|(index, busy)| ([("thread", index.to_string())], busy));
     BUSY.counters(encoder, busy)?;
     // Limits without refusals are listed, too: rates need a zero to start from.
@@ -130,9 +132,10 @@ pub(super) fn load(
 
 /// Writes the memory of the process.
 pub(super) fn account(encoder: &mut DescriptorEncoder<'_>, account: &Account) -> fmt::Result {
-    let parts = Part::ALL.map(|part| (part.as_str(), account.used_by(part)));
     let allocated = account.allocated().map(|bytes| ("allocated", bytes));
-    let parts = allocated.into_iter().chain(parts);
+    let parts = allocated
+        .into_iter()
+        .chain([("requests", account.requests())]);
     ACCOUNTED.gauges(
         encoder,
         parts.map(|(part, bytes)| ([("part", part)], bytes)),
