@@ -149,7 +149,6 @@ impl<'a> LayoutPlan<'a> {
     fn limit(&self, within: usize, field: &FieldDescriptorProto) -> Limit {
         let message = self.messages[within].map_or("", DescriptorProto::name);
         match (message, field.name()) {
-            ("SameRevision", "questions") => Limit::StreamQuestions,
             ("UpdateSnapshotRequest", "changes") => Limit::ChangesPerBatch,
             (_, "overlay") => Limit::OverlayChanges,
             ("DefaultConstraints", "constraints") => Limit::ConstraintsPerPod,

@@ -18,7 +18,6 @@ mod crowd;
 mod deadlines;
 mod draining;
 mod feeds;
-mod groups;
 mod idle;
 mod large;
 mod lists;
