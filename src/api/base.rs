@@ -28,6 +28,9 @@ use crate::tasks::{self, Task};
 /// for, and the answer about a large cluster is large.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
+/// The number of exports that run at once; further ones wait.
+const EXPORTS: usize = 4;
+
 /// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
 #[derive(Clone)]
 pub struct Service {
@@ -36,9 +39,11 @@ pub struct Service {
     /// Held by the running verification. Only one runs at a time, because it copies a whole
     /// snapshot.
     pub(super) verifying: FairLimiter,
+    /// Held by each export, because it keeps a revision until its client has read it.
+    pub(super) exporting: FairLimiter,
     /// The threads and limits for long work.
     pub(super) executor: Executor,
-    /// The runtime of feeds, if they do not run where they are opened.
+    /// The runtime of feeds and exports, if they do not run where they are opened.
     feeds: Option<Handle>,
     /// The log of decisions, if there is one.
     decision_log: Option<DecisionLog>,
@@ -59,6 +64,7 @@ impl Service {
             registry,
             draining,
             verifying: FairLimiter::new(1),
+            exporting: FairLimiter::new(EXPORTS),
             feeds: None,
             decision_log: None,
             fence: None,
@@ -84,13 +90,11 @@ impl Service {
         }
     }
 
-    /// The same service with its feeds on a runtime of their own, where decoding their messages
-    /// delays no other call. Changes of feeds run on threads of the runtime `changes`. Those
-    /// threads have the priority of the threads that serve.
+    /// The same service with its feeds and exports on a runtime of their own, whose threads delay no
+    /// other call.
     #[must_use]
-    pub fn with_feeds_on(self, runtime: Handle, changes: Handle) -> Self {
+    pub fn with_feeds_on(self, runtime: Handle) -> Self {
         Self {
-            executor: self.executor.with_changes_on(changes, runtime.id()),
             feeds: Some(runtime),
             ..self
         }
@@ -118,7 +122,7 @@ impl Service {
         self.draining.clone().cancelled_owned()
     }
 
-    /// Runs a feed until it has ended.
+    /// Runs a feed, an export or large work until it has ended.
     pub(super) fn spawn_feed<T: Send + 'static>(
         &self,
         feed: impl Future<Output = T> + Send + 'static,

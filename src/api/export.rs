@@ -1,11 +1,11 @@
 //! `ExportSnapshot`, with the sum by which a reader checks that an export is whole, and the
 //! descriptions of snapshots.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use prost::Message;
 use prost::bytes::Bytes;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -14,10 +14,11 @@ use tonic::Status;
 use super::answer::count;
 use super::deadline;
 use super::error::Error;
+use super::slots::WorkPlace;
 use crate::manifest::ExportSum;
 use crate::proto::encoded::encode;
 use crate::proto::v1;
-use crate::snapshot::{State, Summary};
+use crate::snapshot::{Snapshot, State, Summary};
 
 /// The approximate bytes of a part of an export: well below the 4 MiB that clients accept by
 /// default.
@@ -33,79 +34,71 @@ pub const MAX_WAITING_PARTS: usize = 1;
 /// copy of the whole snapshot.
 const MAX_UNREAD: Duration = Duration::from_secs(60);
 
-/// Encodes and sends the parts of an export from a thread for blocking work, on the
-/// runtime that this is called on. It fails when no more parts are wanted, and the
-/// export ends with this error.
-pub fn sender(
-    parts: mpsc::Sender<Result<Bytes, Status>>,
-    draining: CancellationToken,
-    deadline: Option<Instant>,
-) -> impl FnMut(v1::ExportSnapshotResponse) -> Result<(), Error> {
-    let runtime = Handle::current();
-    move |part| {
-        let part = encode(part);
+/// Sends the parts of an export to its client.
+pub struct Sender {
+    pub parts: mpsc::Sender<Result<Bytes, Status>>,
+    pub draining: CancellationToken,
+    pub deadline: Option<Instant>,
+    /// The place of the export, which it has until it ends.
+    pub _place: WorkPlace,
+}
+
+impl Sender {
+    /// Sends a part.
+    ///
+    /// # Errors
+    /// No more parts are wanted.
+    async fn send(&self, part: v1::ExportSnapshotResponse) -> Result<(), Error> {
         let patience = deadline::after(MAX_UNREAD);
-        let latest = deadline.map_or(patience, |at| at.min(patience));
-        runtime.block_on(async {
-            tokio::select! {
-                // A client that is gone does not read the error either.
-                sent = parts.send(Ok(part)) => sent.map_err(|_| Error::Internal),
-                () = draining.cancelled() => Err(Error::Draining),
-                () = sleep_until(latest) => Err(Error::Deadline),
-            }
-        })
+        let latest = self.deadline.map_or(patience, |at| at.min(patience));
+        tokio::select! {
+            // A client that is gone does not read the error either.
+            sent = self.parts.send(Ok(encode(part))) => sent.map_err(|_| Error::Internal),
+            () = self.draining.cancelled() => Err(Error::Draining),
+            () = sleep_until(latest) => Err(Error::Deadline),
+        }
     }
 }
 
-/// Hands the parts of an export to `send`; the last part sums up all others.
+/// Sends the parts of an export of a state; the last part sums up all others.
 ///
 /// # Errors
-/// The first error of `send`, which ends the export.
-pub fn parts(
-    name: &str,
-    epoch: &str,
-    state: &State,
-    mut send: impl FnMut(v1::ExportSnapshotResponse) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let part = |changes, default_constraints: Option<_>| v1::ExportSnapshotResponse {
-        update: Some(v1::UpdateSnapshotRequest {
-            snapshot: name.to_owned(),
+/// No more parts are wanted.
+pub async fn run(snapshot: Arc<Snapshot>, state: Arc<State>, sender: Sender) -> Result<(), Error> {
+    let mut sum = ExportSum::default();
+    // An empty snapshot has default constraints, too.
+    let mut defaults = Some(state.defaults().to_wire());
+    let mut objects = state.changes();
+    loop {
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        while bytes < PART_BYTES && changes.len() < PART_CHANGES {
+            let Some(change) = objects.next() else { break };
+            bytes = change.encoded_len().saturating_add(bytes);
+            changes.push(change);
+        }
+        let is_over = defaults.is_none() && changes.is_empty();
+        let update = v1::UpdateSnapshotRequest {
+            snapshot: snapshot.name().to_owned(),
             changes,
-            kubernetes_version: match default_constraints.is_some() {
+            kubernetes_version: match defaults.is_some() {
                 true => state.defaults().version_text(),
                 false => String::new(),
             },
-            default_constraints,
+            default_constraints: defaults.take(),
             ..Default::default()
-        }),
-        revision: state.revision,
-        epoch: epoch.to_owned(),
-        summary: None,
-    };
-    let mut sum = ExportSum::default();
-    let mut send_summed = |part: v1::ExportSnapshotResponse| {
-        part.update.iter().for_each(|update| sum.add_update(update));
-        send(part)
-    };
-    let mut defaults = Some(state.defaults().to_wire());
-    let mut changes = Vec::new();
-    let mut bytes = 0;
-    for change in state.changes() {
-        bytes = change.encoded_len().saturating_add(bytes);
-        changes.push(change);
-        if bytes >= PART_BYTES || changes.len() >= PART_CHANGES {
-            bytes = 0;
-            send_summed(part(std::mem::take(&mut changes), defaults.take()))?;
+        };
+        sum.add_update(&update);
+        let part = v1::ExportSnapshotResponse {
+            update: Some(update),
+            revision: state.revision,
+            epoch: snapshot.epoch().to_owned(),
+            summary: is_over.then(|| std::mem::take(&mut sum).finish()),
+        };
+        sender.send(part).await?;
+        if is_over {
+            return Ok(());
         }
     }
-    // An empty snapshot has default constraints, too.
-    if defaults.is_some() || !changes.is_empty() {
-        send_summed(part(changes, defaults.take()))?;
-    }
-    send(v1::ExportSnapshotResponse {
-        summary: Some(sum.finish()),
-        ..part(Vec::new(), None)
-    })
 }
 
 /// A snapshot's description for the wire.

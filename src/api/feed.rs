@@ -4,16 +4,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures::{FutureExt, StreamExt};
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
 use super::error::Error;
-use super::executor::{Executor, LARGE_BATCH, until};
+use super::executor::{Executor, until};
 use super::request_context::RequestContext;
 use super::update::{self, ValidUpdate};
 use super::{permission, request};
@@ -31,8 +31,8 @@ const MAX_REPLACES: usize = 4;
 /// The most steps that are taken together, after they arrived while others were stored.
 pub const MAX_GROUP: usize = 16;
 
-/// The most changes that such steps have together, before the last one is added.
-const MAX_GROUP_CHANGES: usize = 10_000;
+/// The bytes that such steps have together, before the last one is added.
+const GROUP_BYTES: usize = 1 << 20;
 
 /// One feed, with the replaces that its stream has begun and not yet committed.
 pub struct Feed {
@@ -56,9 +56,6 @@ impl Drop for Feed {
     }
 }
 
-/// A step that passed its checks, or the reason of its refusal, with the time of its arrival.
-type CheckedStep = (Moment, Result<ValidStep, Error>);
-
 /// A step that passed its checks.
 enum ValidStep {
     /// A batch, or a replace in one message.
@@ -76,7 +73,8 @@ struct Run {
     offers: Vec<Offer>,
 }
 
-type Acknowledged = Result<v1::UpdateSnapshotResponse, Error>;
+/// The answer to a step.
+type Acknowledged = Result<v1::UpdateSnapshotResponse, Status>;
 
 impl Feed {
     /// A feed that has begun nothing.
@@ -89,25 +87,13 @@ impl Feed {
         }
     }
 
-    /// Returns the time by the clock of the registry.
-    fn now(&self) -> Moment {
-        self.registry.now().steady
-    }
-
-    /// Returns whether the steps only add to states that are not published.
-    fn only_stages(&self, steps: &[CheckedStep]) -> bool {
-        steps.iter().all(|(_, step)| match step {
-            Ok(ValidStep::Update(update)) => self.staged.contains_key(&update.snapshot),
-            _ => false,
-        })
-    }
-
-    /// Takes steps in order, until one is refused. Returns the answers up to that one.
-    /// Consecutive batches of one snapshot are stored together.
-    fn steps(&mut self, steps: Vec<CheckedStep>) -> Vec<Result<v1::StreamSnapshotResponse, Error>> {
-        let mut answers: Vec<Acknowledged> = Vec::with_capacity(steps.len());
+    /// Takes steps that arrived at this moment in order, until one is refused. Returns the answers up
+    /// to that one. Consecutive batches of one snapshot are stored together.
+    fn steps(&mut self, steps: Vec<Result<Bytes, Status>>, arrived: Moment) -> Vec<Acknowledged> {
+        let mut answers = Vec::with_capacity(steps.len());
         let mut run = Run::default();
-        for (arrived, step) in steps {
+        for step in steps {
+            let step = step.and_then(|step| Ok(self.check(step, arrived)?));
             let offered_to = match &step {
                 Ok(ValidStep::Update(update)) if self.is_offer(update) => Some(&update.snapshot),
                 _ => None,
@@ -119,22 +105,20 @@ impl Feed {
             if answers.last().is_some_and(Result::is_err) {
                 break;
             }
-            match step {
+            answers.push(match step {
                 Ok(ValidStep::Update(update)) if offers => {
                     run.snapshot = update.snapshot;
                     run.offers.push(update.offer);
+                    continue;
                 }
-                Ok(ValidStep::Update(update)) => answers.push(self.update(update)),
-                Ok(ValidStep::Begin(wire)) => answers.push(self.begin(&wire)),
-                Ok(ValidStep::Commit(wire)) => answers.push(self.commit(&wire, arrived)),
-                Err(error) => answers.push(Err(error)),
-            }
+                Ok(ValidStep::Update(update)) => self.update(update).map_err(Status::from),
+                Ok(ValidStep::Begin(wire)) => self.begin(&wire).map_err(Status::from),
+                Ok(ValidStep::Commit(wire)) => self.commit(&wire, arrived).map_err(Status::from),
+                Err(status) => Err(status),
+            });
         }
         self.settle(&mut run, &mut answers);
-        let response = |update| v1::StreamSnapshotResponse {
-            update: Some(update),
-        };
-        answers.into_iter().map(|a| a.map(response)).collect()
+        answers
     }
 
     /// Returns whether a batch changes a part of the live state of its snapshot.
@@ -142,18 +126,12 @@ impl Feed {
         !update.replaces && !self.staged.contains_key(&update.snapshot)
     }
 
-    /// Checks steps, each with the time of its arrival.
-    fn check(&self, steps: Vec<(Moment, v1::StreamSnapshotRequest)>) -> Vec<CheckedStep> {
-        let each = steps.into_iter();
-        each.map(|(arrived, wire)| (arrived, self.check_step(wire, arrived)))
-            .collect()
-    }
-
-    fn check_step(
-        &self,
-        wire: v1::StreamSnapshotRequest,
-        arrived: Moment,
-    ) -> Result<ValidStep, Error> {
+    /// Checks a step.
+    ///
+    /// # Errors
+    /// The reason why it is refused.
+    fn check(&self, step: Bytes, arrived: Moment) -> Result<ValidStep, Error> {
+        let wire = v1::StreamSnapshotRequest::decode(step)?;
         if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
             permission::allow(self.caller.as_ref(), Role::Feeder, snapshot)?;
         }
@@ -179,16 +157,15 @@ impl Feed {
             return;
         }
         match self.registry.update_in_order(&snapshot, offers.into()) {
-            Ok(outcomes) => answers.extend(
-                outcomes
-                    .into_iter()
-                    .map(|outcome| Ok(update::response(&outcome?))),
-            ),
-            Err(error) => answers.push(Err(error.into())),
+            Ok(outcomes) => answers.extend(outcomes.into_iter().map(|outcome| {
+                let update = outcome.map_err(Error::from)?;
+                Ok(update::response(&update))
+            })),
+            Err(error) => answers.push(Err(Error::from(error).into())),
         }
     }
 
-    fn update(&mut self, checked: ValidUpdate) -> Acknowledged {
+    fn update(&mut self, checked: ValidUpdate) -> Result<v1::UpdateSnapshotResponse, Error> {
         let path = Path::root("update");
         let Some(staged) = self.staged.get_mut(&checked.snapshot) else {
             return Ok(update::response(&checked.apply(&self.registry)?));
@@ -206,7 +183,7 @@ impl Feed {
         Ok(update::counts(revision, &epoch, applied))
     }
 
-    fn begin(&mut self, wire: &v1::BeginReplace) -> Acknowledged {
+    fn begin(&mut self, wire: &v1::BeginReplace) -> Result<v1::UpdateSnapshotResponse, Error> {
         let path = Path::root("beginReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);
@@ -226,7 +203,11 @@ impl Feed {
         Ok(update::counts(revision, &epoch, Default::default()))
     }
 
-    fn commit(&mut self, wire: &v1::CommitReplace, arrived: Moment) -> Acknowledged {
+    fn commit(
+        &mut self,
+        wire: &v1::CommitReplace,
+        arrived: Moment,
+    ) -> Result<v1::UpdateSnapshotResponse, Error> {
         let path = Path::root("commitReplace");
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);
@@ -271,105 +252,45 @@ pub async fn run_feed(
     executor: Executor,
     by: RequestContext,
 ) -> Result<(), Error> {
-    let is_journaled = feed.registry.is_journaled();
     loop {
-        let step = tokio::select! {
-            step = until(by.deadline, steps.next()) => {
-                step.unwrap_or_else(|late| Some(Err(late.into())))
-            }
-            () = draining.cancelled() => Some(Err(Error::Draining.into())),
-            () = answers.closed() => None,
+        let group = tokio::select! {
+            group = until(by.deadline, gather(&mut steps)) => group?,
+            () = draining.cancelled() => return Err(Error::Draining),
+            () = answers.closed() => return Ok(()),
         };
-        let Some(step) = step else { return Ok(()) };
-        let group = gather(step, &mut steps, &feed, is_journaled).await;
-        let StepGroup { taken, size, end } = group;
-        let is_large = size >= LARGE_BATCH;
-        let check = move || (feed.check(taken), feed);
-        let checked = executor.unlocked(is_large, &by, check).await?;
-        let (answered, same) = take(checked, is_large || is_journaled, &executor, &by).await?;
+        if group.is_empty() {
+            return Ok(());
+        }
+        let arrived = feed.registry.now().steady;
+        let take = move || (feed.steps(group, arrived), feed);
+        let (answered, same) = executor.change(&by, take).await?;
         feed = same;
-        let answered = answered.into_iter().map(|a| a.map_err(Status::from));
-        for answer in answered.chain(end.map(Err)) {
+        for answer in answered {
             let goes_on = answer.is_ok();
-            if answers.send(answer.map(encode)).await.is_err() || !goes_on {
+            let answer = answer.map(|update| {
+                let update = Some(update);
+                encode(v1::StreamSnapshotResponse { update })
+            });
+            if answers.send(answer).await.is_err() || !goes_on {
                 return Ok(());
             }
         }
     }
 }
 
-/// Takes checked steps. Returns their outcome.
-async fn take(
-    (checked, mut feed): (Vec<CheckedStep>, Feed),
-    is_large: bool,
-    executor: &Executor,
-    by: &RequestContext,
-) -> Result<(Vec<Result<v1::StreamSnapshotResponse, Error>>, Feed), Error> {
-    let only_stages = feed.only_stages(&checked);
-    let take = move || (feed.steps(checked), feed);
-    match only_stages {
-        true => executor.unlocked(is_large, by, take).await,
-        false => executor.change_soon(is_large, by, take).await,
-    }
-}
-
-/// Returns the first step and, with a journal, the steps that have arrived since. They are stored
-/// together.
-async fn gather(
-    first: Result<Bytes, Status>,
-    steps: &mut Streaming<Bytes>,
-    feed: &Feed,
-    is_journaled: bool,
-) -> StepGroup {
-    let mut group = StepGroup::default();
-    let mut goes_on = group.add(first, feed.now());
-    while is_journaled && goes_on && group.has_room() {
-        let step = tokio::select! {
-            biased;
-            step = steps.next() => step,
-            () = std::future::ready(()) => None,
+/// Returns the next step and those that have arrived since, which are stored together; none at the
+/// end.
+async fn gather(steps: &mut Streaming<Bytes>) -> Vec<Result<Bytes, Status>> {
+    let mut group = Vec::new();
+    let mut bytes = 0_usize;
+    let mut next = steps.next().await;
+    while let Some(step) = next {
+        bytes = bytes.saturating_add(step.as_ref().map_or(0, Bytes::len));
+        group.push(step);
+        next = match group.len() < MAX_GROUP && bytes < GROUP_BYTES {
+            true => steps.next().now_or_never().flatten(),
+            false => None,
         };
-        let Some(step) = step else { break };
-        goes_on = group.add(step, feed.now());
     }
     group
-}
-
-/// Steps that are taken together.
-#[derive(Default)]
-struct StepGroup {
-    /// The steps, each with the time of its arrival.
-    taken: Vec<(Moment, v1::StreamSnapshotRequest)>,
-    size: usize,
-    /// The reason why no more steps come, if the stream has ended.
-    end: Option<Status>,
-}
-
-impl StepGroup {
-    /// Adds a step. Returns whether more may be added.
-    fn add(&mut self, step: Result<Bytes, Status>, arrived: Moment) -> bool {
-        let decode = |step| v1::StreamSnapshotRequest::decode(step).map_err(Error::from);
-        let step = step.and_then(|step| Ok(decode(step)?));
-        match step {
-            Ok(step) => {
-                self.size = self.size.saturating_add(step_size(&step));
-                self.taken.push((arrived, step));
-            }
-            Err(status) => self.end = Some(status),
-        }
-        self.end.is_none()
-    }
-
-    fn has_room(&self) -> bool {
-        self.taken.len() < MAX_GROUP && self.size < MAX_GROUP_CHANGES
-    }
-}
-
-fn step_size(step: &v1::StreamSnapshotRequest) -> usize {
-    match &step.step {
-        Some(Step::Update(update)) => update.changes.len(),
-        // A commit drops the old state, which may be large.
-        Some(Step::CommitReplace(_)) => usize::MAX,
-        _ => 0,
-    }
 }

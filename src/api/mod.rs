@@ -5,8 +5,7 @@
 //!   alone checks what the caller may do, `error` alone chooses codes, reasons and details. `noted`
 //!   has the facts about an answer for metrics and the decision log.
 //! - A question: `questions` checks it, waits for its revision (`read_your_writes`) and decides in
-//!   its `dialect`; `written` encodes the answer. `decision_stream` does the same for streams,
-//!   `question_group` for questions on one revision.
+//!   its `dialect`; `written` encodes the answer. `decision_stream` asks the questions of a stream.
 //! - Other reads: `place`, `describe`, `removals`, `rebalance`, `nodes`, `export`, `verify`.
 //! - Changes: `update`, `feed`, `reservations`; `retry` recognises repeated requests.
 //! - Threads: `executor` runs long work, `slots` shares places among callers, `background` has the
@@ -31,16 +30,14 @@
 //! from bytes that end when the caller is gone.
 //!
 //! **Shares.** Long decisions, changes, exports and decoding each have a `FairLimiter`. One caller
-//! has at most half of its places. Further work waits, and callers take turns. Exports are written on
-//! the threads of long decisions.
+//! has at most half of its places. Further work waits, and callers take turns.
 //!
 //! **Requests** of more than 32 KiB are decoded and checked on threads of low priority
-//! (`decoders.rs`), where callers take turns.
+//! (`decoders.rs`), where callers take turns. Feeds and exports run there, too.
 //!
-//! **Batches** of 256 changes and more, and with a journal all batches, are applied on a thread for
-//! blocking work: a call waits there for the turn of its snapshot. A **replace** builds a state
-//! aside and publishes it. Every read holds one state: decisions, groups of questions, **exports**
-//! and **verification**.
+//! **Changes** are checked and applied on a thread for blocking work, where they wait for the turn of
+//! their snapshot and for a disk. A **replace** builds a state of its own and publishes it. Every read
+//! holds one state: decisions, **exports** and **verification**.
 
 // Numbers from clients are never added, multiplied or subtracted unchecked.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
@@ -68,7 +65,6 @@ mod place;
 mod place_options;
 mod place_workloads;
 mod placing;
-mod question_group;
 mod questions;
 mod read_your_writes;
 mod rebalance;

@@ -121,27 +121,11 @@ impl AskedSnapshot {
 }
 
 impl Service {
-    /// The snapshot of a decision; `None` if the call has to wait for it.
-    ///
-    /// # Errors
-    /// The snapshot answers no decisions, or its epoch is another one.
-    pub(super) fn reached(&self, asked: &AskedSnapshot) -> Result<Option<Arc<Snapshot>>, Error> {
-        let snapshot = match self.registry.get_synced(&asked.name) {
-            Err(error) if self.may_come(asked, &error) => return Ok(None),
-            found => found?,
-        };
-        if asked.is_anything() || asked.is_reached(&snapshot) {
-            return Ok(Some(snapshot));
-        }
-        self.check_epoch(&snapshot, asked)?;
-        Ok(None)
-    }
-
     /// The snapshot of a decision, once it has reached the revision.
     ///
     /// # Errors
-    /// Those of [`Self::reached`], and that it did not reach the revision in time, or that its feed
-    /// has not read far enough.
+    /// The snapshot answers no decisions, its epoch is another one, it did not reach the revision in
+    /// time, or its feed has not read far enough.
     pub(super) async fn reach(
         &self,
         asked: &AskedSnapshot,

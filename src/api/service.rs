@@ -8,10 +8,9 @@ use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::base::Service;
-use super::decision_stream::DecisionStream;
+use super::decision_stream::answer_questions;
 use super::describe::ValidDescription;
 use super::error::Error;
-use super::executor::LARGE_BATCH;
 use super::feed::{Feed, run_feed};
 use super::node_names::ValidNodeList;
 use super::nodes::ValidNodePlan;
@@ -29,6 +28,7 @@ use crate::proto::encoded::{encode, encode_within};
 use crate::proto::v1;
 use crate::proto::v1::spread_service_server::SpreadService;
 use crate::snapshot::Snapshot;
+use crate::tasks;
 
 /// The number of acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
@@ -60,15 +60,14 @@ impl SpreadService for Service {
         let call = open::<v1::UpdateSnapshotRequest>(request, Role::Feeder)?;
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
         let arrived = registry.now().steady;
-        let (limits, by) = (Arc::clone(&registry), call.by);
-        let is_large = call.request.changes.len() >= LARGE_BATCH;
-        let check = move || ValidUpdate::of(call.request, None, arrived, limits.limits());
-        let mut valid = self.executor.unlocked(is_large, &by, check).await??;
-        valid.offer.fence = fence;
-        let is_large = is_large || registry.is_journaled();
-        let apply = move || Ok::<_, Error>(encode(update::response(&valid.apply(&registry)?)));
-        let updated = self.executor.change_soon(is_large, &by, apply);
-        Ok(Response::new(updated.await??))
+        let change = move || {
+            let mut valid = ValidUpdate::of(call.request, None, arrived, registry.limits())?;
+            valid.offer.fence = fence;
+            Ok::<_, Error>(encode(update::response(&valid.apply(&registry)?)))
+        };
+        Ok(Response::new(
+            self.executor.change(&call.by, change).await??,
+        ))
     }
 
     type StreamSnapshotStream = BoxStream;
@@ -109,16 +108,17 @@ impl SpreadService for Service {
         Ok(self.placed(call.request, call.by).await?)
     }
 
-    type DecideStream = DecisionStream;
+    type DecideStream = BoxStream;
 
     async fn decide(
         &self,
         request: Request<Streaming<Bytes>>,
-    ) -> Result<Response<DecisionStream>, Status> {
+    ) -> Result<Response<Self::DecideStream>, Status> {
         let observer = request.extensions().get().cloned();
         let call = open_stream(request, Role::Reader)?;
-        let answers = DecisionStream::new(self.clone(), call, observer);
-        Ok(Response::new(answers))
+        let (answers, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
+        let run = answer_questions(self.clone(), call, observer, answers);
+        Ok(Response::new(streamed(receiver, tasks::spawn(run))))
     }
 
     async fn describe_spread(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -239,13 +239,16 @@ impl SpreadService for Service {
         let (call, snapshot) = self
             .open_on::<v1::ExportSnapshotRequest>(request, Role::Feeder)
             .await?;
-        let turn = self.executor.exporting.take_by(&call.by).await?;
+        let place = self.exporting.take_by(&call.by).await?;
         let state = snapshot.hold().map_err(Error::from)?;
         let (parts, receiver) = mpsc::channel(export::MAX_WAITING_PARTS);
-        let send = export::sender(parts, self.draining.clone(), call.by.deadline);
-        let feeder = self.executor.export(turn, move || {
-            export::parts(snapshot.name(), snapshot.epoch(), &state, send)
-        });
+        let send = export::Sender {
+            parts,
+            draining: self.draining.clone(),
+            deadline: call.by.deadline,
+            _place: place,
+        };
+        let feeder = self.spawn_feed(export::run(snapshot, state, send));
         Ok(Response::new(streamed(receiver, feeder)))
     }
 

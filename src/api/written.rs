@@ -14,20 +14,6 @@ use crate::proto::v1;
 use crate::snapshot::Snapshot;
 use crate::spread::{NodeRefusal, NodeScore};
 
-/// The bytes that the epoch, the age and the id of a logged decision fit in.
-const NOTED_BYTES: usize = 128;
-
-/// The methods whose requests are about one pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PodMethod {
-    /// Which nodes can run the pod.
-    Filter,
-    /// Which of them are best.
-    Score,
-    /// Why the pod runs nowhere, and what would help.
-    Explain,
-}
-
 /// An answer without its lists of nodes, and these lists in their encoding.
 #[derive(Debug, Default)]
 pub struct ListedAnswer<M> {
@@ -38,14 +24,6 @@ pub struct ListedAnswer<M> {
     scored: usize,
 }
 
-/// An encoded answer, without the epoch and age of the snapshot.
-#[derive(Debug)]
-pub struct Written {
-    method: PodMethod,
-    bytes: Vec<u8>,
-    size: Size,
-}
-
 impl<M: Message> ListedAnswer<M> {
     /// Writes a field with these bytes.
     fn bytes(&mut self, tag: u32, bytes: &[u8]) {
@@ -54,15 +32,12 @@ impl<M: Message> ListedAnswer<M> {
         self.lists.extend_from_slice(bytes);
     }
 
-    fn written(self, method: PodMethod, size: Size) -> Written {
+    /// The whole answer.
+    pub fn encode(self) -> Bytes {
         let mut bytes = self.lists;
-        bytes.reserve(self.message.encoded_len().saturating_add(NOTED_BYTES));
+        bytes.reserve(self.message.encoded_len());
         self.message.encode_raw(&mut bytes);
-        Written {
-            method,
-            bytes,
-            size,
-        }
+        bytes.into()
     }
 }
 
@@ -113,90 +88,40 @@ impl ListedAnswer<v1::ScoreResponse> {
     }
 }
 
-impl From<ListedAnswer<v1::FilterResponse>> for Written {
-    fn from(answer: ListedAnswer<v1::FilterResponse>) -> Self {
-        let size = answer.message.size();
-        answer.written(PodMethod::Filter, size)
-    }
-}
-
-impl From<ListedAnswer<v1::ScoreResponse>> for Written {
-    fn from(answer: ListedAnswer<v1::ScoreResponse>) -> Self {
-        let scored = answer::count(answer.scored);
-        let size = Size {
-            nodes: scored,
-            feasible: scored,
-            ..answer.message.size()
-        };
-        answer.written(PodMethod::Score, size)
-    }
-}
-
-impl From<v1::ExplainResponse> for Written {
+impl From<v1::ExplainResponse> for ListedAnswer<v1::ExplainResponse> {
     fn from(message: v1::ExplainResponse) -> Self {
-        let size = message.size();
-        let answer = ListedAnswer {
+        Self {
             message,
             lists: Vec::new(),
             scored: 0,
-        };
-        answer.written(PodMethod::Explain, size)
+        }
     }
 }
 
-impl Written {
-    /// The whole answer.
-    pub fn finish(self) -> Bytes {
-        self.bytes.into()
-    }
-
-    /// Adds the fields of another part of the answer.
-    fn add(&mut self, part: &impl Message) {
-        part.encode_raw(&mut self.bytes);
-    }
-}
-
-impl MeasuredAnswer for Written {
+impl<M: MeasuredAnswer> MeasuredAnswer for ListedAnswer<M> {
     fn size(&self) -> Size {
-        self.size
+        let size = self.message.size();
+        let scored = answer::count(self.scored);
+        Size {
+            nodes: size.nodes.max(scored),
+            feasible: size.feasible.max(scored),
+            ..size
+        }
     }
 
     fn note(&mut self, snapshot: &Snapshot) {
-        // These fields have the same numbers in all answers.
-        let mut noted = v1::FilterResponse::default();
-        noted.note(snapshot);
-        self.add(&noted);
+        self.message.note(snapshot);
     }
 }
 
-impl Loggable for Written {
+impl<M: Message + Clone + Loggable> Loggable for ListedAnswer<M> {
     fn record(&self, pending: Pending, took: Option<Duration>) -> Option<String> {
-        let bytes = &*self.bytes;
-        match self.method {
-            PodMethod::Filter => v1::FilterResponse::decode(bytes)
-                .ok()?
-                .record(pending, took),
-            PodMethod::Score => v1::ScoreResponse::decode(bytes).ok()?.record(pending, took),
-            PodMethod::Explain => v1::ExplainResponse::decode(bytes)
-                .ok()?
-                .record(pending, took),
-        }
+        let mut whole = self.message.clone();
+        whole.merge(&*self.lists).ok()?;
+        whole.record(pending, took)
     }
 
-    fn set_id(&mut self, decision_id: String) {
-        match self.method {
-            PodMethod::Filter => self.add(&v1::FilterResponse {
-                decision_id,
-                ..v1::FilterResponse::default()
-            }),
-            PodMethod::Score => self.add(&v1::ScoreResponse {
-                decision_id,
-                ..v1::ScoreResponse::default()
-            }),
-            PodMethod::Explain => self.add(&v1::ExplainResponse {
-                decision_id,
-                ..v1::ExplainResponse::default()
-            }),
-        }
+    fn set_id(&mut self, id: String) {
+        self.message.set_id(id);
     }
 }

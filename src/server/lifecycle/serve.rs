@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -83,7 +82,7 @@ where
         .map(DecisionLog::start);
     let (decisions, writer) = decisions.transpose().map_err(Error::Runtime)?.unzip();
     let service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
-        .with_feeds_on(decoders.runtime(), Handle::current())
+        .with_feeds_on(decoders.runtime())
         .with_decision_log(decisions.clone());
     let telemetry = Telemetry::start(&config)?;
     let account = kept.registry.account();

@@ -17,7 +17,6 @@ mod cancelled;
 mod crowd;
 mod deadlines;
 mod feeds;
-mod groups;
 mod idle;
 mod large;
 mod lists;

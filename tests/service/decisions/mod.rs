@@ -26,7 +26,6 @@ mod rebalance;
 mod recorded;
 mod removals;
 mod room;
-mod same_revision;
 mod selectors;
 mod tolerations;
 mod unchecked;
