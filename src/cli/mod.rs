@@ -44,7 +44,6 @@ mod serve;
 mod snapshots;
 mod source;
 mod spread;
-mod state;
 mod stored;
 mod token;
 mod verify;
@@ -84,7 +83,7 @@ Exit codes:
   1  no node is feasible; place: some found no node; reservation: some had ended;
      healthcheck: not serving; verify: counts differ; spread, report, scale-down: a hard constraint
      is violated; nodes: a node cannot be emptied, none is spare, or pods fit on none;
-     replay: a decision differs; lint: something was found; state, log: it is damaged
+     replay: a decision differs; lint: something was found; log: it is damaged
   2  the request or its input was refused; the snapshot did not reach --min-revision in time
   3  the server could not be reached, or did not answer in time
 
@@ -141,7 +140,7 @@ enum Command {
     Healthcheck(healthcheck::Healthcheck),
     /// Make a bearer token and its access rule
     Token(token::MakeToken),
-    /// Look after state directories and logs, and repeat decisions
+    /// Look after the logs that servers share, and repeat decisions
     #[command(subcommand)]
     Admin(AdminCommand),
     /// Write a completion script for a shell
@@ -153,9 +152,6 @@ enum Command {
 /// The commands for people who run servers or measure them.
 #[derive(Debug, Subcommand)]
 enum AdminCommand {
-    /// Check state directories
-    #[command(subcommand)]
-    State(state::StateCommand),
     /// Show and trim the logs that servers share
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -211,7 +207,6 @@ impl Cli {
             Command::Verify(verify) => wait_for(verify.run()),
             Command::Healthcheck(healthcheck) => wait_for(healthcheck.run()),
             Command::Token(token) => token.run(),
-            Command::Admin(AdminCommand::State(state)) => state.run(),
             Command::Admin(AdminCommand::Log(log)) => wait_for(log.run()),
             Command::Admin(AdminCommand::Replay(replay)) => wait_for(replay.run()),
             Command::Completions(completions) => completions.run(),

@@ -37,7 +37,5 @@ pub(crate) use place::{place, place_numbered, place_together, waiting};
 pub(crate) use plans::{rebalance, scale_down};
 pub(crate) use replay::{Different, Replayed, replayed};
 pub(crate) use report::report;
-pub(crate) use snapshot::{
-    LogRow, loaded, logs, loss, reservations, snapshot, snapshots, states, verified,
-};
+pub(crate) use snapshot::{LogRow, loaded, logs, reservations, snapshot, snapshots, verified};
 pub(crate) use spread::{SpreadOf, full_name, name_of_workload, spread};

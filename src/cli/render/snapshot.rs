@@ -1,4 +1,4 @@
-//! Renders snapshots of servers, of state directories and of logs: their descriptions, their
+//! Renders snapshots of servers, and logs: their descriptions, their
 //! reservations, and the results of checks.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +13,6 @@ use crate::log::Bounds;
 use crate::proto::v1::{
     DefaultConstraints, HeldPlacement, Mismatch, Snapshot, VerifySnapshotResponse,
 };
-use crate::store::{Described, Loss};
 
 /// A log: its snapshot, its bounds, and the sequence and the time of its newest checkpoint.
 pub(crate) type LogRow = (String, Bounds, Option<(u64, SystemTime)>);
@@ -155,39 +154,6 @@ fn mismatch(found: &Mismatch) -> String {
         "{place}{}: {}: kept {}, recounted {}",
         found.subject, found.aspect, found.kept, found.recounted
     )
-}
-
-/// A line for each snapshot of a state directory.
-pub(crate) fn states(all: &[Described]) -> Page {
-    let rows = all.iter().map(|snapshot| {
-        [
-            snapshot.name.clone(),
-            snapshot.epoch.clone(),
-            snapshot.revision.to_string(),
-            yes_no(snapshot.synced).to_owned(),
-            number(snapshot.objects),
-            number(snapshot.reservations),
-            humantime::format_rfc3339_seconds(snapshot.updated).to_string(),
-        ]
-    });
-    let headings = [
-        "NAME",
-        "EPOCH",
-        "REVISION",
-        "SYNCED",
-        "OBJECTS",
-        "RESERVATIONS",
-        "UPDATED",
-    ];
-    list("admin state", "snapshots", headings, rows)
-}
-
-/// Returns the loss of an undamaged state directory, in words.
-pub(crate) fn loss(loss: Option<Loss>) -> String {
-    match loss {
-        None => "everything is whole\n".to_owned(),
-        Some(loss) => format!("what is there is whole, but {loss}; snapshots get new epochs\n"),
-    }
 }
 
 /// A line for each log that several servers share.

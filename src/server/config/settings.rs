@@ -232,7 +232,7 @@ pub struct StateSettings {
     /// The server creates it if necessary, and reads the state before it
     /// serves. A directory belongs to one server at a time. If it is damaged
     /// or holds other files, the server refuses it and exits with 1. With --log
-    /// it shortens the start: the log keeps the state.
+    /// the log keeps the state, and the directory is not used.
     #[arg(long, env = "EVENKEEL_STATE_DIR", value_name = "DIRECTORY")]
     pub state_dir: Option<PathBuf>,
 

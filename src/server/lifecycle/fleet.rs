@@ -116,12 +116,7 @@ impl Following {
         let (name, member) = (&*self.name, &self.member);
         let mut told = None;
         let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-        let mut asked = Instant::now();
         loop {
-            if asked.elapsed() >= ASK && member.replica.is_local_behind(name) {
-                asked = Instant::now();
-                self.aside(Replica::mend_local).await;
-            }
             let begun = Instant::now();
             let wait = member.replica.wait(name, WAIT);
             let Some(has_news) = ended.run_until_cancelled(wait).await else {

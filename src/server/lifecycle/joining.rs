@@ -17,12 +17,11 @@ use crate::backoff::Backoff;
 use crate::log::Log;
 use crate::log::lease::{Lease, Pace};
 use crate::log::nats::Nats;
-use crate::replica::{Replica, Unusable, Waiting};
+use crate::replica::{Replica, Waiting};
 use crate::server::config::SharedLog;
 use crate::server::error::Error;
 use crate::server::telemetry::counts::Tails;
 use crate::snapshot::{Fence, Registry, system_clock};
-use crate::store::Store;
 use crate::tasks;
 
 /// The shortest pause between two attempts after a passing fault.
@@ -47,11 +46,7 @@ pub struct Membership {
 
 /// Connects to the log. Waits while no nats-server can be reached, so both may be started at once
 /// in any order.
-pub async fn connect(
-    settings: SharedLog,
-    store: Option<Arc<Store>>,
-    health: &HealthState,
-) -> Result<Membership, Error> {
+pub async fn connect(settings: SharedLog, health: &HealthState) -> Result<Membership, Error> {
     let SharedLog {
         access,
         fleet,
@@ -78,10 +73,7 @@ pub async fn connect(
     };
     health.waits_for(None);
     let waiting = Waiting::on(Handle::current());
-    let mut replica = Replica::new(Arc::clone(&log), name.to_string(), waiting, system_clock());
-    if let Some(store) = store {
-        replica = replica.with_local(store);
-    }
+    let replica = Replica::new(Arc::clone(&log), name.to_string(), waiting, system_clock());
     Ok(Membership {
         log,
         replica: Arc::new(replica),
@@ -114,20 +106,6 @@ impl Membership {
     pub fn lease(&self, of: &str) -> Lease {
         let (log, key) = (Arc::clone(&self.log), format!("lease/{of}"));
         Lease::new(log, &key, &self.name, Pace::default())
-    }
-
-    /// Finds out which snapshots of the state directory are continued by their logs.
-    pub async fn examine_local(&self, health: &HealthState) -> Result<(), Error> {
-        let examine = |replica: &Replica| match replica.examine_local() {
-            Err(Unusable::Unreachable(error)) => Err(error),
-            done => Ok(done),
-        };
-        self.insist(health, examine)
-            .await?
-            .map_err(|unusable| match unusable {
-                Unusable::Unreadable(error) => Error::State(error),
-                unusable => Error::Log(unusable.into()),
-            })
     }
 
     /// Applies everything that the logs of all snapshots contain at present.

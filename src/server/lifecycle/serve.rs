@@ -27,7 +27,7 @@ use crate::server::transport::connections::{ConnectionTerms, Listener};
 use crate::server::transport::decoders::Decoders;
 use crate::server::transport::threads::Workers;
 use crate::snapshot::{MaxAges, Registry};
-use crate::store::{self, Store, StoreError};
+use crate::store::Store;
 use crate::tasks::{self, Task};
 
 /// The time that the decision log may take to be written out at the end.
@@ -148,38 +148,25 @@ struct KeptSnapshots {
 }
 
 /// Joins a fleet, if one is configured, and restores the state that the state directory or the log
-/// keeps. In a fleet a damaged directory is set aside, because the log has all that it held.
+/// keeps.
 async fn restore(
     config: &Config,
     health: &HealthState,
     signals: &mut Signals,
 ) -> Result<KeptSnapshots, Error> {
-    let restored = restore_once(config, health, signals).await;
-    let is_in_fleet = !config.replication.log.is_empty();
-    let Err(Error::State(error @ StoreError::Damaged { .. })) = &restored else {
-        return restored;
-    };
-    let Some(directory) = config.state.state_dir.clone().filter(|_| is_in_fleet) else {
-        return restored;
-    };
-    let set_aside = tasks::spawn_blocking(move || store::set_aside(&directory)).await;
-    let kept = set_aside.map_err(Error::serve)?.map_err(Error::State)?;
-    warn!(%error, kept = %kept.display(), "the state directory is begun anew, from the log");
-    restore_once(config, health, signals).await
-}
-
-async fn restore_once(
-    config: &Config,
-    health: &HealthState,
-    signals: &mut Signals,
-) -> Result<KeptSnapshots, Error> {
-    let store = unless_told(state::open(&config.state), signals).await?;
     let shared = config.replication.shared_log();
-    let member = match shared.map_err(|conflict| Error::Log(conflict.into()))? {
+    let (store, member) = match shared.map_err(|conflict| Error::Log(conflict.into()))? {
         Some(log) => {
-            Some(unless_told(joining::connect(log, store.clone(), health), signals).await?)
+            if config.state.state_dir.is_some() {
+                warn!("the log keeps the state: --state-dir is not used");
+            }
+            let member = joining::connect(log, health);
+            (None, Some(unless_told(member, signals).await?))
         }
-        None => None,
+        None => (
+            unless_told(state::open(&config.state), signals).await?,
+            None,
+        ),
     };
     let limit = config.limits.max_memory_bytes;
     let account = match config.fixed.memory_in_use {
@@ -198,16 +185,11 @@ async fn restore_once(
         registry.expect(name);
     }
     let registry = Arc::new(registry);
-    if let Some(member) = &member {
-        unless_told(member.examine_local(health), signals).await?;
-    }
     if let Some(store) = &store {
-        let replica = member.as_ref().map(|member| Arc::clone(&member.replica));
-        unless_told(state::restore(store, &registry, replica), signals).await?;
+        unless_told(state::restore(store, &registry), signals).await?;
     }
     if let Some(member) = &member {
         member.replica.serve(&registry);
-        member.replica.resume();
         unless_told(member.catch_up(&registry, health), signals).await?;
     }
     Ok(KeptSnapshots {

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use tracing::{error, info};
 
-use crate::replica::Replica;
 use crate::server::config::StateSettings;
 use crate::server::error::Error;
 use crate::snapshot::Registry;
@@ -23,21 +22,12 @@ pub async fn open(settings: &StateSettings) -> Result<Option<Arc<Store>>, Error>
     Ok(Some(Arc::new(opened.map_err(Error::State)?)))
 }
 
-/// Restores the state of the directory into a registry; in a fleet, only the snapshots that the log
-/// continues.
-pub async fn restore(
-    store: &Arc<Store>,
-    registry: &Arc<Registry>,
-    replica: Option<Arc<Replica>>,
-) -> Result<(), Error> {
+/// Restores the state of the directory into a registry.
+pub async fn restore(store: &Arc<Store>, registry: &Arc<Registry>) -> Result<(), Error> {
     let (store, registry) = (Arc::clone(store), Arc::clone(registry));
     let restored = aside(move || {
         let start = Instant::now();
-        if replica.is_none() {
-            store.leave_log()?;
-        }
-        let wanted = |name: &str| replica.as_ref().is_none_or(|it| it.is_local(name));
-        let done = store.restore(&registry, wanted, |progress| {
+        let done = store.restore(&registry, |progress| {
             let (objects, total) = (progress.objects, progress.total);
             info!(snapshots = progress.snapshots, objects, total, "restoring");
         })?;

@@ -7,7 +7,6 @@ use tonic::{Code, Status};
 
 use crate::replicas::build::{node, on, pod};
 use crate::replicas::fleet::{Client, Fleet, batch, described, put_node, put_pod, update};
-use crate::replicas::metrics::Page;
 use crate::replicas::process::DEADLINE;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,38 +47,6 @@ async fn what_one_server_takes_all_of_them_answer() {
     fleet.run(2);
     let held = fleet.agree("default").await;
     assert_eq!((held.revision, held.objects.len()), (31, 2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn a_server_with_a_state_directory_reads_only_what_it_missed() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let state = format!("--state-dir={}/{{number}}", directory.path().display());
-    let flags = [&*state, "--durability=none", "--admin-listen=127.0.0.1:0"];
-    let mut fleet = Fleet::start(1, 2, &flags);
-    let clients = fleet.clients();
-    let put = async |number: usize, first| {
-        let change = put_node(node(&format!("n{number}"), &[]));
-        update(&clients, first, &batch("default", vec![change])).await
-    };
-    for number in 0..20 {
-        put(number, number).await;
-    }
-    fleet.agree("default").await;
-    // A server that stops writes all to its disk. Otherwise it would read more from the log again.
-    fleet.stop(1, "TERM").await;
-    for number in 20..23 {
-        put(number, 0).await;
-    }
-    fleet.run(1);
-    let held = fleet.agree("default").await;
-    assert_eq!((held.revision, held.objects.len()), (23, 23));
-    let page = Page::of(&fleet.admin(1));
-    assert_eq!(page.value("evenkeel_log_followed_total", &[]), 3.0);
-    assert_eq!(page.value("evenkeel_log_bootstraps_total", &[]), 0.0);
-    fleet.signal(1, "KILL");
-    fleet.run(1);
-    assert_eq!(fleet.agree("default").await, held);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,9 +8,7 @@ mod full_disk;
 mod home;
 mod kept;
 mod limits;
-mod lost;
 mod node_names;
-mod removed;
 mod retried;
 
-use support::{http, metrics, process};
+use support::process;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use evenkeel::limits::Limits;
 use evenkeel::replica::{Replica, Waiting};
 use evenkeel::snapshot::{Fence, Now, Offer, Registry, Snapshot, Unobserved, system_clock};
-use evenkeel::store::Store;
 use support::fake_log::FakeLog;
 use tokio::runtime::Runtime;
 
@@ -22,19 +21,8 @@ pub struct Alone {
 impl Alone {
     /// A server on its view of a log.
     pub fn on(log: &FakeLog, name: &str, runtime: &Runtime) -> Self {
-        Self::of(Self::replica(log, name, runtime), |_, _| {})
-    }
-
-    /// A server that also keeps its state in a directory, and continues from it.
-    pub fn keeping(log: &FakeLog, name: &str, runtime: &Runtime, store: &Arc<Store>) -> Self {
-        let replica = Self::replica(log, name, runtime).with_local(Arc::clone(store));
-        replica.examine_local().expect("it is of this log");
-        Self::of(replica, |replica, registry| {
-            let wanted = |name: &str| replica.is_local(name);
-            let restored = store.restore(registry, wanted, |_| {});
-            restored.expect("it is whole");
-            replica.resume();
-        })
+        let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
+        Self::joined(Self::replica(log, name, runtime), registry)
     }
 
     /// A replica on its view of a log. It skips all pauses.
@@ -55,22 +43,12 @@ impl Alone {
         let log = Arc::new(log.clone());
         let replica = Replica::new(log, name.to_owned(), waiting, clock.clone());
         let registry = Registry::with_clock(Limits::default(), Arc::new(Unobserved), clock);
-        Self::joined(replica, registry, |_, _| {})
+        Self::joined(replica, registry)
     }
 
-    fn of(replica: Replica, restore: impl FnOnce(&Replica, &Registry)) -> Self {
-        let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
-        Self::joined(replica, registry, restore)
-    }
-
-    fn joined(
-        replica: Replica,
-        registry: Registry,
-        restore: impl FnOnce(&Replica, &Registry),
-    ) -> Self {
+    fn joined(replica: Replica, registry: Registry) -> Self {
         let replica = Arc::new(replica);
         let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
-        restore(&replica, &registry);
         replica.serve(&registry);
         Self { registry, replica }
     }

@@ -9,7 +9,6 @@ mod fairness;
 mod golden;
 mod gone;
 mod holding;
-mod local;
 mod records;
 mod rewritten;
 mod rights;

@@ -14,7 +14,7 @@ use crate::{AsideRow, Body, EntryRow, Error, Happened, NumberedRow, Unreadable};
 use evenkeel_core::matching::{Path, Violations};
 use evenkeel_core::snapshot::held_row::time;
 use evenkeel_core::snapshot::{
-    Aside, Batch, Change, Defaults, Entry, Limits, Numbered, OwnedChange, OwnedEntry, SavedSnapshot,
+    Batch, Defaults, Limits, Numbered, OwnedChange, OwnedEntry, SavedSnapshot,
 };
 
 /// The reason why an entry cannot be decoded.
@@ -65,42 +65,9 @@ impl From<Unreadable> for Decoding {
     }
 }
 
-/// An entry of a record.
-pub struct Decoded {
-    /// The entry in the form that a snapshot applies.
-    pub entry: OwnedEntry,
-    happened: Happened,
-    /// The objects of the entry in the state directory, where they are not in the entry.
-    pub local: Option<Aside>,
-}
-
-impl Decoded {
-    /// Returns the entry in the form that the state directory takes.
-    pub fn as_kept(&self) -> Entry<'_> {
-        let OwnedEntry {
-            after,
-            change,
-            ended,
-            ..
-        } = &self.entry;
-        // The directory refuses a state aside that does not exist.
-        let aside = self.local.unwrap_or(Aside(u64::MAX));
-        let change = match (change, self.happened) {
-            (OwnedChange::Batch(batch), _) => Change::Batch(Some(batch)),
-            (OwnedChange::Replaced(_), Happened::Rewritten) => Change::Rewritten(aside),
-            (OwnedChange::Replaced(_), _) => Change::Replaced(aside),
-            (OwnedChange::Deleted, _) => Change::Deleted,
-        };
-        Entry {
-            ended,
-            ..after.entry(change)
-        }
-    }
-}
-
 impl Replica {
     /// The entries of a record of the log of a snapshot.
-    pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<Decoded>, Decoding> {
+    pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<OwnedEntry>, Decoding> {
         let entries = match &body.outside {
             Some(row) => self.read_entries(row)?,
             None => body.entries.clone(),
@@ -121,37 +88,29 @@ impl Replica {
         Ok(record::decode::<Entries>(bytes)?.entries)
     }
 
-    fn decode_one(&self, name: &str, mut row: EntryRow, mark: Uuid) -> Result<Decoded, Decoding> {
+    fn decode_one(
+        &self,
+        name: &str,
+        mut row: EntryRow,
+        mark: Uuid,
+    ) -> Result<OwnedEntry, Decoding> {
         let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::Unknown)?;
-        let mut local = None;
         let change = match happened {
             Happened::Batch => OwnedChange::Batch(Arc::new(batch(row.changes.clone())?)),
             Happened::Replaced | Happened::Rewritten => {
                 let registry = self.registry().ok_or_else(Decoding::damaged)?;
                 let mut state = registry.new_state();
-                local = self.open_local(name);
-                let aside = row.aside.as_ref().ok_or_else(Decoding::damaged);
-                let read = aside.and_then(|aside| {
-                    self.read_objects(aside, |batch| {
-                        state.add(batch);
-                        self.add_local(local, batch);
-                    })
-                });
-                read.inspect_err(|_| self.drop_local(local))?;
+                let aside = row.aside.as_ref().ok_or_else(Decoding::damaged)?;
+                self.read_objects(aside, |batch| state.add(batch))?;
                 OwnedChange::Replaced(Box::new(state))
             }
             Happened::Deleted => OwnedChange::Deleted,
         };
-        let entry = OwnedEntry {
+        Ok(OwnedEntry {
             change,
             ended: std::mem::take(&mut row.ended),
             mark,
             after: saved(name, row)?,
-        };
-        Ok(Decoded {
-            entry,
-            happened,
-            local,
         })
     }
 

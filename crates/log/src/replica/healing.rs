@@ -120,9 +120,6 @@ impl Replica {
 
     /// Makes a snapshot that was read aside answer from now on.
     fn take_over(&self, registry: &Registry, track: &Track, anew: ReadAside) {
-        if let Some(local) = &self.local {
-            local.note_behind(&track.name);
-        }
         let mut reading = anew.track.reading.into_inner();
         registry.supersede(anew.snapshot, || {
             reading.succeed(&track.reading.lock());
@@ -160,7 +157,7 @@ impl Replica {
     fn anew(&self, registry: &Registry, name: &str, place: Place) -> ReadAside {
         let reading = Reading::from(place, &*self.log, name);
         ReadAside {
-            track: Box::new(Track::aside(name, reading)),
+            track: Box::new(Track::new(name, reading)),
             snapshot: registry.successor(name, None),
         }
     }
@@ -194,7 +191,7 @@ impl Replica {
                 restoring => restoring.map_err(unreachable)?,
             };
             reading.stand_at(&stands.0, stands.1, stands.2);
-            let track = Track::aside(name, reading);
+            let track = Track::new(name, reading);
             track.checkpoint.store(row.sequence, Ordering::Relaxed);
             return Ok(ReadAside {
                 track: Box::new(track),

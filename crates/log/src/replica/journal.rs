@@ -40,37 +40,28 @@ impl Journal for Replica {
         }
         let rows: Result<Vec<EntryRow>, _> = entries.iter().map(|e| self.row(e)).collect();
         self.publish(&track, &mut reading, rows?)?;
-        if self.local.is_some() {
-            let local: Vec<_> = entries.iter().map(|it| self.local(*it)).collect();
-            self.keep(&track, &reading, &local);
-        }
         match last.change {
             Change::Deleted => reading.stand_before((self.clock)().steady),
             _ => reading.stand_at(last.epoch, last.sequence, last.revision),
         }
         for entry in entries {
             if let Change::Replaced(aside) | Change::Rewritten(aside) = entry.change {
-                // The directory still has the state aside if it is behind.
-                self.drop_local(self.asides.close(aside));
+                self.asides.close(aside);
             }
         }
         Ok(())
     }
 
     fn open_aside(&self) -> Result<Aside, JournalError> {
-        // The snapshot that will take the state is not known yet.
-        Ok(self.asides.open(self.open_local(""), (self.clock)().steady))
+        Ok(self.asides.open((self.clock)().steady))
     }
 
     fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
-        self.with_aside(aside, |writing| {
-            self.add_local(writing.local, changes);
-            self.add_batch(writing, changes)
-        })
+        self.with_aside(aside, |writing| self.add_batch(writing, changes))
     }
 
     fn drop_aside(&self, aside: Aside) {
-        self.drop_local(self.asides.close(aside));
+        self.asides.close(aside);
     }
 
     fn missed(&self, at: Standing<'_>, all: bool) -> Result<Missed, JournalError> {
@@ -121,17 +112,6 @@ impl Replica {
             Change::Batch(_) | Change::Deleted => None,
         };
         Ok(EntryRow::of(entry, aside))
-    }
-
-    /// An entry as the state directory takes it.
-    fn local<'e>(&self, entry: Entry<'e>) -> Entry<'e> {
-        let local = |aside| self.asides.local(aside).unwrap_or(Aside(u64::MAX));
-        let change = match entry.change {
-            Change::Replaced(aside) => Change::Replaced(local(aside)),
-            Change::Rewritten(aside) => Change::Rewritten(local(aside)),
-            change => change,
-        };
-        Entry { change, ..entry }
     }
 
     /// The next entries of a log: those that have arrived, or with `all` those that were

@@ -75,11 +75,6 @@
 //!   NATS deletes streams without a condition. So the stream of a log that is made anew has the
 //!   next number in its name. A key counts that number by compare-and-set before the former stream
 //!   is deleted. So a late deletion deletes no other stream.
-//! - With a state directory each record is also one transaction of the `store`, with the place
-//!   after it. A server that starts takes a snapshot from there if its log goes on at that place
-//!   (`Replica::continues`, as for a checkpoint). A snapshot that the directory has only in part,
-//!   after a full disk for instance, is written to it whole (`Replica::mend_local`). So a disk here
-//!   never holds up the log.
 //! - If somebody deletes the log (`Condition::Gone`), the snapshot answers from what was read, and
 //!   changes are refused. Once there is a log again, it is read on if it goes on at the place of
 //!   this server, and anew otherwise. An election of the broker is not mistaken for that: then only
@@ -89,7 +84,7 @@
 //!   lands there, and what is left of the log goes on under a new epoch.
 //!
 //! `track` holds the progress of a server, `reading` reads message by message, `writing` appends,
-//! `healing` reads a snapshot anew, `checkpoint` and `cleaning` trim and drop, `local` keeps a state directory as well, `parts` and `aside` put data
+//! `healing` reads a snapshot anew, `checkpoint` and `cleaning` trim and drop, `parts` and `aside` put data
 //! into blobs that is too large for a record.
 
 mod aside;
@@ -98,10 +93,8 @@ mod cleaning;
 mod condition;
 mod counts;
 mod decode;
-mod directory;
 mod healing;
 mod journal;
-mod local;
 mod parts;
 mod reading;
 mod server;
@@ -111,6 +104,5 @@ mod writing;
 
 pub use checkpoint::newest_checkpoints;
 pub use counts::{Counts, Lag};
-pub use local::Unusable;
 pub use server::Replica;
 pub use waiting::Waiting;

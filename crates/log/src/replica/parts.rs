@@ -43,8 +43,6 @@ pub struct Writing {
     pub hashes: Vec<Hash>,
     /// The first bytes of the next part.
     pub begun: Vec<u8>,
-    /// The copy of the parts in the state directory, if there is one.
-    pub local: Option<Aside>,
 }
 
 impl Writing {
@@ -55,7 +53,6 @@ impl Writing {
             since,
             hashes: Vec::new(),
             begun: Vec::new(),
-            local: None,
         }
     }
 
@@ -98,25 +95,16 @@ pub fn part_names(row: &AsideRow) -> Vec<String> {
 }
 
 impl OpenAsides {
-    /// Begins a state aside, whose copy in the state directory is `local`.
-    pub fn open(&self, local: Option<Aside>, now: Moment) -> Aside {
+    /// Begins a state aside.
+    pub fn open(&self, now: Moment) -> Aside {
         let aside = Aside(self.last.fetch_add(1, Ordering::Relaxed) + 1);
-        let writing = Writing {
-            local,
-            ..Writing::new(now)
-        };
-        self.open.lock().insert(aside, writing);
+        self.open.lock().insert(aside, Writing::new(now));
         aside
     }
 
-    /// Returns the copy of a state aside in the state directory.
-    pub fn local(&self, aside: Aside) -> Option<Aside> {
-        self.open.lock().get(&aside)?.local
-    }
-
-    /// Forgets a state aside, and returns its copy in the state directory. Its parts are dropped
-    /// when they are old, so that giving up waits for nothing.
-    pub fn close(&self, aside: Aside) -> Option<Aside> {
-        self.open.lock().remove(&aside)?.local
+    /// Forgets a state aside. Its parts are dropped when they are old, so that giving up waits for
+    /// nothing.
+    pub fn close(&self, aside: Aside) {
+        self.open.lock().remove(&aside);
     }
 }

@@ -208,16 +208,11 @@ impl Replica {
         }
         if !entries.is_empty() {
             let age = self.age_of(track, reading, message.at);
-            entries.iter_mut().for_each(|it| it.entry.after.pass(age));
+            entries.iter_mut().for_each(|it| it.after.pass(age));
         }
         reading.note_other(&body.writer);
         self.take(track, reading, (body, message));
-        if self.local.is_some() && !track.is_aside {
-            let local: Vec<_> = entries.iter().map(|it| it.as_kept()).collect();
-            self.keep(track, reading, &local);
-        }
-        entries.iter().for_each(|it| self.drop_local(it.local));
-        reading.ready.extend(entries.into_iter().map(|it| it.entry));
+        reading.ready.extend(entries);
         Ok(())
     }
 

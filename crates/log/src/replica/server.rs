@@ -11,11 +11,9 @@ use tokio::time::sleep;
 
 use super::condition::Condition;
 use super::counts::{Counts, Lag};
-use super::directory::Local;
 use super::parts::{OpenAsides, SeenParts};
 use super::track::{Reading, Track};
 use super::waiting::Waiting;
-use crate::store::Store;
 use crate::{Bounds, Error, Log, Place};
 use evenkeel_core::snapshot::{self, Clock, Now, Registry};
 
@@ -38,8 +36,6 @@ pub struct Replica {
     /// The parts that the last search for orphans found.
     pub(super) seen_parts: Mutex<HashMap<String, SeenParts>>,
     pub(super) counts: Counts,
-    /// The state directory besides the log, if there is one.
-    pub(super) local: Option<Local>,
 }
 
 impl Replica {
@@ -61,19 +57,7 @@ impl Replica {
             asides: OpenAsides::default(),
             seen_parts: Mutex::default(),
             counts: Counts::default(),
-            local: None,
         }
-    }
-
-    /// The same replica, which keeps the records that it reads in a state directory as well.
-    #[must_use]
-    pub fn with_local(mut self, store: Arc<Store>) -> Self {
-        self.local = Some(Local {
-            store,
-            behind: Mutex::default(),
-            found: Mutex::default(),
-        });
-        self
     }
 
     /// Sets the registry whose journal the replica is.

@@ -35,8 +35,6 @@ pub struct Track {
     pub full: Mutex<Option<(Moment, String)>>,
     /// The snapshot that is read anew, while the one that was read before answers.
     pub anew: Mutex<Option<ReadAside>>,
-    /// True if the track is that of a snapshot which is read anew: nobody else sees it.
-    pub is_aside: bool,
 }
 
 /// A snapshot that is read anew.
@@ -100,15 +98,6 @@ impl Track {
             checkpoint: AtomicU64::new(0),
             full: Mutex::default(),
             anew: Mutex::default(),
-            is_aside: false,
-        }
-    }
-
-    /// Returns the track of a log that is read aside.
-    pub fn aside(name: &str, reading: Reading) -> Self {
-        Self {
-            is_aside: true,
-            ..Self::new(name, reading)
         }
     }
 }

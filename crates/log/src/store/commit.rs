@@ -9,10 +9,8 @@ use super::objects::EncodedChanges;
 use super::pending;
 use super::rows::{
     BATCHES, EncodedEntry, EntryEffect, HELD, ObjectsTable, SNAPSHOTS, SnapshotRow, batches_of,
-    objects_name,
+    get, objects_name, put,
 };
-use super::sealed;
-use super::session::note_number;
 use evenkeel_core::snapshot::{Aside, JournalError};
 
 /// The states aside that belong to no snapshot yet.
@@ -43,19 +41,18 @@ pub(super) enum Transacted {
     WriteOut,
 }
 
-/// Does all work in one transaction, which gets a number. With `buffers` the transaction need not
+/// Does all work in one transaction. With `buffers` the transaction need not
 /// be in the file when this returns.
 pub(super) fn write(
     file: &File,
     works: &[Transacted],
     asides: &mut Asides,
-    (number, buffers): (u64, bool),
+    buffers: bool,
 ) -> Result<Vec<Result<(), JournalError>>, redb::Error> {
     file.transact(|transaction| {
         if buffers {
             transaction.set_durability(Durability::None)?;
         }
-        note_number(transaction, number)?;
         for aside in asides.dropped.drain(..) {
             delete_objects(transaction, aside)?;
         }
@@ -82,7 +79,7 @@ fn write_entries(
     };
     let name = first.snapshot.as_str();
     let mut snapshots = transaction.open_table(SNAPSHOTS)?;
-    let before: Option<SnapshotRow> = sealed::get(&snapshots, name)?;
+    let before: Option<SnapshotRow> = get(&snapshots, name)?;
     match &first.effect {
         EntryEffect::Delete => {
             if let Some(before) = before {
@@ -111,7 +108,7 @@ fn write_entries(
         row = Some(write_entry(transaction, entry, row, asides)?);
     }
     if let Some(row) = row {
-        sealed::put(&mut snapshots, name, &row)?;
+        put(&mut snapshots, name, &row)?;
     }
     Ok(Ok(()))
 }

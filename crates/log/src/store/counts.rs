@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::last_commit::Loss;
 use evenkeel_core::snapshot::JournalError;
 
 /// Counters of a store, for metrics.
@@ -21,9 +20,6 @@ pub struct StoreCounts {
     pub refused_for_space: AtomicU64,
     /// The time in nanoseconds that reading the state back took at the start.
     pub restore_nanos: AtomicU64,
-    /// Commits that the file had lost when it was opened; 1 when the number is
-    /// unknown.
-    pub lost_commits: AtomicU64,
     /// The reason why the store cannot write, while it cannot.
     trouble: Mutex<Option<JournalError>>,
 }
@@ -44,14 +40,6 @@ impl StoreCounts {
             (Some(_), None) => tracing::info!("the state directory is written again"),
             _ => {}
         }
-    }
-
-    pub(super) fn note_loss(&self, loss: Loss) {
-        let commits = match loss {
-            Loss::Commits(count) => count,
-            Loss::Unknown => 1,
-        };
-        self.lost_commits.fetch_add(commits, Ordering::Relaxed);
     }
 
     pub(super) fn note_commit(&self, took: Duration) {

@@ -6,14 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
 use super::counts::StoreCounts;
 use super::error::StoreError;
 use super::file::{self, FILE};
-use super::unwritten::Unwritten;
 
 /// The faults that an acknowledged update survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -28,13 +26,11 @@ pub enum Durability {
     Full,
 }
 
-/// A file that is synced to the disk only where durability demands it, or not written to at all.
+/// A file that is synced to the disk only where durability demands it.
 #[derive(Debug)]
 pub(super) struct Disk {
     file: FileBackend,
     syncs: bool,
-    /// The changes to a file that is only read, which are not written.
-    unwritten: Option<Mutex<Unwritten>>,
     counts: Arc<StoreCounts>,
 }
 
@@ -48,48 +44,23 @@ impl Disk {
         Ok(Self {
             file: file::backend(directory, FILE)?,
             syncs: durability == Durability::Full,
-            unwritten: None,
             counts: Arc::clone(counts),
-        })
-    }
-
-    /// Opens the file of a directory for reading only: the changes that redb makes when it opens a
-    /// file stay in memory.
-    pub(super) fn open_unwritten(
-        directory: &Path,
-        counts: &Arc<StoreCounts>,
-    ) -> Result<Self, StoreError> {
-        let disk = Self::open(directory, Durability::None, counts)?;
-        let len = disk.len().map_err(StoreError::io(directory))?;
-        Ok(Self {
-            unwritten: Some(Mutex::new(Unwritten::of(len))),
-            ..disk
         })
     }
 }
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        if let Some(unwritten) = &self.unwritten {
-            return Ok(unwritten.lock().len);
-        }
         let len = self.file.len()?;
         self.counts.bytes.store(len, Ordering::Relaxed);
         Ok(len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        match &self.unwritten {
-            Some(unwritten) => unwritten.lock().read(&self.file, offset, out),
-            None => self.file.read(offset, out),
-        }
+        self.file.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        if let Some(unwritten) = &self.unwritten {
-            unwritten.lock().set_len(len);
-            return Ok(());
-        }
         self.file.set_len(len)?;
         self.counts.bytes.store(len, Ordering::Relaxed);
         Ok(())
@@ -103,10 +74,7 @@ impl StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        match &self.unwritten {
-            Some(unwritten) => unwritten.lock().write(&self.file, offset, data),
-            None => self.file.write(offset, data),
-        }
+        self.file.write(offset, data)
     }
 
     fn close(&self) -> io::Result<()> {

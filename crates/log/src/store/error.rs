@@ -11,9 +11,6 @@ pub enum StoreError {
     /// The directory has files, but none of a server.
     #[error("{0} is not a state directory of evenkeel: it has other files; name an empty one")]
     Foreign(PathBuf),
-    /// The directory has no state.
-    #[error("{0} has no state of evenkeel")]
-    Nothing(PathBuf),
     /// Another process has the directory open.
     #[error("{0} is in use by another process; a state directory belongs to one server")]
     InUse(PathBuf),

@@ -2,10 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::backends::FileBackend;
 use redb::{
@@ -14,13 +12,11 @@ use redb::{
 };
 
 use super::error::StoreError;
-use super::last_commit::RECORD;
 use super::pending;
 use super::private::open_private;
 use super::rows::{
-    EncodedEntry, EntryEffect, FACTS, HELD, OBJECTS, SNAPSHOTS, SnapshotRow, objects_name,
+    self, EncodedEntry, EntryEffect, FACTS, HELD, OBJECTS, SNAPSHOTS, SnapshotRow, objects_name,
 };
-use super::sealed;
 use evenkeel_core::snapshot::Aside;
 
 /// Name of the file in a state directory.
@@ -28,9 +24,6 @@ pub const FILE: &str = "evenkeel.redb";
 
 /// The name of the file while it is created.
 const DRAFT: &str = "evenkeel.redb.new";
-
-/// The prefix of the names of damaged files that were set aside.
-const KEPT_ASIDE: &str = "evenkeel.redb.damaged-";
 
 /// The format that this version writes and reads.
 const FORMAT: u32 = 1;
@@ -45,41 +38,6 @@ const CACHE_BYTES: usize = 256 << 20;
 /// An open file.
 pub(super) struct File(Database);
 
-/// The location and the identity of a directory's file.
-#[derive(Debug)]
-pub(super) struct FileLocation {
-    path: PathBuf,
-    /// The file's device and inode.
-    id: (u64, u64),
-}
-
-impl FileLocation {
-    /// The file that a directory has now.
-    pub fn of(directory: &Path) -> io::Result<Self> {
-        let path = directory.join(FILE);
-        let id = id(&path)?;
-        Ok(Self { path, id })
-    }
-
-    /// Returns whether the path still leads to the same file. A removed file can be written while
-    /// it is open, but could not be found again.
-    pub fn is_kept(&self) -> bool {
-        id(&self.path).is_ok_and(|id| id == self.id)
-    }
-}
-
-#[cfg(unix)]
-fn id(path: &Path) -> io::Result<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = fs::metadata(path)?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn id(path: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(path).map(|_| (0, 0))
-}
-
 /// Makes sure that a directory has a file, unless it contains foreign files.
 pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
@@ -90,33 +48,6 @@ pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
     let draft = directory.join(DRAFT);
     create(directory, &draft)?.close(directory)?;
     publish(directory, &draft)
-}
-
-/// Puts an empty file in the place of a damaged one. Returns the path at which that is kept.
-///
-/// # Errors
-/// [`StoreError::Io`].
-pub fn set_aside(directory: &Path) -> Result<PathBuf, StoreError> {
-    let draft = directory.join(DRAFT);
-    create(directory, &draft)?.close(directory)?;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let seconds = since.map_or(0, |since| since.as_secs());
-    let kept = directory.join(format!("{KEPT_ASIDE}{seconds}"));
-    let exchange = || {
-        if_there(fs::rename(directory.join(FILE), &kept))?;
-        if_there(fs::remove_file(directory.join(RECORD)))
-    };
-    exchange().map_err(StoreError::io(directory))?;
-    publish(directory, &draft)?;
-    Ok(kept)
-}
-
-/// The result of a change of a file that need not be there.
-fn if_there(changed: io::Result<()>) -> io::Result<()> {
-    match changed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        changed => changed,
-    }
 }
 
 /// Creates a new empty file.
@@ -162,28 +93,12 @@ fn check_free(directory: &Path) -> Result<(), StoreError> {
         let entry = entry.map_err(StoreError::io(directory))?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let origin = match &*name {
-            name if name.starts_with(KEPT_ASIDE) => "was damaged",
-            RECORD => "is written with each commit",
-            // A mounted file system has a `lost+found`.
-            DRAFT | "lost+found" => continue,
-            _ => return Err(StoreError::Foreign(directory.to_owned())),
-        };
-        let what = format!("it has {name}, which {origin}, but no {FILE}");
-        return Err(StoreError::damaged(directory, what));
+        // A mounted file system has a `lost+found`.
+        if name != DRAFT && name != "lost+found" {
+            return Err(StoreError::Foreign(directory.to_owned()));
+        }
     }
     Ok(())
-}
-
-/// Opens the file of a directory to look at it; it must be there.
-pub(super) fn open_existing(directory: &Path) -> Result<File, StoreError> {
-    if !directory.join(FILE).exists() {
-        return Err(match check_free(directory) {
-            Ok(()) => StoreError::Nothing(directory.to_owned()),
-            Err(error) => error,
-        });
-    }
-    File::open(directory, backend(directory, FILE)?)
 }
 
 /// A file of a directory, which must be there, as redb sees it.
@@ -291,7 +206,7 @@ impl File {
                 redb::Error::Corrupted(what) => corrupted(name, &what),
                 error => error,
             })?;
-            sealed::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)
+            rows::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)
         })
     }
 
@@ -302,7 +217,7 @@ impl File {
         for row in snapshots.iter()? {
             let (name, value) = row?;
             let name = name.value().to_owned();
-            let row = sealed::open(name.as_bytes(), value.value());
+            let row = rows::read(value.value());
             let row = row.map_err(|what| corrupted(&name, &what))?;
             all.push((name, row));
         }

@@ -11,10 +11,9 @@ use super::commit::{Asides, Transacted, write};
 use super::counts::StoreCounts;
 use super::disk::Durability;
 use super::error::StoreError;
-use super::file::{File, FileLocation};
-use super::last_commit::LastCommit;
+use super::file::File;
 use super::objects;
-use super::rows::{EncodedEntry, PlaceRow};
+use super::rows::EncodedEntry;
 use evenkeel_core::snapshot::{Aside, Batch, Entry, GroupCommit, Journal, JournalError, Uptime};
 
 /// The time between two writes of a store that buffers, while there is something to write.
@@ -41,15 +40,8 @@ pub struct Store {
 pub(super) struct StoreState {
     /// `None` while the file cannot be opened after a fault.
     pub(super) file: Option<File>,
-    /// The file of a start on a full disk, for reading; `None` once it was read.
-    pub(super) unwritten: Option<File>,
     /// True if the file records that this process has it open.
     pub(super) has_begun: bool,
-    /// Identifies the file: writes to a removed file would be lost.
-    pub(super) place: FileLocation,
-    pub(super) last_commit: LastCommit,
-    /// The number of the last commit, or of a failed one after it.
-    pub(super) number: u64,
     pub(super) asides: Asides,
     /// The time when the last transaction reached the file.
     pub(super) written_out: Instant,
@@ -84,14 +76,10 @@ impl Store {
             Instant::now() + Duration::from_secs(3_600),
             JournalError::Failed("it is closed".to_owned()),
         ));
-        let closed = match inner.file.take() {
+        match inner.file.take() {
             Some(file) => file.end_session(&self.directory),
             None => Ok(()),
-        };
-        // If this fails, the record of the last commit is merely older than it could be.
-        let _ = inner.last_commit.sync();
-        inner.last_commit.release();
-        closed
+        }
     }
 
     /// Writes out the buffer of a store that buffers, and retries failed writes. It is meant to be
@@ -99,29 +87,13 @@ impl Store {
     pub fn tick(&self) {
         let inner = self.inner.lock();
         let due = inner.is_buffered && inner.written_out.elapsed() >= BUFFERED;
-        let was_removed = inner.file.is_some() && !inner.place.is_kept();
         drop(inner);
-        if due || was_removed || self.counts.trouble().is_some() {
+        if due || self.counts.trouble().is_some() {
             // The next caller that records something gets this error.
             let _ = self
                 .group_commit
                 .join(Transacted::WriteOut, |works| self.lead(works));
         }
-    }
-
-    /// Records entries with the place in the log that they come from: all of them or none.
-    ///
-    /// # Errors
-    /// The errors of [`Journal::append`].
-    pub fn append_at(&self, entries: &[Entry<'_>], place: Vec<u8>) -> Result<(), JournalError> {
-        let encode = |entry| {
-            let mut encoded = self.encode(entry);
-            encoded.row.place = Some(PlaceRow {
-                place: place.clone(),
-            });
-            encoded
-        };
-        self.submit(Transacted::Entries(entries.iter().map(encode).collect()))
     }
 
     fn encode(&self, entry: &Entry<'_>) -> EncodedEntry {
@@ -159,20 +131,13 @@ impl Store {
                 .iter()
                 .all(|work| matches!(work, Transacted::Aside(..))),
         };
-        inner.number += 1;
         let file = inner.file.as_ref();
         let file = file.expect("a store that is ready has its file open");
-        match write(file, &works, &mut inner.asides, (inner.number, buffers)) {
-            // A write to a removed file does not count.
-            Ok(_) if !inner.place.is_kept() => {
-                self.counts.note_trouble(Some(&JournalError::Gone));
-                works.iter().map(|_| Err(JournalError::Gone)).collect()
-            }
+        match write(file, &works, &mut inner.asides, buffers) {
             Ok(outcomes) => {
                 inner.is_buffered = buffers;
                 if !buffers {
                     inner.written_out = Instant::now();
-                    inner.note_commit();
                 }
                 self.counts.note_trouble(None);
                 self.counts.note_commit(start.elapsed());

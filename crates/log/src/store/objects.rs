@@ -6,7 +6,6 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use redb::{ReadableTable, StorageError, Table};
 
-use super::sealed::{CHECKSUM, checksum, unseal};
 use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::{
     Batch, Form, ObjectKind, OwnerKind, StorageKind, encode_object, metadata_mut, metadata_of,
@@ -81,7 +80,7 @@ impl<'a> RowChange<'a> {
             // The reader of the object checks its row.
             Some((&PUT, row)) => Ok(Self::Put(key, row)),
             Some((&DELETE, row)) => {
-                let uid = std::str::from_utf8(unseal(key, row)?);
+                let uid = std::str::from_utf8(row);
                 let uid = uid.map_err(|error| format!("a uid is no text: {error}"))?;
                 Ok(Self::Delete(key, uid))
             }
@@ -142,8 +141,6 @@ pub(super) fn encode(batch: &Batch) -> EncodedChanges {
             Form::Delete(_) => DELETE,
             _ => PUT,
         });
-        let row = bytes.len();
-        bytes.extend_from_slice(&[0; CHECKSUM]);
         match change.form {
             Form::Delete(uid) => bytes.extend_from_slice(uid.as_bytes()),
             _ => {
@@ -154,8 +151,6 @@ pub(super) fn encode(batch: &Batch) -> EncodedChanges {
                 object.for_each(|object| encode_object(object, &mut bytes));
             }
         }
-        let sum = checksum(&bytes[key.clone()], &bytes[row + CHECKSUM..]);
-        bytes[row..row + CHECKSUM].copy_from_slice(&sum);
         changes.push((key.clone(), key.end..bytes.len()));
     }
     EncodedChanges { bytes, changes }
@@ -171,8 +166,7 @@ fn set_names(change: &mut v1::Change, namespace: &str, name: &str) {
 
 /// The change that creates the object of a row, or the reason why it cannot be read. The object gets
 /// the names of its key.
-pub(super) fn change_of(key: &[u8], value: &[u8]) -> Result<v1::Change, String> {
-    let object = unseal(key, value)?;
+pub(super) fn change_of(key: &[u8], object: &[u8]) -> Result<v1::Change, String> {
     let (number, names) = key.split_first().unwrap_or((&0, &[]));
     let Some((.., field)) = KINDS.iter().find(|(known, ..)| known == number) else {
         return Err(format!("an object is of the unknown kind {number}"));

@@ -12,7 +12,6 @@ use super::file::File;
 use super::journal::Store;
 use super::objects;
 use super::rows::{self, HELD, ObjectsTable, SnapshotRow, objects_name};
-use super::sealed;
 use evenkeel_core::matching::{Path as Field, Violations};
 use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::{
@@ -40,44 +39,8 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A stored snapshot, without its objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredSnapshot {
-    /// The snapshot's name.
-    pub name: String,
-    /// The snapshot's epoch.
-    pub epoch: String,
-    /// The number of its last entry.
-    pub sequence: u64,
-    /// The snapshot's revision.
-    pub revision: i64,
-    /// The snapshot's place in a log, as it was given with the entry; `None` for a server without a
-    /// log.
-    pub place: Option<Vec<u8>>,
-}
-
 impl Store {
-    /// The stored snapshots.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`].
-    pub fn kept(&self) -> Result<Vec<StoredSnapshot>, StoreError> {
-        let inner = self.inner.lock();
-        let file = inner.unwritten.as_ref().or(inner.file.as_ref());
-        let file = file.expect("a store opens with a file to read");
-        let all = file.snapshots();
-        let all = all.map_err(StoreError::redb(&self.directory))?;
-        let kept = |(name, row): (String, SnapshotRow)| StoredSnapshot {
-            name,
-            epoch: row.epoch,
-            sequence: row.sequence,
-            revision: row.revision,
-            place: row.place.map(|place| place.place),
-        };
-        Ok(all.into_iter().map(kept).collect())
-    }
-
-    /// Restores the snapshots that are `wanted` into a registry. Calls `tell` about once
+    /// Restores all snapshots into a registry. Calls `tell` about once
     /// a second with the progress, and at the end.
     ///
     /// # Errors
@@ -86,20 +49,17 @@ impl Store {
     pub fn restore(
         &self,
         registry: &Registry,
-        wanted: impl Fn(&str) -> bool,
         mut tell: impl FnMut(Progress),
     ) -> Result<Progress, StoreError> {
         let start = Instant::now();
         let (uptime, now) = ((self.uptime)(), registry.now().wall);
         // Nothing may be recorded before the file was read.
-        let mut inner = self.inner.lock();
-        let unwritten = inner.unwritten.take();
-        let file = unwritten.as_ref().or(inner.file.as_ref());
+        let inner = self.inner.lock();
+        let file = inner.file.as_ref();
         let file = file.expect("a store opens with a file to read");
-        let mut all = file
+        let all = file
             .snapshots()
             .map_err(StoreError::redb(&self.directory))?;
-        all.retain(|(name, _)| wanted(name));
         let mut progress = Progress {
             total: all.iter().map(|(_, row)| row.objects).sum(),
             ..Progress::default()
@@ -108,14 +68,9 @@ impl Store {
         for (name, row) in all {
             let damaged =
                 |what: String| StoreError::damaged_snapshot(&self.directory, &name, &what);
-            // The wall clock does not end holds that servers share.
-            let wall = row.place.is_none().then_some(now);
-            let left = |held: &HeldRow| held.left(uptime.as_ref(), wall);
+            let left = |held: &HeldRow| held.left(uptime.as_ref(), Some(now));
             let mut saved = read_saved(file, (&name, &row), left).map_err(damaged)?;
-            // The log tells how old a snapshot is that servers share.
-            saved.age = wall.map_or(Duration::ZERO, |wall| {
-                wall.duration_since(saved.updated).unwrap_or_default()
-            });
+            saved.age = now.duration_since(saved.updated).unwrap_or_default();
             let mut restoring = registry.restoring(saved);
             let read = read_ahead(file, &row, |part| {
                 restoring.state.add(&part);
@@ -161,7 +116,7 @@ pub(super) fn read_saved(
 ) -> Result<SavedSnapshot, String> {
     let (mut held, mut answers) = (Vec::new(), Vec::new());
     for (serial, value) in held_rows(file, name).map_err(|error| error.to_string())? {
-        let row: HeldRow = sealed::open(&rows::held_key(name, serial), &value)?;
+        let row: HeldRow = rows::read(&value)?;
         let left = left(&row);
         match row.into_kept()? {
             Numbered::Held(one) => held.push((serial, Reservation { left, ..one })),

@@ -3,10 +3,9 @@
 use std::ops::RangeInclusive;
 
 use prost::Message;
-use redb::TableDefinition;
+use redb::{ReadableTable, Table, TableDefinition};
 
 use super::objects::{self, EncodedChanges};
-use super::sealed::seal;
 use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::held_row::nanos;
 use evenkeel_core::snapshot::{
@@ -73,22 +72,12 @@ pub(super) struct SnapshotRow {
     /// The number of changes in batches that are to be moved under their keys.
     #[prost(uint64, tag = "11")]
     pub pending: u64,
-    /// The place in the log, for a server that shares one.
-    #[prost(message, optional, tag = "12")]
-    pub place: Option<PlaceRow>,
     /// The version of Kubernetes that goes with the default constraints, if one was set.
-    #[prost(string, tag = "13")]
+    #[prost(string, tag = "12")]
     pub kubernetes_version: String,
     /// The versions up to which its feed has read all kinds.
-    #[prost(message, optional, tag = "14")]
+    #[prost(message, optional, tag = "13")]
     pub resource_versions: Option<ResourceVersions>,
-}
-
-/// A place in a log, in the form that the reader of the log gives it.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct PlaceRow {
-    #[prost(bytes = "vec", tag = "1")]
-    pub place: Vec<u8>,
 }
 
 /// An entry in the form that is written.
@@ -119,7 +108,7 @@ impl EncodedEntry {
                 Some(now) => row.measured_from(now),
                 None => row,
             };
-            (serial, seal(&held_key(entry.snapshot, serial), &row))
+            (serial, row.encode_to_vec())
         };
         let (effect, aside) = match entry.change {
             Change::Batch(batch) => {
@@ -144,7 +133,6 @@ impl EncodedEntry {
                 aside,
                 objects: 0,
                 pending: 0,
-                place: None,
                 kubernetes_version: entry
                     .defaults
                     .map(Defaults::version_text)
@@ -158,7 +146,27 @@ impl EncodedEntry {
     }
 }
 
-/// Returns the key that the checksum of a reservation covers.
-pub(super) fn held_key(snapshot: &str, serial: Serial) -> Vec<u8> {
-    [snapshot.as_bytes(), &serial.to_be_bytes()].concat()
+/// Stores a row under a key.
+pub(super) fn put(
+    table: &mut Table<'_, &'static str, &'static [u8]>,
+    key: &str,
+    row: &impl Message,
+) -> Result<(), redb::Error> {
+    table.insert(key, &row.encode_to_vec()[..])?;
+    Ok(())
+}
+
+/// The row that a table has under a key, if any.
+pub(super) fn get<R: Message + Default>(
+    table: &impl ReadableTable<&'static str, &'static [u8]>,
+    key: &str,
+) -> Result<Option<R>, redb::Error> {
+    let value = table.get(key)?;
+    let row = value.map(|value| read(value.value()));
+    row.transpose().map_err(redb::Error::Corrupted)
+}
+
+/// A row, or the reason why it cannot be read.
+pub(super) fn read<R: Message + Default>(value: &[u8]) -> Result<R, String> {
+    R::decode(value).map_err(|error| format!("a row cannot be read: {error}"))
 }

@@ -79,10 +79,6 @@ const WRITABLE: Family = plain(
     "store_writable",
     "1 when the state directory could be written when that was last tried",
 );
-const LOST: Family = plain(
-    "store_lost_commits",
-    "Commits that the state directory had lost when it was opened",
-);
 const RESTORE_TIME: Family = seconds(
     "store_restore",
     "Time that restoring the state took at the start",
@@ -159,7 +155,6 @@ pub(super) fn store(encoder: &mut DescriptorEncoder<'_>, counts: &StoreCounts) -
     COMMIT_TIME.counter(encoder, time(&counts.commit_nanos))?;
     NOT_STORED.counter(encoder, read(&counts.refused_for_space))?;
     WRITABLE.gauge(encoder, i64::from(counts.trouble().is_none()))?;
-    LOST.gauge(encoder, read(&counts.lost_commits))?;
     SIZE.gauge(encoder, read(&counts.bytes))?;
     RESTORE_TIME.gauge(encoder, time(&counts.restore_nanos))
 }

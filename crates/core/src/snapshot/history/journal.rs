@@ -260,12 +260,6 @@ pub enum JournalError {
     /// that.
     #[error("the state directory is out of step with the snapshot")]
     OutOfStep,
-    /// The journal is not in its place.
-    #[error(
-        "the state directory was removed or replaced under the server: the update was not applied; \
-         put it back, or start the server anew"
-    )]
-    Gone,
     /// Another server was first: the entry does not follow the last one that others have appended.
     #[error("other servers changed the snapshot first")]
     Behind,

@@ -275,15 +275,6 @@ impl Snapshot {
         self.freshness.feed(at.steady, (lag, sign.age), tell);
     }
 
-    /// Notes that this much more time has passed since the last batch.
-    pub fn grow_older(&self, by: Duration) {
-        let mut updated = self.updated.lock();
-        updated.steady = updated.steady.before(by);
-        let tell = |stale| self.tell_stale(stale);
-        self.freshness
-            .feed(updated.steady, (self.freshness.lag(), Duration::ZERO), tell);
-    }
-
     fn tell_stale(&self, stale: bool) {
         self.around.observer.snapshot_stale(self.name(), stale);
     }

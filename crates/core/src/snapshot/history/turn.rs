@@ -347,11 +347,4 @@ impl Snapshot {
         let mark = mark(turn.standing())?;
         Some((turn.whole(), mark))
     }
-
-    /// Calls a function with the whole content of the snapshot and its position in the journal. The
-    /// snapshot does not change meanwhile. `None` when it is deleted.
-    pub fn with_whole<T>(&self, act: impl FnOnce(Standing<'_>, Whole) -> T) -> Option<T> {
-        let turn = WriteTurn::take_unless_deleted(self)?;
-        Some(act(turn.standing(), turn.whole()))
-    }
 }
