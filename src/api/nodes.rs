@@ -240,7 +240,6 @@ fn check_templates(
         let list = path.field("domains");
         for (index, of) in it.domains.iter().enumerate() {
             let path = list.index(index);
-            names::check_label_key(&of.topology_key, path.field("topologyKey"), faults);
             if of.values.is_empty() {
                 faults.add(path.field("values"), "is required");
             }
@@ -257,7 +256,6 @@ fn check_templates(
         if !(0..=MOST_PRICE).contains(&it.price) {
             faults.add(path.field("price"), format!("must be 0 to {MOST_PRICE}"));
         }
-        request::check_not_negative(it.max_nodes.into(), path.field("maxNodes"), faults);
     }
     if combinations > MOST_COMBINATIONS {
         let rule = format!("must have at most {MOST_COMBINATIONS} combinations of domains");

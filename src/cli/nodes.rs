@@ -1,10 +1,10 @@
 //! `evenkeel nodes`: how many nodes must come so that pods fit, where the pods of nodes go that are
 //! drained, and which nodes can go together.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::args;
@@ -107,20 +107,13 @@ pub(crate) struct NeedNodes {
     #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The domains in which new nodes can be made: KEY=VALUE,VALUE, or TEMPLATE:KEY=VALUE,VALUE
-    ///
-    /// A template has the name of its node; without it, all have these domains. A domain
-    /// that has no node yet counts, too.
+    /// The domains in which new nodes can be made, also where there is no node yet: KEY=VALUE,VALUE
     #[arg(long = "in", value_name = "DOMAINS", value_parser = domains_of)]
-    domains: Vec<(Option<String>, TopologyValues)>,
+    domains: Vec<TopologyValues>,
 
     /// The price or weight of nodes: TEMPLATE=PRICE; 1 for others
     #[arg(long = "price", value_name = "PRICE", value_parser = price_of)]
     prices: Vec<(String, i32)>,
-
-    /// The most nodes of each kind and domain
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
-    max_nodes: Option<i32>,
 
     #[command(flatten)]
     about: NodesOutput,
@@ -282,21 +275,19 @@ impl NeedNodes {
         let mut templates: Vec<NodeTemplate> = like.chain(of_files).collect();
         anyhow::ensure!(!templates.is_empty(), "--file: there is no Node in it");
         let known: Vec<String> = templates.iter().map(|it| it.name.clone()).collect();
-        let check = |name: &String| {
-            let unknown = || format!("there is no template {name}, but {}", known.join(", "));
-            known.contains(name).then_some(()).with_context(unknown)
-        };
-        let prices: BTreeMap<&String, i32> = self.prices.iter().map(|(it, at)| (it, *at)).collect();
-        let mut priced = prices.keys();
-        priced.try_for_each(|name| check(name)).context("--price")?;
-        let mut named = self.domains.iter().filter_map(|(name, _)| name.as_ref());
-        named.try_for_each(check).context("--in")?;
+        for (name, _) in &self.prices {
+            let unknown = || {
+                format!(
+                    "--price: there is no template {name}, but {}",
+                    known.join(", ")
+                )
+            };
+            anyhow::ensure!(known.contains(name), unknown());
+        }
+        let prices: HashMap<_, _> = self.prices.iter().cloned().collect();
         for template in &mut templates {
-            template.max_nodes = self.max_nodes.unwrap_or(0);
             template.price = prices.get(&template.name).copied().unwrap_or(0);
-            let own = self.domains.iter();
-            let own = own.filter(|(name, _)| name.as_ref().is_none_or(|it| *it == template.name));
-            template.domains = own.map(|(_, domains)| domains.clone()).collect();
+            template.domains.clone_from(&self.domains);
         }
         Ok(templates)
     }
@@ -316,8 +307,7 @@ impl NodesOutput {
         let answer: PlanNodesResponse = match opened.client.call(request.clone()).await {
             Err(error) if RefusedCall::is_without_node(&error) => {
                 let said = error.to_string();
-                let mut named = named_nodes(asked).filter(|it| said.contains(&format!("{it:?}")));
-                let name = named.next().unwrap_or_default();
+                let name = said.split('"').nth(1).unwrap_or_default();
                 let nearest = nearest_nodes(&opened.client, self.state.snapshot(), name).await;
                 anyhow::bail!("{error:#}{nearest}");
             }
@@ -340,29 +330,13 @@ impl NodesOutput {
     }
 }
 
-/// The nodes that a question names.
-fn named_nodes(question: Option<&Question>) -> impl Iterator<Item = &str> {
-    let (drained, like): (&[String], &[NodeTemplate]) = match question {
-        Some(Question::Drain(drain)) => (&drain.nodes, &[]),
-        Some(Question::Need(need)) => (&[], &need.templates),
-        _ => (&[], &[]),
-    };
-    let like = like.iter().map(|template| &*template.node);
-    drained.iter().map(String::as_str).chain(like)
-}
-
-/// Parses `[TEMPLATE:]KEY=VALUE,VALUE`.
-fn domains_of(text: &str) -> Result<(Option<String>, TopologyValues), String> {
-    let (template, rest) = match text.split_once(':') {
-        Some((template, rest)) => (Some(template.to_owned()), rest),
-        None => (None, text),
-    };
-    let (key, values) = rest.split_once('=').ok_or("want KEY=VALUE,VALUE")?;
-    let domains = TopologyValues {
+/// Parses `KEY=VALUE,VALUE`.
+fn domains_of(text: &str) -> Result<TopologyValues, String> {
+    let (key, values) = text.split_once('=').ok_or("want KEY=VALUE,VALUE")?;
+    Ok(TopologyValues {
         topology_key: key.to_owned(),
         values: values.split(',').map(str::to_owned).collect(),
-    };
-    Ok((template, domains))
+    })
 }
 
 /// Parses `TEMPLATE=PRICE`.

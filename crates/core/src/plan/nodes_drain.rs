@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use super::blockers::{self, BlockerKind};
 use super::mobility::EvictionRules;
-use super::movable::{MoveEffect, Moved, PodClass, best_of, deletion, move_pod};
+use super::movable::{best_of, deletion, move_pod};
 use super::node_pods::{LeavingPod, PodFate, PodOfNode, PodsByNode, gather, within_budgets};
-use super::nodes_search::{WentTo, search};
 use super::rebalance::{PlannedMove, RebalancedWorkload};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;
-use crate::snapshot::{DomainCounts, DomainId, Imagined, ReadView, Slot, Stopped};
+use crate::snapshot::{DomainCounts, Imagined, ReadView, Slot, Stopped};
 use crate::spread::describe::{Balance, By, JudgedWorkload, WorkloadId};
 use crate::spread::{Active, Constraints, Filter, NodeChecks, Reason};
 
@@ -56,52 +55,39 @@ pub struct DrainPlan {
 }
 
 /// The refusals of all nodes, by reason.
-pub type Refused = BTreeMap<Reason, usize>;
+type Refused = BTreeMap<Reason, usize>;
 
 /// The spread of workloads, by namespace.
-pub type JudgedAll = BTreeMap<(String, WorkloadId), JudgedWorkload>;
+type JudgedAll = BTreeMap<(String, WorkloadId), JudgedWorkload>;
 
 /// The workloads of pods that may move, by namespace.
-pub type LeavingWorkloads = BTreeMap<String, BTreeSet<Arc<WorkloadId>>>;
+type LeavingWorkloads = BTreeMap<String, BTreeSet<Arc<WorkloadId>>>;
 
 /// A plan in the making.
-#[derive(Clone, Default)]
 pub struct Drainer {
     /// The pods of the nodes.
-    pub pods: PodsByNode,
+    pods: PodsByNode,
     /// Nodes to which no pod goes.
     never: HashSet<Slot>,
     /// Nodes that are to go later. Pods go there only if nowhere else.
-    pub later: HashSet<Slot>,
+    later: HashSet<Slot>,
     /// True if nodes come back, without their pods.
     come_back: bool,
-    /// Pods of these classes find no node any more, because room only becomes scarcer.
-    stuck: HashSet<*const PodClass>,
-    /// The moves, by the classes of their pods.
-    pub went: Vec<WentTo>,
     /// The plan.
     pub plan: DrainPlan,
 }
 
-/// What became of the pods of a node.
+/// What becomes of the pods of a node.
 #[derive(Default)]
-struct EmptiedNode {
-    /// The moves, in order, and whether they wait for the node.
-    moves: Vec<(LeavingPod, Moved, bool)>,
+struct EmptiedNode<'p> {
+    /// The pods that move, in order, with their moves.
+    moves: Vec<(&'p LeavingPod, PlannedMove)>,
     /// The pods that are still there, each with the refusals of all nodes.
-    rest: Vec<(LeavingPod, Refused)>,
-    /// True if only pods that go with the node are left.
-    is_empty: bool,
-}
-
-/// The moves of pods, and the pods that find no node, each with the refusals of all nodes.
-struct MovedPods<'p> {
-    moves: Vec<(LeavingPod, Moved, bool)>,
-    waiting: Vec<(&'p LeavingPod, Refused)>,
+    rest: Vec<(&'p LeavingPod, Refused)>,
 }
 
 /// A constraint that is violated by more than before.
-pub struct Worse {
+struct Worse {
     namespace: String,
     workload: WorkloadId,
     constraint: Active,
@@ -119,8 +105,7 @@ impl DrainPlan {
             own.insert(Arc::clone(&pod.workload));
         }
         let before = judge_all(imagined, &leaving, &options.rules)?;
-        let start = pods.clone();
-        let (mut plan, mut after) = loop {
+        let (mut plan, after) = loop {
             let (plan, after) = imagined.attempt(|imagined| {
                 let mut drainer = Drainer::of(imagined, pods.clone(), options)?;
                 drainer.drain(imagined, options)?;
@@ -128,16 +113,10 @@ impl DrainPlan {
                 Ok(((drainer.plan, after), false))
             })?;
             match worse_than(&before, &after) {
-                Some(worse) => keep(&mut pods, &plan, &worse),
-                None => break (plan, after),
+                Some(worse) if keep(&mut pods, &plan, &worse) => {}
+                _ => break (plan, after),
             }
         };
-        let emptied = plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied);
-        if emptied.count() < options.nodes.len()
-            && let Some(found) = search(imagined, start, options, &before, &leaving)?
-        {
-            (plan, after) = found;
-        }
         plan.note_spread(before, after);
         Ok(plan)
     }
@@ -159,12 +138,12 @@ impl DrainPlan {
 
 impl Drainer {
     /// Begins a plan. Nodes that go together are cordoned.
-    pub fn of(
+    fn of(
         imagined: &mut Imagined<'_>,
         pods: PodsByNode,
         options: &DrainOptions,
     ) -> Result<Self, Stopped> {
-        let mut drainer = Self::looking(pods);
+        let mut drainer = Self::looking(pods, HashSet::new());
         drainer.come_back = options.one_at_a_time;
         let going = imagined.read_any(|view| {
             let going = options.nodes.iter();
@@ -181,16 +160,18 @@ impl Drainer {
         Ok(drainer)
     }
 
-    /// Begins a plan.
-    pub fn looking(pods: PodsByNode) -> Self {
+    /// Begins a plan of nodes that are not cordoned yet, with those that are likely to go later.
+    pub fn looking(pods: PodsByNode, later: HashSet<Slot>) -> Self {
         let plan = DrainPlan {
             is_proven: true,
             ..DrainPlan::default()
         };
         Self {
             pods,
+            later,
             plan,
-            ..Self::default()
+            never: HashSet::new(),
+            come_back: false,
         }
     }
 
@@ -230,30 +211,33 @@ impl Drainer {
     ) -> Result<bool, Stopped> {
         let own = self.pods.get(node).cloned().unwrap_or_default();
         imagined.deadline().step(1 + own.len())?;
-        let mut classes = own.iter().filter_map(LeavingPod::class);
-        if is_whole && classes.any(|class| self.stuck.contains(&Arc::as_ptr(class))) {
-            return Ok(false);
-        }
         let emptied = imagined.attempt(|imagined| {
             let emptied = self.emptied(imagined, node, &own, is_whole)?;
-            let is_kept = emptied.is_empty || !is_whole;
+            let is_kept = emptied.rest.is_empty() || !is_whole;
             Ok((emptied, is_kept))
         })?;
-        if is_whole && !emptied.is_empty {
-            if emptied.moves.is_empty() && !self.come_back {
-                let stuck = emptied
-                    .rest
-                    .iter()
-                    .filter(|(_, refused)| is_for_good(refused));
-                let stuck = stuck.filter_map(|(pod, _)| pod.class());
-                self.stuck.extend(stuck.map(Arc::as_ptr));
-            }
+        let is_empty = emptied.rest.is_empty();
+        if is_whole && !is_empty {
             return Ok(false);
         }
         self.pods.remove(node);
-        for (pod, moved, waits) in emptied.moves {
-            self.note_move(node, &pod, moved, waits);
+        for (pod, step) in emptied.moves {
+            if let Some(there) = self.pods.get_mut(&step.to) {
+                // The pod leaves that node later.
+                there.push(LeavingPod {
+                    made_by: Some(self.plan.moves.len()),
+                    uid: String::new(),
+                    ..pod.clone()
+                });
+            }
+            self.plan.moves.push(step);
         }
+        let of_node = |pod: &LeavingPod, kind, text| PodOfNode {
+            node: node.to_owned(),
+            pod: pod.clone(),
+            kind,
+            text,
+        };
         for (pod, refused) in emptied.rest {
             let (is_final, kind, text) = match &pod.fate {
                 PodFate::Stays(kind, text) => {
@@ -262,97 +246,56 @@ impl Drainer {
                 _ => told(&refused),
             };
             self.plan.is_proven &= is_final;
-            self.plan.blocked.push(PodOfNode {
-                node: node.to_owned(),
-                kind: Some(kind),
-                pod,
-                text,
-            });
+            self.plan.blocked.push(of_node(pod, Some(kind), text));
         }
-        self.note_node(node, &own, emptied.is_empty);
-        Ok(emptied.is_empty)
-    }
-
-    /// Notes that a node is empty, or as empty as it becomes.
-    pub fn note_node(&mut self, node: &str, own: &[LeavingPod], is_emptied: bool) {
-        for pod in own {
+        for pod in &own {
             if let PodFate::GoesAlong(why) = pod.fate {
-                self.plan.along.push(PodOfNode {
-                    pod: pod.clone(),
-                    node: node.to_owned(),
-                    kind: None,
-                    text: why.to_owned(),
-                });
+                self.plan.along.push(of_node(pod, None, why.to_owned()));
             }
         }
-        self.plan.nodes.push((node.to_owned(), is_emptied));
-    }
-
-    /// Notes a move.
-    pub fn note_move(&mut self, from: &str, pod: &LeavingPod, moved: Moved, waits: bool) {
-        if let Some(there) = self.pods.get_mut(&moved.node) {
-            // The pod leaves that node later.
-            there.push(LeavingPod {
-                made_by: Some(self.plan.moves.len()),
-                uid: String::new(),
-                ..pod.clone()
-            });
-        }
-        let class = pod.class().map_or(std::ptr::null(), Arc::as_ptr);
-        self.went.push((from.to_owned(), class, moved.node.clone()));
-        self.plan.moves.push(PlannedMove {
-            namespace: pod.namespace.to_string(),
-            workload: (*pod.workload).clone(),
-            pod: pod.name.clone(),
-            uid: pod.uid.clone(),
-            made_by: pod.made_by,
-            from: from.to_owned(),
-            to: moved.node,
-            effects: moved.effects,
-            waits_for_node: waits,
-        });
+        self.plan.nodes.push((node.to_owned(), is_empty));
+        Ok(is_empty)
     }
 
     /// Evicts the pods of a node, and lets it go or come back if no other pod is left.
-    fn emptied(
+    fn emptied<'p>(
         &self,
         imagined: &mut Imagined<'_>,
         node: &str,
-        own: &[LeavingPod],
+        own: &'p [LeavingPod],
         is_whole: bool,
-    ) -> Result<EmptiedNode, Stopped> {
+    ) -> Result<EmptiedNode<'p>, Stopped> {
         let mut emptied = EmptiedNode::default();
         let before = cordon(imagined, node)?;
-        let staying = own
+        let stays = |pod: &&LeavingPod| matches!(pod.fate, PodFate::Stays(..));
+        let staying: Vec<_> = own
             .iter()
-            .filter(|pod| matches!(pod.fate, PodFate::Stays(..)));
-        emptied.rest = staying.map(|pod| (pod.clone(), Refused::new())).collect();
-        if is_whole && !emptied.rest.is_empty() {
+            .filter(stays)
+            .map(|pod| (pod, Refused::new()))
+            .collect();
+        if is_whole && !staying.is_empty() {
+            emptied.rest = staying;
             return Ok(emptied);
         }
-        let waiting = own.iter().filter(|it| it.class().is_some()).collect();
+        let waiting: Vec<_> = own.iter().filter(|pod| pod.class().is_some()).collect();
         let gives_up = is_whole && !self.come_back;
-        let rest = self.move_all(imagined, (node, false), waiting, gives_up)?;
-        emptied.moves = rest.moves;
-        let waiting: Vec<&LeavingPod> = rest.waiting.iter().map(|(pod, _)| *pod).collect();
-        let may_wait = emptied.rest.is_empty() && within_budgets(&waiting);
-        if may_wait && !(gives_up && rest.waiting.iter().any(|(_, why)| is_for_good(why))) {
+        self.move_all(imagined, (node, false), waiting, gives_up, &mut emptied)?;
+        let waiting: Vec<&LeavingPod> = emptied.rest.iter().map(|(pod, _)| *pod).collect();
+        let is_hopeless = gives_up && emptied.rest.iter().any(|(_, why)| is_for_good(why));
+        if staying.is_empty() && !is_hopeless && within_budgets(&waiting) {
             let waited = imagined.attempt(|imagined| {
                 self.let_go(imagined, (node, &before), own, &waiting)?;
-                let waited = self.move_all(imagined, (node, true), waiting, false)?;
-                let is_kept = waited.waiting.is_empty();
+                let mut waited = EmptiedNode::default();
+                self.move_all(imagined, (node, true), waiting, false, &mut waited)?;
+                let is_kept = waited.rest.is_empty();
                 Ok((waited, is_kept))
             })?;
-            if waited.waiting.is_empty() {
+            if waited.rest.is_empty() {
                 emptied.moves.extend(waited.moves);
-                emptied.is_empty = true;
-                return Ok(emptied);
+                emptied.rest.clear();
             }
         }
-        let rest = rest.waiting.into_iter();
-        emptied
-            .rest
-            .extend(rest.map(|(pod, why)| (pod.clone(), why)));
+        emptied.rest.splice(0..0, staying);
         Ok(emptied)
     }
 
@@ -361,31 +304,31 @@ impl Drainer {
     fn move_all<'p>(
         &self,
         imagined: &mut Imagined<'_>,
-        (node, is_gone): (&str, bool),
+        (node, waits): (&str, bool),
         mut pods: Vec<&'p LeavingPod>,
         gives_up: bool,
-    ) -> Result<MovedPods<'p>, Stopped> {
-        let mut moves = Vec::new();
+        emptied: &mut EmptiedNode<'p>,
+    ) -> Result<(), Stopped> {
         loop {
-            let mut waiting: Vec<(&LeavingPod, Refused)> = Vec::new();
+            emptied.rest.clear();
             for pod in &pods {
-                match self.move_pod(imagined, (node, is_gone), pod, None)? {
-                    Ok(moved) => moves.push(((*pod).clone(), moved, is_gone)),
-                    Err(why) => waiting.push((pod, why)),
+                match self.move_pod(imagined, (node, waits), pod)? {
+                    Ok(step) => emptied.moves.push((*pod, step)),
+                    Err(why) => emptied.rest.push((*pod, why)),
                 }
-                if gives_up && waiting.last().is_some_and(|(_, why)| is_for_good(why)) {
-                    return Ok(MovedPods { moves, waiting });
+                if gives_up && emptied.rest.last().is_some_and(|(_, why)| is_for_good(why)) {
+                    return Ok(());
                 }
             }
-            if waiting.is_empty() || waiting.len() == pods.len() {
-                return Ok(MovedPods { moves, waiting });
+            if emptied.rest.is_empty() || emptied.rest.len() == pods.len() {
+                return Ok(());
             }
-            pods = waiting.iter().map(|(pod, _)| *pod).collect();
+            pods = emptied.rest.iter().map(|(pod, _)| *pod).collect();
         }
     }
 
     /// Evicts the pods that are left on a node, and lets it go or come back.
-    pub fn let_go(
+    fn let_go(
         &self,
         imagined: &mut Imagined<'_>,
         (node, before): (&str, &v1::Node),
@@ -393,64 +336,56 @@ impl Drainer {
         waiting: &[&LeavingPod],
     ) -> Result<(), Stopped> {
         let delete = |pod: &LeavingPod| deletion("Pod", &pod.namespace, &pod.name);
-        imagined.change(waiting.iter().map(|pod| delete(pod)).collect::<Vec<_>>())?;
+        let waiting = waiting.iter().map(|pod| delete(pod));
         if self.come_back {
-            return imagined.change([Object::Node(before.clone())]);
+            return imagined.change(waiting.chain([Object::Node(before.clone())]));
         }
-        let along = own
-            .iter()
-            .filter(|pod| matches!(pod.fate, PodFate::GoesAlong(_)));
-        let gone: Vec<Object> = along.map(delete).collect();
+        let along = own.iter();
+        let along = along.filter(|pod| matches!(pod.fate, PodFate::GoesAlong(_)));
+        let gone: Vec<Object> = waiting.chain(along.map(delete)).collect();
         imagined.change(gone.into_iter().chain([deletion("Node", "", node)]))
     }
 
-    /// Evicts a pod, and puts its successor on a node, or else on the best one that takes it. Nothing
-    /// is changed if none does; then the refusals are returned. A pod that waits is evicted already.
-    pub fn move_pod(
+    /// Evicts a pod, and puts its successor on the best node that takes it. Nothing is changed if none
+    /// does; then the refusals are returned. A pod that waits is evicted already.
+    fn move_pod(
         &self,
         imagined: &mut Imagined<'_>,
-        (from, waits): (&str, bool),
+        (node, waits): (&str, bool),
         pod: &LeavingPod,
-        to: Option<Slot>,
-    ) -> Result<Result<Moved, Refused>, Stopped> {
+    ) -> Result<Result<PlannedMove, Refused>, Stopped> {
         let Some(class) = pod.class() else {
             return Ok(Err(Refused::new()));
         };
-        move_pod(imagined, (&pod.namespace, &pod.name), class, |view| {
+        let moved = move_pod(imagined, (&pod.namespace, &pod.name), class, |view| {
             let constraints = class.question.constraints_on(view)?;
-            let from = (view.nodes.find(from), waits);
-            let to = match to {
-                Some(to) => to,
-                None => match self.open_nodes(class, &constraints, from, view)? {
-                    Err(refused) => return Ok(Err(refused)),
-                    Ok(open) => self.best(&constraints, open, from.0, view)?,
-                },
-            };
-            Ok(Ok((to, effects(&constraints, from.0, to, view)?)))
-        })
-    }
-
-    /// The nodes that take a pod which is evicted, and to which it may go.
-    pub fn open_nodes(
-        &self,
-        class: &PodClass,
-        constraints: &Constraints,
-        (from, is_back): (Option<Slot>, bool),
-        read_view: &ReadView<'_>,
-    ) -> Result<Result<Vec<Slot>, Refused>, Stopped> {
-        let filter = Filter::of(&class.question, constraints, NodeChecks::All, read_view)?;
-        let order = read_view.nodes.order();
-        read_view.deadline.step(1 + order.len() / 64)?;
-        let judged = filter.judge_all(order)?;
-        let is_open = |slot: &Slot| (is_back || Some(*slot) != from) && !self.never.contains(slot);
-        let passing = judged.pass.ones().map(|at| order[at]);
-        let passing: Vec<Slot> = passing.filter(is_open).collect();
-        Ok(match passing.is_empty() {
-            false => Ok(passing),
-            // Without refusals, a pod tolerates that its node is cordoned.
-            true if judged.tallies.feasible > 0 => Err(Refused::new()),
-            true => Err(judged.tallies.refused),
-        })
+            let from = view.nodes.find(node);
+            let filter = Filter::of(&class.question, &constraints, NodeChecks::All, view)?;
+            let order = view.nodes.order();
+            view.deadline.step(1 + order.len() / 64)?;
+            let judged = filter.judge_all(order)?;
+            let is_open =
+                |slot: &Slot| (waits || Some(*slot) != from) && !self.never.contains(slot);
+            let passing = judged.pass.ones().map(|at| order[at]);
+            let open: Vec<Slot> = passing.filter(is_open).collect();
+            Ok(match open.is_empty() {
+                false => Ok((self.best(&constraints, open, from, view)?, Vec::new())),
+                // Without refusals, a pod tolerates that its node is cordoned.
+                true if judged.tallies.feasible > 0 => Err(Refused::new()),
+                true => Err(judged.tallies.refused),
+            })
+        })?;
+        Ok(moved.map(|moved| PlannedMove {
+            namespace: pod.namespace.to_string(),
+            workload: (*pod.workload).clone(),
+            pod: pod.name.clone(),
+            uid: pod.uid.clone(),
+            made_by: pod.made_by,
+            from: node.to_owned(),
+            to: moved.node,
+            effects: moved.effects,
+            waits_for_node: waits,
+        }))
     }
 
     /// The best of nodes: one that is not to go later, then in as many of the same domains of hard
@@ -477,9 +412,9 @@ impl Drainer {
     }
 }
 
-/// Keeps the pods where they are that a plan moves and a constraint counts; if there are none, all that
-/// it moves, and else the nodes that it empties.
-fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) {
+/// Keeps the pods where they are that a plan moves and a constraint counts; if there are none, the nodes
+/// that it empties. Returns false if there are none of these either.
+fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) -> bool {
     let key = &worse.constraint.constraint.topology_key;
     let text = format!(
         "without it {} would be less even over {key}",
@@ -488,19 +423,20 @@ fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) {
     let stays = PodFate::Stays(BlockerKind::Constraint, text);
     let moved = plan.moves.iter().map(|it| (&*it.namespace, &*it.pod));
     let moved: HashSet<(&str, &str)> = moved.collect();
-    let going = pods.values_mut().flatten();
-    let going = going.filter(|pod| moved.contains(&(&*pod.namespace, &*pod.name)));
-    let (counted, others): (Vec<_>, Vec<_>) = going.partition(|pod| {
+    let is_counted = |pod: &LeavingPod| {
         let labels = pod.class().map(|class| &class.question.subject.labels);
         let counted = worse.constraint.counted();
         *pod.namespace == *worse.namespace && labels.is_some_and(|it| counted.matches_labels(it))
-    });
-    let kept = if counted.is_empty() { others } else { counted };
-    if !kept.is_empty() {
-        kept.into_iter().for_each(|pod| pod.fate = stays.clone());
-        return;
+    };
+    let mut is_changed = false;
+    for pod in pods.values_mut().flatten() {
+        if moved.contains(&(&*pod.namespace, &*pod.name)) && is_counted(pod) {
+            pod.fate = stays.clone();
+            is_changed = true;
+        }
     }
-    for (node, _) in plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied) {
+    let emptied = plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied);
+    for (node, _) in emptied.take(if is_changed { 0 } else { usize::MAX }) {
         pods.entry(node.clone()).or_default().push(LeavingPod {
             namespace: worse.namespace.as_str().into(),
             workload: Arc::new(worse.workload.clone()),
@@ -509,12 +445,14 @@ fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) {
             uid: String::new(),
             made_by: None,
         });
+        is_changed = true;
     }
+    is_changed
 }
 
 /// The spread of all workloads of the namespaces. Domains are listed only for workloads that pods
 /// leave.
-pub fn judge_all(
+fn judge_all(
     imagined: &Imagined<'_>,
     leaving: &LeavingWorkloads,
     rules: &EvictionRules,
@@ -543,7 +481,7 @@ pub fn judge_all(
 }
 
 /// The first hard constraint that is violated by more than before.
-pub fn worse_than(before: &JudgedAll, after: &JudgedAll) -> Option<Worse> {
+fn worse_than(before: &JudgedAll, after: &JudgedAll) -> Option<Worse> {
     after.iter().find_map(|(place, judged)| {
         let known = before.get(place).map_or(&[][..], |it| &it.balances);
         let is_worse = |balance: &&Balance| {
@@ -562,37 +500,8 @@ pub fn worse_than(before: &JudgedAll, after: &JudgedAll) -> Option<Worse> {
     })
 }
 
-/// The effects of a move on hard constraints, of a pod that was counted where it was.
-fn effects(
-    constraints: &Constraints,
-    from: Option<Slot>,
-    to: Slot,
-    read_view: &ReadView<'_>,
-) -> Result<Vec<MoveEffect>, Stopped> {
-    let effect = |active: &Active| {
-        let counts = read_view.count(active.query())?;
-        let domain = |domain: DomainId, more: i64| match domain.is_some() {
-            false => (String::new(), 0),
-            true => {
-                let topology = &counts.in_use().topology;
-                let value = topology.value(domain, read_view.nodes).to_owned();
-                (value, i64::from(counts.matching_pods(domain)) + more)
-            }
-        };
-        let from = from.map_or(DomainId::NONE, |it| counts.domain_of(it));
-        let to = counts.domain_of(to);
-        let same = if from == to { active.self_match } else { 0 };
-        Ok(MoveEffect {
-            topology_key: active.constraint.topology_key.to_string(),
-            from: domain(from, active.self_match),
-            to: domain(to, same),
-        })
-    };
-    constraints.hard().map(effect).collect()
-}
-
 /// Cordons a node, with the taint that Kubernetes adds. Returns the node before.
-pub fn cordon(imagined: &mut Imagined<'_>, name: &str) -> Result<v1::Node, Stopped> {
+fn cordon(imagined: &mut Imagined<'_>, name: &str) -> Result<v1::Node, Stopped> {
     let find = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
     let before = imagined.read_any(find).unwrap_or_default();
     let mut node = before.clone();

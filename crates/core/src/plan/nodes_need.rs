@@ -2,18 +2,17 @@
 //! all pods jointly on a copy of the snapshot that has these nodes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::joint::most_picks;
 use super::movable::deletion;
-use super::nodes_spare::free_of;
+use crate::matching::Path;
 use crate::matching::names::HOSTNAME;
-use crate::matching::{Lack, Path};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Imagined, Limits, Phase, ReadView, Slot, Stopped};
-use crate::spread::describe::controller;
+use crate::snapshot::{Imagined, Limits, Phase, ReadView, Stopped};
+use crate::spread::describe::{controller, untie};
 use crate::spread::place::Placer;
 use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Question};
 
@@ -21,7 +20,7 @@ use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Ques
 const AFTER: i64 = 1_000;
 
 /// The most nodes of each combination of domains.
-pub const MOST_NODES: usize = 1_000;
+const MOST_NODES: usize = 1_000;
 
 /// The most choices of nodes that are listed.
 const MOST_CHOICES: usize = 5_000;
@@ -97,23 +96,17 @@ pub struct NodeVariant {
     pub domains: BTreeMap<String, String>,
     /// The price of each.
     pub price: usize,
-    most: usize,
     node: v1::Node,
     /// The pods of DaemonSets that run on each of the nodes.
     daemons: Vec<v1::Pod>,
 }
 
-/// What the pods take together, of which all nodes together have so much: places for pods of one kind,
-/// or a resource.
-struct NeededRoom {
-    /// The kind of the pods, or the resource.
-    of: Result<usize, Lack>,
-    /// What a pod of each kind takes.
-    takes: Vec<i128>,
-    /// What the nodes have that there are.
-    free: i128,
-    /// What a new node of each variant has.
-    of_variant: Vec<i128>,
+/// How many pods of a kind nodes take alone.
+struct KindRoom {
+    /// The nodes that there are.
+    free: usize,
+    /// A new node of each variant.
+    of_variant: Vec<usize>,
 }
 
 /// All pods, placed on the nodes of a choice.
@@ -130,8 +123,8 @@ struct NodeSearch<'n> {
     /// The number of pods of each kind that are to be placed.
     wanted: Vec<usize>,
     variants: Vec<NodeVariant>,
-    /// What has to suffice.
-    room: Vec<NeededRoom>,
+    /// The room for the pods of each kind.
+    room: Vec<KindRoom>,
     /// The number of choices that may still be tried.
     left: usize,
 }
@@ -211,57 +204,23 @@ impl NodeSearch<'_> {
             for pod in daemons(imagined)? {
                 let question = Question::compile(Some(&pod), limits, Path::root("pod"));
                 let Ok(question) = question else { continue };
-                let run = |variant: Option<usize>, _, _| {
+                let run = |variant: Option<usize>, _| {
                     let daemons = variant.map(|variant| &mut self.variants[variant].daemons);
                     daemons.into_iter().for_each(|it| it.push(pod.clone()));
                 };
                 each_taking(imagined, &question, &by_name, run)?;
             }
             imagined.change(self.objects(&names))?;
-            let kinds = 0..self.pods.len();
-            let mut takes: BTreeMap<Lack, Vec<i128>> = BTreeMap::new();
-            for at in kinds.clone() {
-                for (lack, amount) in self.pods[at].question.checks.amounts() {
-                    let takes = takes.entry(lack);
-                    takes.or_insert_with(|| vec![0; kinds.len()])[at] = amount;
-                }
-            }
-            let variants = self.variants.len();
-            let room = |of, takes| NeededRoom {
-                of,
-                takes,
-                free: 0,
-                of_variant: vec![0; variants],
-            };
-            let resources = takes
-                .into_iter()
-                .map(|(lack, takes)| room(Err(lack), takes));
-            let mut resources: Vec<NeededRoom> = resources.collect();
-            let mut seen = HashSet::new();
-            for at in kinds.clone() {
-                let alone = kinds.clone().map(|kind| i128::from(kind == at)).collect();
-                let (of, mut needed) = (&self.pods[at], room(Ok(at), alone));
-                let look = |variant, slot, fitting: Option<u32>| {
+            for of in self.pods {
+                let (mut free, mut of_variant) = (0_usize, vec![0; self.variants.len()]);
+                let look = |variant: Option<usize>, fitting: Option<u32>| {
                     let room = fitting.map_or(of.replicas, |it| it as usize);
-                    needed.add(variant, room.min(of.replicas) as i128);
-                    if !seen.insert(slot) {
-                        return;
-                    }
-                    let free = imagined.read_any(|view| free_of(&view, slot));
-                    for needed in &mut resources {
-                        let lack = needed.of.as_ref().err();
-                        // Without the room of a node nothing is known of all together.
-                        let free = match (&free, lack) {
-                            (Some(free), Some(lack)) => free.get(lack).copied().unwrap_or(0),
-                            _ => i128::from(u64::MAX),
-                        };
-                        needed.add(variant, free);
-                    }
+                    let sum = variant.map_or(&mut free, |variant| &mut of_variant[variant]);
+                    *sum = sum.saturating_add(room.min(of.replicas));
                 };
                 each_taking(imagined, &of.question, &by_name, look)?;
-                self.room.push(needed);
+                self.room.push(KindRoom { free, of_variant });
             }
-            self.room.splice(0..0, resources);
             Ok(((), false))
         })
     }
@@ -360,20 +319,18 @@ impl NodeSearch<'_> {
     /// Places as many pods as any number of nodes allows, on as few as the pods then use.
     fn many(&mut self, imagined: &mut Imagined<'_>) -> Result<(Vec<usize>, PlacedAll), Stopped> {
         let all: usize = self.wanted.iter().sum();
-        let enough = |(at, it): (usize, &NodeVariant)| {
-            let each = self.room.iter().filter_map(|needed| {
-                let (kind, room) = (*needed.of.as_ref().ok()?, needed.of_variant[at]);
-                (room > 0).then(|| (self.wanted[kind] as i128 + room - 1) / room)
-            });
-            let nodes: i128 = each.sum();
-            usize::try_from(nodes).unwrap_or(it.most).min(it.most)
+        let enough = |variant: usize| {
+            let each = self.room.iter().zip(&self.wanted);
+            let each = each.map(|(room, wanted)| (room.of_variant[variant], *wanted));
+            let each = each.filter(|(room, _)| *room > 0);
+            let nodes: usize = each.map(|(room, wanted)| wanted.div_ceil(room)).sum();
+            nodes.min(MOST_NODES)
         };
-        let variants = self.variants.iter().enumerate();
-        let mut choice: Vec<usize> = variants.map(enough).collect();
+        let mut choice: Vec<usize> = (0..self.variants.len()).map(enough).collect();
         let mut placed = self.place(imagined, &choice, &self.wanted, true)?;
         while placed.count() < all {
-            let wider = choice.iter().zip(&self.variants);
-            let wider: Vec<usize> = wider.map(|(count, it)| (count * 4).min(it.most)).collect();
+            let wider = choice.iter().map(|count| (count * 4).min(MOST_NODES));
+            let wider: Vec<usize> = wider.collect();
             if wider == choice {
                 break;
             }
@@ -419,25 +376,18 @@ impl NodeSearch<'_> {
     fn least_by_room(&self) -> (usize, String) {
         let prices = self.variants.iter().map(|it| it.price);
         let step = prices.clone().reduce(gcd).unwrap_or(1);
-        let all = self.room.iter().filter_map(|needed| {
-            let missing = needed.all(&self.wanted) - needed.free;
-            let each = self.variants.iter().zip(&needed.of_variant);
-            let each = each.filter(|(_, room)| missing > 0 && **room > 0);
-            let each = each.map(|(it, room)| (missing * it.price as i128 + room - 1) / room);
-            let least = usize::try_from(each.min()?).ok()?.div_ceil(step);
-            let why = match &needed.of {
-                Ok(at) => {
-                    let (name, most) = (&self.pods[*at].name, needed.of_variant.iter().max()?);
-                    format!(
-                        "room: {missing} of {name} have none on the nodes that there are, and a new node has it for {most}"
-                    )
-                }
-                Err(lack) => {
-                    let lack = lack.as_str();
-                    format!("room: the nodes that there are have too little {lack} for all pods together")
-                }
-            };
-            Some((least.saturating_mul(step), why))
+        let all = self.room.iter().zip(&self.wanted).zip(self.pods);
+        let all = all.filter_map(|((room, wanted), of)| {
+            let missing = wanted.checked_sub(room.free).filter(|missing| *missing > 0)?;
+            let each = self.variants.iter().zip(&room.of_variant);
+            let each = each.filter(|(_, room)| **room > 0);
+            let each = each.map(|(it, room)| missing.saturating_mul(it.price).div_ceil(*room));
+            let least = each.min()?.div_ceil(step).saturating_mul(step);
+            let (name, most) = (&of.name, room.of_variant.iter().max()?);
+            let why = format!(
+                "room: {missing} of {name} have none on the nodes that there are, and a new node has it for {most}"
+            );
+            Some((least, why))
         });
         // The pods did not fit on the nodes that there are.
         let one = "the pods do not fit on the nodes that there are".to_owned();
@@ -448,55 +398,11 @@ impl NodeSearch<'_> {
 
     /// Returns whether a choice has too little room, whatever constraints say.
     fn lacks_room(&self, choice: &[usize]) -> bool {
-        self.room.iter().any(|needed| {
-            let new = choice.iter().zip(&needed.of_variant);
-            let new: i128 = new.map(|(count, room)| *count as i128 * room).sum();
-            needed.free + new < needed.all(&self.wanted)
+        self.room.iter().zip(&self.wanted).any(|(room, wanted)| {
+            let new = choice.iter().zip(&room.of_variant);
+            let new: usize = new.map(|(count, room)| count.saturating_mul(*room)).sum();
+            room.free.saturating_add(new) < *wanted
         })
-    }
-
-    /// Returns whether it is proven that not all pods fit on the nodes of a choice, on which they were
-    /// placed with some left over. Of several kinds, another order could place more: so each kind is
-    /// placed alone, if pods of the others do not help it.
-    fn is_refuted(
-        &self,
-        imagined: &mut Imagined<'_>,
-        choice: &[usize],
-        placed: &PlacedAll,
-    ) -> Result<bool, Stopped> {
-        let is_short = |placed: &PlacedAll, at: usize| {
-            let bound = placed.outcomes[at].bound;
-            bound.is_some_and(|bound| bound < self.wanted[at])
-        };
-        for at in (0..self.pods.len()).filter(|at| is_short(placed, *at)) {
-            let mut alone = vec![0; self.pods.len()];
-            alone[at] = self.wanted[at];
-            if alone == self.wanted
-                || !self.is_helped(imagined, at)?
-                    && is_short(&self.place(imagined, choice, &alone, false)?, at)
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Returns whether pods of other kinds may let more pods of a kind fit.
-    fn is_helped(&self, imagined: &Imagined<'_>, at: usize) -> Result<bool, Stopped> {
-        let question = &self.pods[at].question;
-        let look = |view: ReadView<'_>| {
-            let constraints = question.constraints_on(&view)?;
-            let others = (0..self.pods.len()).filter(|other| *other != at);
-            let mut labels = others.map(|other| &self.pods[other].question.subject.labels);
-            let is_counted = |labels| {
-                constraints
-                    .hard()
-                    .any(|it| it.counted().matches_labels(labels))
-            };
-            Ok::<_, Stopped>(!question.affinity.near.is_empty() || labels.any(is_counted))
-        };
-        let helped = imagined.read(&question.namespace, look).transpose()?;
-        Ok(helped.unwrap_or(true))
     }
 
     /// Looks for a cheaper choice. Returns a price below which none does, and what proves that.
@@ -513,20 +419,7 @@ impl NodeSearch<'_> {
         }
         let least = self.least_by_room();
         let Some(cheaper) = self.cheaper(price, least.0) else {
-            // There are too many choices: nodes are left out one by one.
-            for variant in (0..choice.len()).rev() {
-                while choice[variant] > 0 && self.left > 0 && self.price(choice) > least.0 {
-                    let mut fewer = choice.clone();
-                    fewer[variant] -= 1;
-                    self.left -= 1;
-                    let placed = self.place(imagined, &fewer, &self.wanted, false)?;
-                    if placed.count() < all {
-                        break;
-                    }
-                    (*choice, *best) = (fewer, placed);
-                }
-            }
-            return Ok(least);
+            return self.with_fewer(imagined, choice, best, least);
         };
         let mut proven = price;
         for fewer in cheaper {
@@ -545,7 +438,13 @@ impl NodeSearch<'_> {
                 (*choice, *best) = (fewer, placed);
                 break;
             }
-            if !self.is_refuted(imagined, &fewer, &placed)? {
+            // Pods of several kinds may fit in another order.
+            let bound = placed
+                .outcomes
+                .iter()
+                .filter_map(|it| it.bound)
+                .sum::<usize>();
+            if self.pods.len() > 1 || bound >= all {
                 proven = proven.min(price);
             }
         }
@@ -556,6 +455,29 @@ impl NodeSearch<'_> {
         })
     }
 
+    /// Leaves nodes of a choice out one by one, where there are too many choices to try.
+    fn with_fewer(
+        &mut self,
+        imagined: &mut Imagined<'_>,
+        choice: &mut Vec<usize>,
+        best: &mut PlacedAll,
+        least: (usize, String),
+    ) -> Result<(usize, String), Stopped> {
+        for variant in (0..choice.len()).rev() {
+            while choice[variant] > 0 && self.left > 0 && self.price(choice) > least.0 {
+                let mut fewer = choice.clone();
+                fewer[variant] -= 1;
+                self.left -= 1;
+                let placed = self.place(imagined, &fewer, &self.wanted, false)?;
+                if placed.count() < best.count() {
+                    break;
+                }
+                (*choice, *best) = (fewer, placed);
+            }
+        }
+        Ok(least)
+    }
+
     /// The choices that cost less than a price and at least another, the cheapest first; `None` if
     /// they are too many.
     fn cheaper(&self, price: usize, least: usize) -> Option<Vec<Vec<usize>>> {
@@ -564,7 +486,7 @@ impl NodeSearch<'_> {
             let mut longer = Vec::new();
             for choice in &all {
                 let spent = self.price(choice);
-                let counts = (0..=variant.most).take_while(|it| spent + it * variant.price < price);
+                let counts = (0..=MOST_NODES).take_while(|it| spent + it * variant.price < price);
                 longer.extend(counts.map(|count| [&choice[..], &[count]].concat()));
                 if longer.len() > MOST_CHOICES {
                     return None;
@@ -578,29 +500,13 @@ impl NodeSearch<'_> {
     }
 }
 
-impl NeededRoom {
-    /// Adds what a node has: a new one of a variant, or one that there is.
-    fn add(&mut self, variant: Option<usize>, room: i128) {
-        match variant {
-            Some(variant) => self.of_variant[variant] += room,
-            None => self.free += room,
-        }
-    }
-
-    /// What all pods take.
-    fn all(&self, wanted: &[usize]) -> i128 {
-        let kinds = self.takes.iter().zip(wanted);
-        kinds.map(|(takes, pods)| takes * *pods as i128).sum()
-    }
-}
-
 /// Calls a function for each node that takes a pod without spread: with its variant, if it is new, and
 /// how many more it takes; `None` for any number.
 fn each_taking(
     imagined: &Imagined<'_>,
     question: &Question,
     by_name: &HashMap<&str, usize>,
-    mut call: impl FnMut(Option<usize>, Slot, Option<u32>),
+    mut call: impl FnMut(Option<usize>, Option<u32>),
 ) -> Result<(), Stopped> {
     let look = |view: ReadView<'_>| {
         let none = Constraints::default();
@@ -609,7 +515,7 @@ fn each_taking(
             let slot = *slot?;
             if filter.judge_before_spread(slot)?.is_ok() {
                 let variant = by_name.get(view.nodes.name(slot)).copied();
-                call(variant, slot, filter.fitting(slot));
+                call(variant, filter.fitting(slot));
             }
         }
         Ok(())
@@ -708,10 +614,6 @@ fn variants(imagined: &Imagined<'_>, templates: &[v1::NodeTemplate]) -> Vec<Node
                 daemons: Vec::new(),
                 template: template.name.clone(),
                 price: usize::try_from(template.price).unwrap_or(0).max(1),
-                most: match usize::try_from(template.max_nodes) {
-                    Ok(0) | Err(_) => MOST_NODES,
-                    Ok(most) => most.min(MOST_NODES),
-                },
                 domains,
                 node,
             }
@@ -739,24 +641,7 @@ fn daemons(imagined: &Imagined<'_>) -> Result<Vec<v1::Pod>, Stopped> {
         };
         imagined.read(&namespace, gather).transpose()?;
     }
-    for pod in all.values_mut() {
-        let affinity = pod.spec.as_mut().and_then(|spec| spec.affinity.as_mut());
-        let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_mut());
-        let Some(affinity) = affinity else { continue };
-        let required = &mut affinity.required_during_scheduling_ignored_during_execution;
-        let terms = required
-            .iter_mut()
-            .flat_map(|it| &mut it.node_selector_terms);
-        terms.for_each(|term| term.match_fields.clear());
-        // A term of nothing admits no node.
-        let is_any = |term: &v1::NodeSelectorTerm| term.match_expressions.is_empty();
-        if required
-            .as_ref()
-            .is_some_and(|it| it.node_selector_terms.iter().any(is_any))
-        {
-            *required = None;
-        }
-    }
+    all.values_mut().for_each(untie);
     Ok(all.into_values().collect())
 }
 

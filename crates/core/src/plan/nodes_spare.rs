@@ -12,12 +12,6 @@ use crate::snapshot::{Imagined, NodeRef, ReadView, Slot, Stopped};
 /// The most nodes that are tried.
 const MOST_TRIED: usize = 1_000;
 
-/// The most nodes of a choice each of which is tried after all others.
-const MOST_EXCHANGED: usize = 10;
-
-/// The most nodes each of which is drained beside those that were found.
-const MOST_DRAINED: usize = 20;
-
 /// The labels of nodes that run the control plane, which never go unless a selector matches them.
 const CONTROL_PLANE: [&str; 2] = [
     "node-role.kubernetes.io/control-plane",
@@ -38,7 +32,6 @@ pub struct SpareOptions {
 }
 
 /// A node that may go.
-#[derive(Clone)]
 struct SpareCandidate {
     name: String,
     slot: Slot,
@@ -47,7 +40,7 @@ struct SpareCandidate {
 }
 
 /// Amounts of each resource.
-pub type RoomAmounts = BTreeMap<Lack, i128>;
+type RoomAmounts = BTreeMap<Lack, i128>;
 
 impl DrainPlan {
     /// Finds nodes that can go together, and plans how they are drained.
@@ -69,38 +62,13 @@ impl DrainPlan {
         ];
         bounds.extend(room_bound(&all, free, &pods));
         let (most, why) = bounds.into_iter().min_by_key(|it| it.0).unwrap_or_default();
-        let mut nodes = choose(imagined, &all, &pods, most)?;
-        // A node that goes may be in the way of two others.
-        for first in nodes.clone().into_iter().take(MOST_EXCHANGED) {
-            if nodes.len() == most {
-                break;
-            }
-            let (last, mut order): (Vec<_>, Vec<_>) =
-                all.iter().cloned().partition(|node| node.name == first);
-            order.extend(last);
-            let other = choose(imagined, &order, &pods, most)?;
-            if other.len() > nodes.len() {
-                nodes = other;
-            }
-        }
-        let mut options = DrainOptions {
-            nodes,
+        let options = DrainOptions {
+            nodes: choose(imagined, &all, &pods, most)?,
             one_at_a_time: false,
             whole_only: true,
             rules: options.rules.clone(),
         };
         let mut plan = Self::of(imagined, &options)?;
-        // A few nodes are drained in every way.
-        for node in all.iter().filter(|_| all.len() <= MOST_DRAINED) {
-            if plan.nodes.len() < most && !options.nodes.contains(&node.name) {
-                options.nodes.push(node.name.clone());
-                let larger = Self::of(imagined, &options)?;
-                match larger.nodes.len() > plan.nodes.len() {
-                    true => plan = larger,
-                    false => drop(options.nodes.pop()),
-                }
-            }
-        }
         plan.is_proven = plan.nodes.len() == most;
         plan.bound = Some((most, why));
         Ok(plan)
@@ -159,7 +127,7 @@ fn usage_of(node: NodeRef<'_>, requested: &Requested) -> f64 {
 }
 
 /// The free amounts of a node; `None` if its room is not known.
-pub fn free_of(read_view: &ReadView<'_>, slot: Slot) -> Option<RoomAmounts> {
+fn free_of(read_view: &ReadView<'_>, slot: Slot) -> Option<RoomAmounts> {
     let node = read_view.nodes.get(slot)?;
     let mut left: RoomAmounts = node.allocatable()?.totals().collect();
     for (of, amount) in read_view.requested(slot).totals() {
@@ -176,10 +144,8 @@ fn choose(
     pods: &PodsByNode,
     most: usize,
 ) -> Result<Vec<String>, Stopped> {
-    let mut drainer = Drainer::looking(pods.clone());
-    // Pods do not go to nodes that are likely to go next, unless there is no other.
     let next = all.iter().take(most.saturating_mul(2));
-    drainer.later = next.map(|it| it.slot).collect();
+    let mut drainer = Drainer::looking(pods.clone(), next.map(|it| it.slot).collect());
     imagined.attempt(|imagined| {
         for node in all.iter().take(MOST_TRIED) {
             if drainer.plan.nodes.len() == most {

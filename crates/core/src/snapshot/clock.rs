@@ -33,9 +33,6 @@ impl Now {
 pub struct Moment(i64);
 
 impl Moment {
-    /// A moment before all others.
-    pub const FIRST: Self = Self(i64::MIN);
-
     /// The moment this much later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {

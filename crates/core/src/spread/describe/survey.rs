@@ -483,7 +483,7 @@ impl<'c, 'a> Survey<'c, 'a> {
 
 /// Takes from a pod of a DaemonSet the affinity to its node, which its controller sets in place of any
 /// other, so that it is like the others.
-fn untie(pod: &mut v1::Pod) {
+pub fn untie(pod: &mut v1::Pod) {
     let spec = pod.spec.as_mut();
     let affinity = spec.and_then(|spec| spec.affinity.as_mut()?.node_affinity.as_mut());
     let Some(affinity) = affinity else { return };
