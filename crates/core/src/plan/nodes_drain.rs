@@ -428,15 +428,17 @@ fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) -> bool {
         let counted = worse.constraint.counted();
         *pod.namespace == *worse.namespace && labels.is_some_and(|it| counted.matches_labels(it))
     };
-    let mut is_changed = false;
+    let mut is_kept = false;
     for pod in pods.values_mut().flatten() {
         if moved.contains(&(&*pod.namespace, &*pod.name)) && is_counted(pod) {
             pod.fate = stays.clone();
-            is_changed = true;
+            is_kept = true;
         }
     }
-    let emptied = plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied);
-    for (node, _) in emptied.take(if is_changed { 0 } else { usize::MAX }) {
+    if is_kept {
+        return true;
+    }
+    for (node, _) in plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied) {
         pods.entry(node.clone()).or_default().push(LeavingPod {
             namespace: worse.namespace.as_str().into(),
             workload: Arc::new(worse.workload.clone()),
@@ -445,9 +447,9 @@ fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) -> bool {
             uid: String::new(),
             made_by: None,
         });
-        is_changed = true;
+        is_kept = true;
     }
-    is_changed
+    is_kept
 }
 
 /// The spread of all workloads of the namespaces. Domains are listed only for workloads that pods
