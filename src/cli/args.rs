@@ -1,7 +1,6 @@
 //! Flags that several commands share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -148,16 +147,4 @@ pub(crate) fn read_files(files: &[PathBuf]) -> Result<LoadedObjects> {
         output::warn(line);
     }
     Ok(objects)
-}
-
-/// The objects of files of pods, if any are named, else those that were read with the state. They
-/// have facts that a server does not keep.
-pub(crate) fn pods_or(
-    files: &[PathBuf],
-    read: Option<Arc<LoadedObjects>>,
-) -> Result<Option<Arc<LoadedObjects>>> {
-    match files {
-        [] => Ok(read),
-        files => Ok(Some(Arc::new(read_files(files)?))),
-    }
 }

@@ -119,19 +119,7 @@ pub(crate) struct QuestionArgs {
     )]
     pub(super) min_revision: i64,
 
-    /// How many domains of a constraint to list, fewest pods first; 0 for all
-    ///
-    /// The default is 20 in a table and 100 otherwise.
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_parser = clap::value_parser!(i32).range(0..),
-        allow_negative_numbers = true,
-        help_heading = ANSWER
-    )]
-    max_domains: Option<i32>,
-
-    /// List all nodes and domains, however many
+    /// List all nodes and domains, however many; otherwise a table has 50 nodes and 20 domains
     #[arg(long, help_heading = ANSWER)]
     pub(super) all: bool,
 }
@@ -469,10 +457,10 @@ impl QuestionArgs {
 
     /// Returns the number of domains to request; `for_person` is true if a person reads the answer.
     pub(crate) fn max_domains(&self, for_person: bool) -> Option<i32> {
-        match self.max_domains {
-            None if self.all => Some(0),
-            None if for_person => Some(TABLE_DOMAINS),
-            asked => asked,
+        match for_person {
+            _ if self.all => Some(0),
+            true => Some(TABLE_DOMAINS),
+            false => None,
         }
     }
 }

@@ -128,7 +128,7 @@ Examples:
   evenkeel nodes drain node-1 --load cluster.json -o html > plan.html
 
 Pods of DaemonSets and static pods go with their node. The same pods stay as for
-`evenkeel rebalance`: files and clusters tell which these are; for a server name a file with --pods.")]
+`evenkeel rebalance`: files and clusters tell which these are; a server does not.")]
 pub(crate) struct DrainNodes {
     /// The nodes
     #[arg(
@@ -159,7 +159,7 @@ Examples:
 Nodes are tried one after the other, the least used first. The answer says how many can go at most, and
 why. Nodes of the control plane stay unless -l matches them, and so do those with an annotation
 cluster-autoscaler.kubernetes.io/scale-down-disabled or karpenter.sh/do-not-disrupt: files and
-clusters tell which these are; for a server name a file with --pods.")]
+clusters tell which these are; a server does not.")]
 pub(crate) struct SpareNodes {
     /// The most nodes
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
@@ -186,14 +186,14 @@ impl NodesCommand {
                 let question = Question::Drain(NodeDrain {
                     nodes: drain.nodes,
                     one_at_a_time: drain.one_at_a_time,
-                    rules: Some(drain.evictions.rules(opened.objects.clone())?),
+                    rules: Some(drain.evictions.rules(opened.objects.clone())),
                 });
                 let answer = drain.about.ask(&opened, question).await?;
                 Ok(Exit::of(answer.nodes.iter().all(|node| node.emptied)))
             }
             Self::Spare(spare) => {
                 let opened = spare.about.state.open().await?;
-                let objects = args::pods_or(&spare.evictions.pods, opened.objects.clone())?;
+                let objects = opened.objects.clone();
                 let stay = objects
                     .iter()
                     .flat_map(|it| it.staying_nodes.iter().cloned());
@@ -201,7 +201,7 @@ impl NodesCommand {
                     max: spare.max,
                     selector: spare.selector,
                     stay: stay.collect(),
-                    rules: Some(spare.evictions.rules(opened.objects.clone())?),
+                    rules: Some(spare.evictions.rules(opened.objects.clone())),
                 });
                 let answer = spare.about.ask(&opened, question).await?;
                 Ok(Exit::of(!answer.nodes.is_empty()))

@@ -1,7 +1,6 @@
 //! `evenkeel rebalance`: plans which pods to move so that constraints are satisfied. With --apply,
 //! `carry_out` moves them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +27,8 @@ use crate::proto::v1::{
 Nothing is moved without --apply. The plan has the fewest moves, over all workloads together. Each
 eviction is within its budget, and each pod that takes the place of an evicted one passes Filter
 where it is to go. Pods of DaemonSets, static pods, pods without a controller, and pods that an
-annotation or local storage keeps stay. Files and clusters tell which these are; for a server name
-a file with --pods.
+annotation or local storage keeps stay. Files and clusters tell which these are, a server
+does not.
 
 Examples:
   evenkeel rebalance                                  all workloads that violate a hard constraint
@@ -74,7 +73,7 @@ pub(crate) struct RebalanceCommand {
     pub(super) state: source::SnapshotSource,
 
     /// Make the moves in the cluster, one at a time
-    #[arg(long, conflicts_with_all = ["load", "pods"])]
+    #[arg(long, conflicts_with = "load")]
     pub(super) apply: bool,
 
     /// Make the moves without a question
@@ -86,7 +85,7 @@ pub(crate) struct RebalanceCommand {
         long,
         value_name = "WHERE",
         value_parser = ["server"],
-        conflicts_with_all = ["load", "pods"]
+        conflicts_with = "load"
     )]
     pub(super) dry_run: Option<String>,
 
@@ -127,27 +126,18 @@ pub(super) struct EvictionFlags {
     /// Pods that stay, in kubectl's syntax
     #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
     stay: Option<LabelSelector>,
-
-    /// Where to read which pods stay for their annotations or local storage
-    ///
-    /// A file of pods in kubectl's JSON or YAML, a directory of such files, or - for
-    /// standard input. Can be repeated. A server keeps neither; files and clusters
-    /// have them.
-    #[arg(long, value_name = "FILE")]
-    pub(super) pods: Vec<PathBuf>,
 }
 
 impl EvictionFlags {
-    /// The rules for the server. `read` are the objects that were read with the state.
-    pub(super) fn rules(&self, read: Option<Arc<LoadedObjects>>) -> Result<EvictionRules> {
-        let objects = args::pods_or(&self.pods, read)?;
+    /// The rules for the server. `objects` are those that were read with the state.
+    pub(super) fn rules(&self, objects: Option<Arc<LoadedObjects>>) -> EvictionRules {
         let staying = |objects: Arc<LoadedObjects>| staying(&objects, self.local_storage);
-        Ok(EvictionRules {
+        EvictionRules {
             max_unavailable: Some(self.max_unavailable),
             bare: self.bare,
             stay: objects.map_or_else(Vec::new, staying),
             stay_selector: self.stay.clone(),
-        })
+        }
     }
 }
 
@@ -177,7 +167,7 @@ impl RebalanceCommand {
     /// Asks for a plan and prints it.
     pub(super) async fn show(&self) -> Result<Exit> {
         let (opened, finder) = self.state.open_about(self.about.in_files()).await?;
-        let rules = self.evictions.rules(opened.objects.clone())?;
+        let rules = self.evictions.rules(opened.objects.clone());
         let request = self.request(rules, finder.selector());
         let answer = self.ask(&opened.client, request).await?;
         self.print(&answer)?;
@@ -237,7 +227,7 @@ impl RebalanceCommand {
     /// Reads the cluster, and plans the remaining moves after `made` moves.
     pub(super) async fn plan(&self, made: usize) -> Result<MovePlan> {
         let opened = self.state.open().await?;
-        let rules = self.evictions.rules(opened.objects.clone())?;
+        let rules = self.evictions.rules(opened.objects.clone());
         let mut request = self.request(rules, None);
         if request.max_moves > 0 {
             let made = i32::try_from(made).unwrap_or(i32::MAX);

@@ -1,7 +1,5 @@
 //! `evenkeel scale-down`: plans which pods of a workload go.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use clap::Args;
 
@@ -31,12 +29,11 @@ constraints first, then by the soft ones, then in the order in which a ReplicaSe
 these the lowest controller.kubernetes.io/pod-deletion-cost, and then scale down: a pod that is
 deleted by hand is made again. DaemonSets and Jobs have no number of replicas.
 
-Whether pods are ready, their deletion cost, restarts and age are known of files and clusters; for a
-server say where they are with --pods.
+Whether pods are ready, their deletion cost, restarts and age are known of files and clusters; a server
+does not keep them.
 
 Examples:
   evenkeel scale-down -n shop deploy/web --by 3 --load cluster.json
-  kubectl get pods -n shop -o json | evenkeel scale-down -n shop deploy/web --by 3 --pods -
   evenkeel scale-down sts/shop/db --by 1 -o name")]
 pub(crate) struct ScaleDownCommand {
     /// The workload: the kind and name of its pods' controller, e.g. deploy/web
@@ -58,14 +55,6 @@ pub(crate) struct ScaleDownCommand {
         allow_negative_numbers = true
     )]
     by: i32,
-
-    /// Where to read whether pods are ready, their deletion costs, restarts and ages
-    ///
-    /// A file of pods in kubectl's JSON or YAML, a directory of such files, or - for
-    /// standard input. Can be repeated. A server keeps none of these; files and
-    /// clusters have them.
-    #[arg(long, value_name = "FILE")]
-    pods: Vec<PathBuf>,
 
     #[command(flatten)]
     at_least: args::MinRevision,
@@ -93,7 +82,7 @@ impl ScaleDownCommand {
         }
         let revisions = finder.revision_sizes(self.by);
         let is_known = !revisions.is_empty();
-        let objects = args::pods_or(&self.pods, opened.objects)?;
+        let objects = opened.objects;
         let request = RankRemovalsRequest {
             snapshot: self.state.snapshot().to_owned(),
             namespace: question.namespace,

@@ -44,15 +44,9 @@ pub(crate) struct SpreadCommand {
     #[command(flatten)]
     at_least: args::MinRevision,
 
-    /// How many domains to list, most pods first; 0 for all
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_parser = clap::value_parser!(i32).range(0..),
-        allow_negative_numbers = true,
-        default_value_t = TABLE_DOMAINS
-    )]
-    max_domains: i32,
+    /// List all domains, however many; otherwise the 20 with the most pods
+    #[arg(long)]
+    all: bool,
 
     #[command(flatten)]
     state: source::SnapshotSource,
@@ -116,7 +110,7 @@ impl SpreadCommand {
             subject: named.workload.map(Subject::Workload).or(selector),
             topology_key: self.by.clone().unwrap_or_default(),
             min_revision: self.at_least.min_revision,
-            max_domains: Some(self.max_domains),
+            max_domains: Some(if self.all { 0 } else { TABLE_DOMAINS }),
             page_size: PAGE_SIZE,
             ..Default::default()
         }

@@ -48,7 +48,7 @@ fn about_removals(workload: &str, answer: &RankRemovalsResponse) -> Vec<String> 
     if is_chosen && answer.unknown_pod_count > 0 {
         let pods = plural(answer.unknown_pod_count, "pod");
         lines.push(format!(
-            "not known of {pods}: readiness, deletion cost, restarts and age (--pods)"
+            "not known of {pods}: readiness, deletion cost, restarts and age"
         ));
     }
     let revisions = answer.revisions.iter().map(|it| {

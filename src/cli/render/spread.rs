@@ -43,7 +43,7 @@ pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> P
         parts.lines(more);
     }
     if about.bars {
-        let how = "--max-domains 0 lists them";
+        let how = "--all lists them";
         let workloads = answer.workloads.iter();
         parts
             .0

@@ -204,10 +204,9 @@ fn every_rule_of_lint_is_listed() {
     let help = run("lint --help", &[]);
     let (_, flag) = help.split_once("--ignore").expect("a flag");
     let (_, values) = flag.split_once("Possible values:").expect("values");
-    let named = values
-        .lines()
-        .skip(1)
-        .map_while(|line| line.trim().strip_prefix("- "));
+    let values = values.lines().skip(1).map(str::trim);
+    let values = values.take_while(|line| !line.is_empty());
+    let named = values.filter_map(|line| line.strip_prefix("- "));
     let known: BTreeSet<&str> = named.filter_map(|line| line.split(':').next()).collect();
     assert_eq!(listed, known);
 }

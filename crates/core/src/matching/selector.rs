@@ -74,15 +74,6 @@ impl Selector {
         self.matches::<str>(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns whether the selector can match any label set.
-    pub fn can_match(&self) -> bool {
-        let Self::All(all) = self else {
-            return false;
-        };
-        // The requirements are sorted by key.
-        all.chunk_by(|a, b| a.key == b.key).all(can_hold)
-    }
-
     /// A pair that every matching label set has, if the selector names one.
     pub fn required_pair(&self) -> Option<(&str, &str)> {
         let Self::All(requirements) = self else {
@@ -154,26 +145,6 @@ impl<A> Selector<A> {
             Self::All(all) => all.iter().all(|r| r.holds(get(r.key.borrow()), |_| "")),
         }
     }
-}
-
-/// Returns whether requirements of one key can hold together.
-fn can_hold(all: &[Requirement<Box<str>>]) -> bool {
-    let operators = || all.iter().map(|requirement| &requirement.operator);
-    let is_absent = operators().any(|it| matches!(it, Operator::DoesNotExist));
-    let is_there = operators().any(|it| matches!(it, Operator::In(_) | Operator::Exists));
-    let is_allowed = |value: &str| {
-        let is_one = |values: &[Box<str>]| values.iter().any(|it| **it == *value);
-        operators().all(|it| match it {
-            Operator::In(values) => is_one(values),
-            Operator::NotIn(values) => !is_one(values),
-            _ => true,
-        })
-    };
-    let has_value = operators().all(|it| match it {
-        Operator::In(values) => values.iter().any(|value| is_allowed(value)),
-        _ => true,
-    });
-    !(is_absent && is_there) && has_value
 }
 
 fn compile_expression(

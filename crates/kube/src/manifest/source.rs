@@ -53,14 +53,6 @@ impl fmt::Display for InputSource {
 }
 
 impl InputSource {
-    /// The number of bytes to read, if known.
-    pub fn size_bytes(&self) -> Option<u64> {
-        match self {
-            InputSource::File(path) => path.metadata().ok().map(|metadata| metadata.len()),
-            InputSource::StandardInput | InputSource::Cluster(_) => None,
-        }
-    }
-
     /// Opens the source and detects its syntax. `of_json` is the piece of JSON that is in memory at
     /// a time. YAML is in memory as a whole.
     pub(super) fn open(
