@@ -173,9 +173,8 @@ pub async fn answer_questions(
         let by = by.clone();
         let asked = (service.clone()).ask_streamed(question, step.is_large, step.entries, by);
         let (asked, handle) = abortable(asked);
-        let mut asked = Box::pin(async move {
-            (tag, asked.await.unwrap_or(Err(Error::Cancelled)))
-        });
+        let mut asked =
+            Box::pin(async move { (tag, asked.await.unwrap_or(Err(Error::Cancelled))) });
         // Most questions are answered at once.
         let begun = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await;
         match begun {
@@ -210,11 +209,7 @@ impl Service {
 
     /// Decodes a step as long as somebody waits for its answer, a large one beside the threads that
     /// serve.
-    async fn decode_step(
-        &self,
-        step: Bytes,
-        by: RequestContext,
-    ) -> Result<DecodedStep, Status> {
+    async fn decode_step(&self, step: Bytes, by: RequestContext) -> Result<DecodedStep, Status> {
         let is_large = step.len() > LARGE_REQUEST;
         let decode = move || {
             let entries = entries(&step);
