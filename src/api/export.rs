@@ -1,5 +1,5 @@
-//! `ExportSnapshot`, with the sum by which a reader checks that an export is whole, and the
-//! descriptions of snapshots.
+//! `ExportSnapshot`, with the number of objects by which a reader checks that an export is whole, and
+//! the descriptions of snapshots.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,6 @@ use super::answer::count;
 use super::deadline;
 use super::error::Error;
 use super::slots::WorkPlace;
-use crate::manifest::ExportSum;
 use crate::proto::encoded::encode;
 use crate::proto::v1;
 use crate::snapshot::{Snapshot, State, Summary};
@@ -60,12 +59,12 @@ impl Sender {
     }
 }
 
-/// Sends the parts of an export of a state; the last part sums up all others.
+/// Sends the parts of an export of a state; the last part has the number of objects.
 ///
 /// # Errors
 /// No more parts are wanted.
 pub async fn run(snapshot: Arc<Snapshot>, state: Arc<State>, sender: Sender) -> Result<(), Error> {
-    let mut sum = ExportSum::default();
+    let mut sent = 0;
     // An empty snapshot has default constraints, too.
     let mut defaults = Some(state.defaults().to_wire());
     let mut objects = state.changes();
@@ -87,12 +86,12 @@ pub async fn run(snapshot: Arc<Snapshot>, state: Arc<State>, sender: Sender) -> 
             default_constraints: defaults.take(),
             ..Default::default()
         };
-        sum.add_update(&update);
+        sent += i64::try_from(update.changes.len()).unwrap_or(i64::MAX);
         let part = v1::ExportSnapshotResponse {
             update: Some(update),
             revision: state.revision,
             epoch: snapshot.epoch().to_owned(),
-            summary: is_over.then(|| std::mem::take(&mut sum).finish()),
+            object_count: is_over.then_some(sent),
         };
         sender.send(part).await?;
         if is_over {

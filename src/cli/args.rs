@@ -98,8 +98,7 @@ pub(crate) struct RulesFlags {
     /// max skew 5, both ScheduleAnyway. These hold by default for what --load
     /// loads, as they do in kube-scheduler; a saved snapshot has its own. Elsewhere
     /// the snapshot keeps those that it has. A file (JSON or YAML, - for standard
-    /// input) holds a list of constraints, the arguments of
-    /// PodTopologySpread, or a whole KubeSchedulerConfiguration.
+    /// input) holds a list of constraints, or a KubeSchedulerConfiguration.
     #[arg(long, value_name = "FILE|system|none")]
     pub(crate) default_constraints: Option<String>,
 

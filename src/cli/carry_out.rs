@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
@@ -423,14 +423,7 @@ impl SuccessorMaker {
 
 /// The objects of a kind in a namespace.
 async fn listed(cluster: &ClusterClient, kind: ObjectKind, namespace: &str) -> Result<Vec<Value>> {
-    let mut objects = Vec::new();
-    for page in cluster::pages(cluster, ApiResource::of(kind), Some(namespace), "").await? {
-        let mut page: Value = serde_json::from_str(&page).context("a list of objects")?;
-        if let Value::Array(items) = page["items"].take() {
-            objects.extend(items);
-        }
-    }
-    Ok(objects)
+    cluster::listed(cluster, ApiResource::of(kind), Some(namespace), "").await
 }
 
 fn controller_of(object: &Value) -> Option<&Value> {

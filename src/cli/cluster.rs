@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
 
 use super::live_names;
 use crate::explain::number;
@@ -66,21 +67,13 @@ impl ClusterArgs {
 pub(crate) async fn load(
     cluster: &ClusterClient,
     needed: NeededObjects<'_>,
-    mut take: impl AsyncFnMut(LoadedObjects) -> Result<()>,
+    take: impl AsyncFnMut(LoadedObjects) -> Result<()>,
 ) -> Result<Vec<&'static ApiResource>> {
     let bar = bar(cluster);
     let mut told = |progress| tell(&bar, progress);
-    let mut listing = cluster.listing(needed);
-    let loaded = async {
-        while let Some(part) = listing.next(&mut told).await? {
-            take(part).await?;
-        }
-        anyhow::Ok(())
-    };
-    let loaded = loaded.await;
+    let narrowed = cluster.list_needed(needed, &mut told, take).await;
     bar.finish_and_clear();
-    loaded?;
-    Ok(listing.narrowed)
+    narrowed
 }
 
 /// Returns the pod of the object called `name`, which has to have a kind and a namespace.
@@ -90,7 +83,7 @@ pub(crate) async fn find(cluster: &ClusterClient, name: &ObjectName) -> Result<W
     let mut finder = WorkloadFinder::in_cluster(name.clone());
     let is_there = offer(cluster, resource, name, &mut finder).await?;
     anyhow::ensure!(is_there, "cluster {} has no {name}", cluster.name);
-    finder.admit_by(admission(cluster, namespace).await?);
+    finder.admit_by(admission(cluster, namespace).await);
     Ok(finder.finish(&cluster.source().to_string())?)
 }
 
@@ -104,16 +97,16 @@ pub(super) async fn offer(
 ) -> Result<bool> {
     let namespace = name.namespace.as_deref().unwrap_or_default();
     let source = cluster.source();
-    let Some(text) = cluster.get(resource, namespace, &name.name).await? else {
+    let Some(object) = cluster.get(resource, namespace, &name.name).await? else {
         return Ok(false);
     };
-    finder.offer_json(&text, &source)?;
+    finder.offer_object(object, &source);
     if has_replica_sets(resource.kind) {
         let selector = finder.selector().as_ref().map(selector_text);
         let made_by = ApiResource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));
         let selector = selector.unwrap_or_default();
-        for page in pages(cluster, made_by, Some(namespace), &selector).await? {
-            finder.offer_json(&page, &source)?;
+        for object in listed(cluster, made_by, Some(namespace), &selector).await? {
+            finder.offer_object(object, &source);
         }
     }
     Ok(true)
@@ -121,20 +114,16 @@ pub(super) async fn offer(
 
 /// Returns the objects that admission reads when a pod is created in `namespace`. Kinds that the
 /// account may not list are reported if they could matter.
-pub(crate) async fn admission(cluster: &ClusterClient, namespace: &str) -> Result<Admission> {
-    let (mut admission, source) = (Admission::default(), cluster.source());
+pub(crate) async fn admission(cluster: &ClusterClient, namespace: &str) -> Admission {
+    let mut admission = Admission::default();
     for resource in &READ_BY_ADMISSION {
-        match pages(cluster, resource, Some(namespace), "").await {
-            Ok(pages) => {
-                for page in pages {
-                    admission.read_page(&page, &source)?;
-                }
-            }
+        match listed(cluster, resource, Some(namespace), "").await {
+            Ok(objects) => objects.iter().for_each(|object| admission.offer(object)),
             Err(error) => admission.is_without(resource.kind, error.to_string()),
         }
     }
     admission.is_listed();
-    Ok(admission)
+    admission
 }
 
 /// The resource whose objects are of `kind`.
@@ -150,26 +139,22 @@ pub(crate) fn resource(kind: &str) -> Result<&'static ApiResource> {
     })
 }
 
-/// Lists the objects of a resource, as JSON texts of pages.
-pub(crate) async fn pages(
+/// Lists the objects of a resource.
+pub(crate) async fn listed(
     cluster: &ClusterClient,
     resource: &'static ApiResource,
     namespace: Option<&str>,
     labels: &str,
-) -> Result<Vec<String>> {
+) -> Result<Vec<Value>> {
     let bar = bar(cluster);
-    let keep = |pages: &mut Vec<String>, text| {
-        pages.push(text);
-        Ok(())
-    };
-    let mut told = |progress| tell(&bar, progress);
     let wanted = ObjectSelection {
         resource,
         namespace,
         labels,
         fields: "",
     };
-    let listed = cluster.list(wanted, &mut told, Vec::new, keep).await;
+    let mut told = |progress| tell(&bar, progress);
+    let listed = cluster.list(wanted, &mut told).await;
     bar.finish_and_clear();
     Ok(listed?)
 }
@@ -186,7 +171,7 @@ fn bar(cluster: &ClusterClient) -> ProgressBar {
 fn tell(bar: &ProgressBar, progress: ListProgress) {
     let (resource, objects) = (progress.resource, progress.objects);
     let all = progress.remaining.map_or_else(String::new, |remaining| {
-        format!(" of {}", number(objects + remaining))
+        format!(" of {}", number(objects.saturating_add_signed(remaining)))
     });
     bar.set_message(format!("{}{all} {}", number(objects), resource.plural));
 }

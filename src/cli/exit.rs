@@ -69,8 +69,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     output::fail(&format_args!("{error:#}"));
     let is_unreachable = |cause: &(dyn Error + 'static)| {
         let of_cluster = cause.downcast_ref::<kubernetes::Error>();
-        cause.is::<Unreachable>()
-            || matches!(of_cluster, Some(kubernetes::Error::Unreachable { .. }))
+        cause.is::<Unreachable>() || matches!(of_cluster, Some(kubernetes::Error::Unreachable(_)))
     };
     match error.chain().any(is_unreachable) {
         true => Exit::Unreachable,

@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use serde::Deserialize;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
@@ -28,24 +27,6 @@ const KINDS: [&str; 8] = ["cj", "deploy", "ds", "job", "pod", "rc", "rs", "sts"]
 /// The names of the program as a plugin of kubectl. Under these, completion asks the current
 /// cluster.
 const PLUGIN_NAMES: [&str; 2] = ["kubectl-evenkeel", "kubectl_complete-evenkeel"];
-
-/// The fields of listed objects that are read.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct NamedItem {
-    metadata: ItemMetadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ItemMetadata {
-    name: String,
-}
-
-#[derive(Default, Deserialize)]
-struct NamedItems {
-    items: Vec<NamedItem>,
-}
 
 /// Completes `KIND/NAME` and `KIND/NAMESPACE/NAME`.
 pub(super) fn objects() -> ArgValueCompleter {
@@ -185,20 +166,15 @@ async fn list(
     resource: &'static ApiResource,
     namespace: Option<&str>,
 ) -> Option<Vec<String>> {
-    let keep = |names: &mut Vec<String>, text: String| {
-        let page: NamedItems = serde_json::from_str(&text).unwrap_or_default();
-        names.extend(page.items.into_iter().map(|item| item.metadata.name));
-        Ok(())
-    };
-    let mut silent = |_| {};
     let wanted = ObjectSelection {
         resource,
         namespace,
         labels: "",
         fields: "",
     };
-    let listed = cluster.list(wanted, &mut silent, Vec::new, keep);
-    listed.await.ok()
+    let objects = cluster.list(wanted, &mut |_| {}).await.ok()?;
+    let names = objects.iter().map(|it| it["metadata"]["name"].as_str());
+    Some(names.flatten().map(str::to_owned).collect())
 }
 
 /// The words of the typed command line.

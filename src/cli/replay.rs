@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ use super::render::{self, Different, Replayed};
 use super::source;
 use super::stored;
 use crate::decision_log::{Brief, Line, LoggedRequest};
-use crate::manifest::{BoundedText, SavedOrigin, TextPiece};
+use crate::manifest::SavedOrigin;
 use crate::proto::v1::Pod;
 
 /// Flags of `evenkeel admin replay`.
@@ -163,14 +163,10 @@ impl ReplayCommand {
     }
 }
 
-/// The longest line of a log. The JSON of the longest request is shorter.
-const MAX_LINE_BYTES: u64 = 256 << 20;
-
 /// The lines of a log. Of a file, only the lines that it has now are read.
 fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
     let lines_of = |input: Box<dyn io::Read>| {
-        let text = BoundedText::new(input, TextPiece::Line(MAX_LINE_BYTES), u64::MAX);
-        Ok(Box::new(text.buffered().lines()) as Box<dyn Iterator<Item = _>>)
+        Ok(Box::new(BufReader::new(input).lines()) as Box<dyn Iterator<Item = _>>)
     };
     if log == Path::new("-") {
         return lines_of(Box::new(io::stdin()));

@@ -15,8 +15,7 @@ use super::stored;
 use crate::explain::plural;
 use crate::manifest::{ListFile, SavedOrigin};
 use crate::proto::v1::{
-    DeleteSnapshotRequest, ExportSnapshotResponse, ExportSummary, ListSnapshotsRequest,
-    ListSnapshotsResponse,
+    DeleteSnapshotRequest, ExportSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
 };
 
 /// A command about snapshots.
@@ -104,9 +103,8 @@ impl Get {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The file is a JSON list: Kubernetes objects with the fields that decisions read, one object per
-line, the default constraints and the revision. It ends with the number of objects and a SHA-256. A
-file without them is refused. The file appears only when it is complete. `load`, `serve --load` and
---load read it.
+line, the default constraints and the revision. The file appears only when it is complete. `load`,
+`serve --load` and --load read it.
 
 Examples:
   evenkeel snapshot save saved.json
@@ -126,9 +124,8 @@ impl Save {
     pub(crate) async fn run(self) -> Result<Exit> {
         let client = self.state.client().await?;
         let mut file = ListFile::create(&self.file)?;
-        let summary = self.save(&client, &mut file).await;
-        let (summary, revision) = summary.context("nothing was saved")?;
-        file.add_end(&summary)?;
+        let saved = self.save(&client, &mut file).await;
+        let revision = saved.context("nothing was saved")?;
         let (objects, is_file) = file.finish()?;
         if is_file {
             output::print(&format!(
@@ -141,8 +138,8 @@ impl Save {
         Ok(Exit::Success)
     }
 
-    /// Writes all objects. Returns the summary and the revision.
-    async fn save(&self, client: &Client, file: &mut ListFile) -> Result<(ExportSummary, i64)> {
+    /// Writes all objects. Returns the revision.
+    async fn save(&self, client: &Client, file: &mut ListFile) -> Result<i64> {
         let (snapshot, mut revision) = (self.state.snapshot(), None);
         let take = |part: ExportSnapshotResponse| {
             let update = part.update.unwrap_or_default();
@@ -157,8 +154,8 @@ impl Save {
             }
             Ok(file.add(&update)?)
         };
-        let summary = stored::export(client, snapshot, take).await?;
-        Ok((summary, revision.unwrap_or(0)))
+        stored::export(client, snapshot, take).await?;
+        Ok(revision.unwrap_or(0))
     }
 }
 

@@ -245,7 +245,7 @@ impl SnapshotSource {
     /// not have these.
     pub(crate) async fn admission(&self, opened: &Opened, namespace: &str) -> Result<Admission> {
         if self.asks_cluster() {
-            return cluster::admission(&self.connect().await?, namespace).await;
+            return Ok(cluster::admission(&self.connect().await?, namespace).await);
         }
         let objects = opened.objects.as_ref();
         Ok(objects.map_or_else(Admission::default, |objects| objects.admission.clone()))
@@ -306,11 +306,13 @@ impl SnapshotSource {
             };
             match error.downcast_ref() {
                 // What was loaded may be gone.
-                Some(kubernetes::Error::Expired { .. }) if attempt < kubernetes::ATTEMPTS => {
+                Some(error)
+                    if kubernetes::Error::is_expired(error) && attempt < kubernetes::ATTEMPTS =>
+                {
                     attempt += 1;
                 }
-                Some(kubernetes::Error::Forbidden { .. })
-                    if self.scope.get() == Some(&QuestionScope::All) =>
+                Some(error)
+                    if error.is_forbidden() && self.scope.get() == Some(&QuestionScope::All) =>
                 {
                     anyhow::bail!("{error}; or ask about one namespace, with -n");
                 }

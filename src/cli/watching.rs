@@ -14,7 +14,7 @@ use super::exit::Exit;
 use super::live_names;
 use crate::api;
 use crate::kubernetes::FeedCounts;
-use crate::kubernetes::{DefaultsSource, FeedPlan, OnRefusal, Target, run_in_thread};
+use crate::kubernetes::{ClusterFeed, DefaultsSource, OnRefusal, Target, run_in_thread};
 use crate::server::config::LogFormat;
 use crate::server::{Config, Started, logging};
 
@@ -70,7 +70,7 @@ pub(crate) struct WatchSettings {
 }
 
 /// The feed of a server that has not started yet, if it watches a cluster.
-pub(crate) struct Watching(Option<FeedPlan>);
+pub(crate) struct Watching(Option<ClusterFeed>);
 
 impl WatchSettings {
     /// Returns the feed by these settings and those of the server. Adds its snapshot to the expected
@@ -98,7 +98,7 @@ impl WatchSettings {
             kubeconfig: self.kubeconfig,
             context: self.context,
         };
-        let plan = FeedPlan::new(target, &snapshot, defaults.unwrap_or_default());
+        let plan = ClusterFeed::new(target, &snapshot, defaults.unwrap_or_default());
         config.trust.default_max_age(&snapshot, MAX_AGE);
         if !config.expect_snapshot.contains(&snapshot) {
             config.expect_snapshot.push(snapshot);
@@ -127,11 +127,11 @@ impl Watching {
         let (service, lease) = server.feeding(&snapshot);
         let draining = service.draining();
         let client = Client::on(service.in_process(), None);
-        let feed = plan.into(client.rpc());
-        let feed = feed.of_server(lease.clone(), server.refused(&snapshot));
+        let rpc = client.rpc();
+        let feed = plan.of_server(lease.clone(), server.refused(&snapshot));
         run_in_thread(async move || {
             tokio::select! {
-                never = feed.run() => match never {},
+                never = feed.run(rpc) => match never {},
                 () = draining => {}
             }
             if let Some(lease) = lease {
@@ -184,7 +184,7 @@ impl FeedCluster {
         // Faults of the kubeconfig are reported at once. The feed would try without end.
         target.clone().connect(OnRefusal::Retry).await?;
         let defaults = self.scheduler_config.unwrap_or_default();
-        let plan = FeedPlan::new(target, &self.name.snapshot, defaults);
-        match plan.into(client.rpc()).run().await {}
+        let feed = ClusterFeed::new(target, &self.name.snapshot, defaults);
+        match feed.run(client.rpc()).await {}
     }
 }

@@ -209,7 +209,7 @@ impl LintCommand {
             linted.unread(unread(source, fault, text));
         }
         templates.retain(|template| self.named.is_meant(template, &mut linted.named));
-        let positions = LazyCell::new(|| Positions::of_templates(source, text, &templates));
+        let positions = LazyCell::new(|| Positions::of(text));
         for template in &templates {
             self.lint_template(template, source, &positions, opened, linted)
                 .await?;

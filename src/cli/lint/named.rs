@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use anyhow::Result;
 use clap::Args;
+use serde_json::json;
 
 use crate::cli::source::SnapshotSource;
 use crate::cli::{cluster, live_names, selector};
@@ -114,8 +115,8 @@ impl NamedObjects {
                 None if self.all_namespaces => None,
                 of_name => of_name.or(self.namespace.as_deref()),
             };
-            let pages = cluster::pages(&cluster, resource, namespace, &labels).await?;
-            texts.extend(pages.into_iter().map(|page| (cluster.source(), page)));
+            let objects = cluster::listed(&cluster, resource, namespace, &labels).await?;
+            texts.push((cluster.source(), json!({ "items": objects }).to_string()));
         }
         Ok(texts)
     }

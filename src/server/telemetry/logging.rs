@@ -16,9 +16,8 @@ use crate::visible;
 
 /// The most detailed levels at which some libraries may log, whatever level is set. Beyond that they
 /// log the bytes that they read or send, and so the content of pods, tokens and headers.
-const LIBRARIES: [(&str, LevelFilter); 9] = [
+const LIBRARIES: [(&str, LevelFilter); 8] = [
     ("kube_client", LevelFilter::OFF),
-    ("kube_runtime", LevelFilter::OFF),
     ("async_nats", LevelFilter::OFF),
     ("h2", LevelFilter::INFO),
     ("hyper", LevelFilter::INFO),

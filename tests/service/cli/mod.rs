@@ -3,7 +3,6 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 mod credentials;
 mod documents;
-mod endless;
 mod evenkeel;
 mod hostile;
 mod hostile_server;

@@ -116,23 +116,3 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         );
     }
 }
-
-#[test]
-fn files_in_utf_16_are_read_as_those_in_utf_8() {
-    let workspace = workspace();
-    let line = "filter -f workloads.yaml --name db -o name --load";
-    let expected = workspace.run(&format!("{line} cluster.yaml")).out;
-    let text = std::fs::read_to_string(workspace.path("cluster.yaml")).expect("it is there");
-    let marked = format!("\u{feff}{text}");
-    let encodings: [fn(u16) -> [u8; 2]; 2] = [u16::to_le_bytes, u16::to_be_bytes];
-    for encode in encodings {
-        let bytes: Vec<u8> = marked.encode_utf16().flat_map(encode).collect();
-        std::fs::write(workspace.path("wide.yaml"), &bytes).expect("it can be written");
-        let outcome = workspace.expect(0, &format!("{line} wide.yaml"));
-        assert_eq!(outcome.out, expected);
-        // Half a character at the end.
-        std::fs::write(workspace.path("wide.yaml"), &bytes[..bytes.len() - 1]).expect("as before");
-        let refused = workspace.expect(2, &format!("{line} wide.yaml"));
-        refused.complains("wide.yaml: not valid UTF-16");
-    }
-}

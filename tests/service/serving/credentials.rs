@@ -39,13 +39,11 @@ fn logs(watching: &Watching, what: &str) {
     });
 }
 
-fn lists_from_the_start(watching: &Watching) -> f64 {
-    let name = "evenkeel_kubernetes_lists_total";
-    watching.metric(name, &["kind=\"Node\"", "reason=\"start\""])
-}
+/// Why a feed begins again.
+const CHANGED: &str = "the kubeconfig, or a file that it names, has changed";
 
 #[test]
-fn certificates_that_change_are_read_again_while_the_watches_go_on() {
+fn certificates_that_change_are_read_again() {
     let [before, after] = ["before", "after"].map(Authority::new);
     let tls = ServerTls::of(&before);
     let of_server = tls.clone();
@@ -71,8 +69,7 @@ fn certificates_that_change_are_read_again_while_the_watches_go_on() {
     cluster.put("nodes", node("m", "a"));
     watching.holds(&["m", "n"]);
     logs(&watching, "those before stay in use");
-    let missing = format!("client key {}: No such file", shown(&key));
-    logs(&watching, &missing);
+    logs(&watching, &format!("{}\\\"': No such file", shown(&key)));
 
     tls.change(&after);
     cluster.cut();
@@ -80,9 +77,8 @@ fn certificates_that_change_are_read_again_while_the_watches_go_on() {
     issue(&after);
     cluster.put("nodes", node("o", "a"));
     let last = watching.holds(&["m", "n", "o"]);
-    logs(&watching, "credentials have changed and are read again");
+    logs(&watching, CHANGED);
     assert_eq!(last.epoch, first.epoch);
-    assert_eq!(lists_from_the_start(&watching), 1.0, "nothing begins anew");
     // Only our own log lines tell of a failed connection, not those of a library.
     for line in watching.server.lines() {
         let is_ours = line.contains("evenkeel");
@@ -114,7 +110,6 @@ fn a_token_file_that_changes_is_read_again_within_seconds() {
     write(&cluster, "token", "second");
     cluster.put("nodes", node("m", "a"));
     watching.holds(&["m", "n"]);
-    assert_eq!(lists_from_the_start(&watching), 1.0, "nothing begins anew");
 }
 
 #[test]
@@ -136,14 +131,10 @@ fn a_feed_stays_with_its_context_and_follows_it_to_another_address() {
     watching.holds(&["n"]);
     configure("two", &cluster.address);
     cluster.cut();
-    logs(&watching, "credentials have changed and are read again");
+    logs(&watching, CHANGED);
     cluster.put("nodes", node("m", "a"));
     watching.holds(&["m", "n"]);
     configure("two", &other.address);
     cluster.cut();
     watching.holds(&["elsewhere"]);
-    logs(
-        &watching,
-        "the kubeconfig has another address for the cluster",
-    );
 }

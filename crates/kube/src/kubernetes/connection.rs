@@ -1,16 +1,18 @@
 //! A client of a cluster's API server.
 
+use std::time::Duration;
+
 use kube::Client;
-use kube::client::{Body, ClientBuilder, DynBody};
-use tonic::codegen::http::{Request, Response};
-use tower::{BoxError, service_fn};
+use tokio::time::sleep;
+use tracing::warn;
 
 use super::credentials::Credentials;
-use super::error::{ApiRequest, Error};
-use super::pulse::Pulses;
-use super::renewal::Renewing;
+use super::error::ApiRequest;
 use super::resource::ApiResource;
-use super::target::Target;
+use super::target::{ReadFiles, Target};
+
+/// The time between two looks at the files of a kubeconfig.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// What a client does when an API server refuses a call temporarily.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,63 +23,22 @@ pub enum OnRefusal {
     Report,
 }
 
-/// A cluster, with a client of its API server.
+/// A cluster, with a client of its API server. The client reads token files again, and runs commands
+/// again whose tokens expire.
 #[derive(Clone)]
 pub struct ClusterClient {
     pub(super) client: Client,
-    /// The times when the client's watches were last heard.
-    pub(super) pulses: Pulses,
     /// The context of the cluster; `in-cluster` for the cluster in which this pod runs.
     pub name: String,
-    /// The target of the client, with the chosen context.
+    /// The target of the client with the chosen context, so that the same cluster is read again even
+    /// if the current context changes.
     pub(super) target: Target,
-    address: String,
-    credentials: Credentials,
-    /// The part of the client that reads credentials again.
-    pub(super) renewing: Renewing,
+    pub(super) address: String,
+    pub(super) credentials: Credentials,
+    /// The files that the client was made from.
+    pub(super) files: ReadFiles,
     /// The namespace of the context; `default` if it has none.
     pub namespace: String,
-}
-
-impl Target {
-    /// Reads the kubeconfig and the credentials. No request is sent to the API server yet. Later,
-    /// the files are read again when they change.
-    ///
-    /// # Errors
-    /// The fault of the kubeconfig or the credentials, or that no cluster is known.
-    pub async fn connect(self, on_refusal: OnRefusal) -> Result<ClusterClient, Error> {
-        let mut access = self.read().await?;
-        access.config.default_retry &= on_refusal == OnRefusal::Retry;
-        let pulses = Pulses::new();
-        let address = access.config.cluster_url.to_string();
-        let namespace = access.config.default_namespace.clone();
-        let (name, target) = (access.name.clone(), access.target.clone());
-        let credentials = access.credentials.clone();
-        let renewing = Renewing::new(access)?;
-        let (sender, heard) = (renewing.clone(), pulses.clone());
-        let way = service_fn(move |request| send(sender.clone(), heard.clone(), request));
-        Ok(ClusterClient {
-            client: ClientBuilder::new(way, namespace.clone()).build(),
-            pulses,
-            name,
-            target,
-            address: address.trim_end_matches('/').to_owned(),
-            credentials,
-            renewing,
-            namespace,
-        })
-    }
-}
-
-/// Sends a request of a client, and tells `pulses` of its answer.
-async fn send(
-    renewing: Renewing,
-    pulses: Pulses,
-    request: Request<Body>,
-) -> Result<Response<Box<DynBody>>, BoxError> {
-    let place = pulses.asked(request.uri());
-    let answer = renewing.send(request).await?;
-    Ok(pulses.listen(place, answer))
 }
 
 impl ClusterClient {
@@ -89,12 +50,33 @@ impl ClusterClient {
         in_namespace: bool,
     ) -> ApiRequest<'_> {
         ApiRequest {
-            cluster: &self.name,
-            address: &self.address,
-            credentials: &self.credentials,
+            cluster: self,
             verb,
             resource,
             in_namespace,
+        }
+    }
+
+    /// Waits until the kubeconfig, or a file that it names, has changed and can be used. Files that
+    /// are being written may be incomplete for a while.
+    pub(super) async fn changed(&self) {
+        let mut trouble = String::new();
+        loop {
+            sleep(LOOK).await;
+            if !self.files.have_changed() {
+                continue;
+            }
+            let Err(error) = self.target.clone().connect(OnRefusal::Retry).await else {
+                return;
+            };
+            let error = error.to_string();
+            if trouble != error {
+                warn!(
+                    cluster = self.name,
+                    error, "credentials have changed and cannot be used: those before stay in use"
+                );
+                trouble = error;
+            }
         }
     }
 }

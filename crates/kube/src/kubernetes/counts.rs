@@ -1,13 +1,13 @@
 //! Counts and troubles of the feeds inside this process, for the metrics and for `/readyz`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
+use evenkeel_core::snapshot::ObjectKind;
 use evenkeel_log::lease::Lease;
 
 /// The reason why all objects of a kind are listed.
@@ -42,15 +42,15 @@ impl ListReason {
 #[derive(Debug)]
 pub struct KindCounts {
     /// Events of the watch.
-    pub events: AtomicU64,
+    pub events: Counter,
     /// Objects that went to the snapshot.
-    pub changes: AtomicU64,
+    pub changes: Counter,
     /// Lists and watches that failed.
-    pub errors: AtomicU64,
-    /// Objects that were left out.
-    pub left_out: AtomicU64,
-    /// Lists, by reason.
-    pub lists: [AtomicU64; ListReason::ALL.len()],
+    pub errors: Counter,
+    /// Objects that were left out: they cannot be read, or the snapshot refuses them.
+    pub left_out: Counter,
+    /// Lists that began, by reason.
+    pub lists: [Counter; ListReason::ALL.len()],
     /// Seconds from the creation of an object until its batch was applied.
     pub lag: Histogram,
 }
@@ -58,45 +58,13 @@ pub struct KindCounts {
 impl Default for KindCounts {
     fn default() -> Self {
         Self {
-            events: AtomicU64::default(),
-            changes: AtomicU64::default(),
-            errors: AtomicU64::default(),
-            left_out: AtomicU64::default(),
+            events: Counter::default(),
+            changes: Counter::default(),
+            errors: Counter::default(),
+            left_out: Counter::default(),
             lists: Default::default(),
             lag: durations(),
         }
-    }
-}
-
-impl KindCounts {
-    /// Counts an event of a watch.
-    pub fn event(&self) {
-        add(&self.events, 1);
-    }
-
-    /// Counts objects that went to the snapshot.
-    pub fn changed(&self, count: u64) {
-        add(&self.changes, count);
-    }
-
-    /// Counts a list or a watch that failed.
-    pub fn failed(&self) {
-        add(&self.errors, 1);
-    }
-
-    /// Counts an object that was left out: it cannot be read, or the snapshot refuses it.
-    pub fn left_out(&self) {
-        add(&self.left_out, 1);
-    }
-
-    /// Counts a list that begins.
-    pub fn listing(&self, reason: ListReason) {
-        add(&self.lists[reason as usize], 1);
-    }
-
-    /// Records the time from the creation of an object until its batch was applied.
-    pub fn lagged(&self, lag: Duration) {
-        self.lag.observe(lag.as_secs_f64());
     }
 }
 
@@ -108,16 +76,12 @@ pub fn durations() -> Histogram {
     Histogram::new(nanoseconds.take(22).map(|bound| bound as f64 / 1e9))
 }
 
-fn add(count: &AtomicU64, more: u64) {
-    count.fetch_add(more, Ordering::Relaxed);
-}
-
 /// The counts and troubles of one feed.
 #[derive(Debug)]
 pub struct FeedCounts {
     snapshot: String,
     /// The counts of each kind.
-    pub kinds: Vec<(&'static str, KindCounts)>,
+    pub kinds: Vec<(ObjectKind, KindCounts)>,
     /// The present troubles, by subject.
     troubles: Mutex<BTreeMap<&'static str, String>>,
     /// The lease of the server that feeds, where servers share that work.
@@ -125,9 +89,9 @@ pub struct FeedCounts {
 }
 
 impl FeedCounts {
-    /// The counts of a feed of `snapshot` with objects of these kinds.
-    pub fn new(snapshot: &str, kinds: impl IntoIterator<Item = &'static str>) -> Self {
-        let kinds = kinds.into_iter().map(|kind| (kind, KindCounts::default()));
+    /// The counts of a feed of `snapshot`.
+    pub fn new(snapshot: &str) -> Self {
+        let kinds = ObjectKind::all().map(|kind| (kind, KindCounts::default()));
         Self {
             snapshot: snapshot.to_owned(),
             kinds: kinds.collect(),
@@ -158,12 +122,9 @@ impl FeedCounts {
     }
 
     /// The counts of a kind.
-    ///
-    /// # Panics
-    /// When the feed has no such kind.
-    pub fn of(&self, kind: &str) -> &KindCounts {
-        let found = self.kinds.iter().find(|(name, _)| *name == kind);
-        let (_, counts) = found.expect("the feed was made with all its kinds");
+    pub(super) fn of(&self, kind: ObjectKind) -> &KindCounts {
+        let found = self.kinds.iter().find(|(of, _)| *of == kind);
+        let (_, counts) = found.expect("all kinds are there");
         counts
     }
 

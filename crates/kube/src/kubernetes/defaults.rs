@@ -4,8 +4,6 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::Deserialize;
-
 use super::connection::ClusterClient;
 use super::error::Error;
 use super::resource::CONFIG_MAPS;
@@ -58,13 +56,6 @@ impl FromStr for DefaultsSource {
     }
 }
 
-/// The fields of a ConfigMap that are read.
-#[derive(Deserialize)]
-struct ConfigMap {
-    #[serde(default)]
-    data: std::collections::BTreeMap<String, String>,
-}
-
 impl DefaultsSource {
     /// Reads the default constraints.
     ///
@@ -84,15 +75,10 @@ impl DefaultsSource {
             } => (namespace, name, key),
         };
         let place = format!("configmap {namespace}/{name} of {}", cluster.name);
-        let missing = |what: String| {
-            let place = place.clone();
-            Error::Configuration { place, what }
-        };
-        let text = cluster.get(&CONFIG_MAPS, namespace, name).await?;
-        let text = text.ok_or_else(|| missing("there is none".to_owned()))?;
-        let read = serde_json::from_str::<ConfigMap>(&text);
-        let read = read.map_err(|error| cluster.source().not_json(&error))?;
-        let text = read.data.get(key);
+        let missing = |what: String| Error::Unusable(format!("{place}: {what}"));
+        let found = cluster.get(&CONFIG_MAPS, namespace, name).await?;
+        let found = found.ok_or_else(|| missing("there is none".to_owned()))?;
+        let text = found["data"][key].as_str();
         let text = text.ok_or_else(|| missing(format!("it has no key {key}")))?;
         Ok(manifest::default_constraints_in(text, &place)?)
     }

@@ -17,16 +17,16 @@ use tracing::{info, warn};
 use super::connection::{ClusterClient, OnRefusal};
 use super::defaults::DefaultsSource;
 use super::error::Broken;
-use super::following::FollowedKinds;
-use super::known::LeftOut;
-use super::pulse::Pulses;
+use super::following::{FollowedKinds, Hashes};
 use super::sink::Transport;
 use super::sink::{SnapshotSink, Undone};
 use super::target::Target;
 use super::watch::{KindEvent, LONGEST_PAUSE, SHORTEST_PAUSE, follow};
-use crate::kubernetes::counts::FeedCounts;
+use crate::kubernetes::counts::{FeedCounts, ListReason};
 use evenkeel_core::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel_core::proto::v1::{Change, DefaultConstraints, UpdateSnapshotResponse};
+use evenkeel_core::proto::v1::{
+    Change, DefaultConstraints, UpdateSnapshotRequest, UpdateSnapshotResponse,
+};
 use evenkeel_core::snapshot::{ObjectKind, ResourceVersions};
 use evenkeel_log::backoff::Backoff;
 use evenkeel_log::lease::Lease;
@@ -42,51 +42,24 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The least time without a batch before a feed sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
+/// Why a feed begins again when its credentials may have changed.
+const CHANGED: &str = "the kubeconfig, or a file that it names, has changed";
+
 /// The name under which a feed reports trouble that is not about a kind.
 const WHOLE: &str = "";
 
-/// A feed of a snapshot from a cluster that has not begun.
-pub struct FeedPlan {
-    /// The cluster.
-    pub target: Target,
-    /// The source of the snapshot's default constraints.
-    pub defaults: DefaultsSource,
-    /// What the feed counts and reports.
-    pub counts: Arc<FeedCounts>,
-}
-
-impl FeedPlan {
-    /// A feed of `snapshot` from `target`.
-    pub fn new(target: Target, snapshot: &str, defaults: DefaultsSource) -> Self {
-        let kinds = ObjectKind::all().map(ObjectKind::as_str);
-        Self {
-            target,
-            defaults,
-            counts: Arc::new(FeedCounts::new(snapshot, kinds)),
-        }
-    }
-
-    /// The feed into a server that `rpc` calls.
-    pub fn into(self, rpc: SpreadServiceClient<Transport>) -> ClusterFeed {
-        ClusterFeed {
-            sink: SnapshotSink::new(rpc, self.counts.snapshot()),
-            target: self.target,
-            defaults: self.defaults,
-            counts: self.counts,
-            left_out: LeftOut::default(),
-            lease: None,
-            on_refusal: Box::new(drop),
-        }
-    }
-}
-
 /// Feeds a snapshot from a cluster.
 pub struct ClusterFeed {
+    /// The cluster.
     target: Target,
-    sink: SnapshotSink,
+    /// The source of the snapshot's default constraints.
     defaults: DefaultsSource,
-    counts: Arc<FeedCounts>,
-    left_out: LeftOut,
+    /// What the feed counts and reports.
+    pub counts: Arc<FeedCounts>,
+    /// The versions of objects that the snapshot refused.
+    refused: Hashes,
+    /// The reason why everything is listed next.
+    reason: ListReason,
     /// The lease, if several servers share the right to feed.
     lease: Option<Arc<Lease>>,
     /// Learns whether the feed is refused because the snapshot is fed from another cluster.
@@ -97,6 +70,19 @@ pub struct ClusterFeed {
 type RefusalListener = Box<dyn Fn(Option<String>) + Send>;
 
 impl ClusterFeed {
+    /// A feed of `snapshot` from `target`.
+    pub fn new(target: Target, snapshot: &str, defaults: DefaultsSource) -> Self {
+        Self {
+            target,
+            defaults,
+            counts: Arc::new(FeedCounts::new(snapshot)),
+            refused: Hashes::default(),
+            reason: ListReason::Start,
+            lease: None,
+            on_refusal: Box::new(drop),
+        }
+    }
+
     /// The same feed of a snapshot of this server. It tells whether it is refused because the
     /// snapshot is fed from another cluster. In a fleet it feeds only while it holds the lease.
     #[must_use]
@@ -115,17 +101,22 @@ impl ClusterFeed {
         }
     }
 
-    /// Feeds without end. After each failure, everything is listed again and replaced. Until then
-    /// the old state answers.
-    pub async fn run(mut self) -> Infallible {
+    /// Feeds the server that `rpc` calls, without end. After each failure, everything is listed again
+    /// and replaced. Until then the old state answers.
+    pub async fn run(mut self, rpc: SpreadServiceClient<Transport>) -> Infallible {
+        let mut sink = SnapshotSink::new(rpc, self.counts.snapshot());
         let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
-            let Err(broken) = self.feed().await;
+            let Err(broken) = self.feed(&mut sink).await;
             if let Broken::Undone(Undone::Refused(refused)) = &broken {
                 let refused = refused.iter().take(3).map(|(_, why)| why.as_str());
                 let refused: Vec<&str> = refused.collect();
                 warn!(refused = refused.join("; "), "objects are left out");
             }
+            self.reason = match &broken {
+                Broken::Lost { reason, .. } => *reason,
+                _ => ListReason::Start,
+            };
             let pause = pauses.after_failure();
             let what = broken.to_string();
             self.counts.trouble(WHOLE, Some(what.clone()));
@@ -144,56 +135,75 @@ impl ClusterFeed {
     }
 
     /// Finds the cluster, and keeps the snapshot equal to it until something breaks.
-    async fn feed(&mut self) -> Result<Infallible, Broken> {
+    async fn feed(&mut self, sink: &mut SnapshotSink) -> Result<Infallible, Broken> {
         let cluster = self.target.clone().connect(OnRefusal::Retry).await?;
         // The feed stays with this cluster, even if the current context changes later.
         self.target = cluster.target.clone();
-        self.sink.cluster = cluster.identity().await?.unwrap_or_default();
+        sink.cluster = cluster.identity().await?.unwrap_or_default();
         tokio::select! {
-            kept = self.keep_right(&cluster) => kept,
-            () = cluster.renewing.moved() => Err(Broken::Moved),
+            kept = self.keep_right(sink, &cluster) => kept,
+            () = cluster.changed() => Err(Broken::Because(CHANGED.to_owned())),
         }
     }
 
     /// Keeps the snapshot equal to the cluster; in a fleet while this server holds the lease.
-    async fn keep_right(&mut self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
-        self.check_cluster(cluster).await?;
+    async fn keep_right(
+        &mut self,
+        sink: &SnapshotSink,
+        cluster: &ClusterClient,
+    ) -> Result<Infallible, Broken> {
+        self.check_cluster(sink, cluster).await?;
         let Some(lease) = self.lease.clone() else {
-            return self.keep_equal(cluster).await;
+            return self.keep_equal(sink, cluster).await;
         };
         let held = tokio::select! {
             held = lease.acquire() => held,
-            refused = self.keep_checking(cluster) => return refused,
+            refused = self.keep_checking(sink, cluster) => return refused,
         };
         tokio::select! {
-            kept = self.keep_equal(cluster) => kept,
-            () = lease.lost(held) => Err(Broken::Superseded),
+            kept = self.keep_equal(sink, cluster) => kept,
+            () = lease.lost(held) => Err(Broken::Because("another server may feed now".to_owned())),
         }
     }
 
     /// Checks that the snapshot is not fed from another cluster. The server refuses that, too, but
     /// only when everything is listed.
-    async fn check_cluster(&self, cluster: &ClusterClient) -> Result<(), Broken> {
-        let (own, fed_from) = (&self.sink.cluster, self.sink.fed_from().await?);
+    async fn check_cluster(
+        &self,
+        sink: &SnapshotSink,
+        cluster: &ClusterClient,
+    ) -> Result<(), Broken> {
+        let (own, fed_from) = (&sink.cluster, sink.fed_from().await?);
         let is_same = own.is_empty() || fed_from.is_empty() || *own == fed_from;
-        let refused = (!is_same).then(|| Broken::OtherCluster {
-            own: format!("{} ({own})", cluster.name),
-            fed_from,
+        let refused = (!is_same).then(|| {
+            let name = &cluster.name;
+            format!(
+                "it is fed from the cluster {fed_from}, not from {name} ({own}): feed another \
+                 snapshot, give the servers another --fleet, or delete the snapshot first"
+            )
         });
-        (self.on_refusal)(refused.as_ref().map(Broken::to_string));
-        refused.map_or(Ok(()), Err)
+        (self.on_refusal)(refused.clone());
+        refused.map_or(Ok(()), |refused| Err(Broken::Because(refused)))
     }
 
     /// Checks the cluster again and again, while another server feeds the snapshot.
-    async fn keep_checking(&self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
+    async fn keep_checking(
+        &self,
+        sink: &SnapshotSink,
+        cluster: &ClusterClient,
+    ) -> Result<Infallible, Broken> {
         loop {
             sleep(LOOK).await;
-            self.check_cluster(cluster).await?;
+            self.check_cluster(sink, cluster).await?;
         }
     }
 
     /// Lists, replaces the snapshot, then watches, until something breaks.
-    async fn keep_equal(&mut self, cluster: &ClusterClient) -> Result<Infallible, Broken> {
+    async fn keep_equal(
+        &mut self,
+        sink: &SnapshotSink,
+        cluster: &ClusterClient,
+    ) -> Result<Infallible, Broken> {
         let rules = (
             self.defaults.read(cluster).await?,
             cluster.kubernetes_version().await,
@@ -204,12 +214,9 @@ impl ClusterFeed {
         for kind in ObjectKind::all() {
             tasks::spawn_in(&mut watches, follow(cluster.clone(), kind, to.clone()));
         }
-        let mut following = FollowedKinds::new(cluster, &self.counts, &mut self.left_out);
-
-        let (acknowledged, read) = {
-            let pulses = &cluster.pulses;
-            replace(&self.sink, rules, &mut following, (&mut events, pulses)).await?
-        };
+        let refused = &mut self.refused;
+        let mut following = FollowedKinds::new(cluster, self.reason, &self.counts, refused);
+        let (acknowledged, read) = replace(sink, rules, &mut following, &mut events).await?;
         following.is_live = true;
         self.counts.trouble(WHOLE, None);
         info!(
@@ -219,8 +226,7 @@ impl ClusterFeed {
             "snapshot replaced from the cluster"
         );
         let live = Live {
-            sink: &self.sink,
-            cluster,
+            sink,
             acknowledged,
             read,
             spoken: Instant::now(),
@@ -234,35 +240,42 @@ impl ClusterFeed {
 /// resource versions up to which the snapshot has the cluster.
 async fn replace(
     sink: &SnapshotSink,
-    (defaults, version): (DefaultConstraints, String),
+    (defaults, kubernetes_version): (DefaultConstraints, String),
     following: &mut FollowedKinds<'_>,
-    (events, pulses): (&mut mpsc::Receiver<KindEvent>, &Pulses),
+    events: &mut mpsc::Receiver<KindEvent>,
 ) -> Result<(UpdateSnapshotResponse, ResourceVersions), Broken> {
     let mut replace = sink.replace().await?;
-    replace.set(defaults, version).await?;
+    let rules = UpdateSnapshotRequest {
+        default_constraints: Some(defaults),
+        kubernetes_version,
+        ..Default::default()
+    };
+    replace.update(rules).await?;
     let mut taken = Vec::new();
     while !following.is_complete() {
-        tokio::select! {
-            _ = events.recv_many(&mut taken, AT_ONCE) => {}
-            () = pulses.any() => {}
-        }
+        events.recv_many(&mut taken, AT_ONCE).await;
         for event in taken.drain(..) {
             following.take(event)?;
             let waits = &mut following.pending;
             if waits.changes.len() >= STAGED_CHANGES || waits.bytes >= STAGED_BYTES {
                 let batch = take(waits);
-                let none = ResourceVersions::default();
-                let done = replace.update(batch.changes.clone(), &none).await;
+                let update = UpdateSnapshotRequest {
+                    changes: batch.changes.clone(),
+                    ..Default::default()
+                };
+                let done = replace.update(update).await;
                 following.done(batch, done)?;
             }
         }
-        // After the events: a watch that is heard before the end of its list has been taken is not
-        // heard again for up to 30 seconds.
-        following.hear(pulses);
     }
     let batch = take(&mut following.pending);
     let read = following.resource_versions();
-    let done = replace.update(batch.changes.clone(), &read).await;
+    let update = UpdateSnapshotRequest {
+        changes: batch.changes.clone(),
+        resource_versions: read.to_wire(),
+        ..Default::default()
+    };
+    let done = replace.update(update).await;
     following.done(batch, done)?;
     Ok((replace.commit().await?, read))
 }
@@ -270,7 +283,6 @@ async fn replace(
 /// A feed after its replace.
 struct Live<'a> {
     sink: &'a SnapshotSink,
-    cluster: &'a ClusterClient,
     /// The last acknowledgement.
     acknowledged: UpdateSnapshotResponse,
     /// The resource versions up to which the snapshot has the cluster.
@@ -299,7 +311,6 @@ impl Live<'_> {
                     self.send(&mut following).await?;
                 }
                 _ = look.tick() => {
-                    following.hear(&self.cluster.pulses);
                     let is_known = following.known_at().is_some_and(|known| known > self.told)
                         || following.resource_versions() != self.read;
                     if is_known && self.spoken.elapsed() >= HEARTBEAT {
@@ -347,7 +358,9 @@ impl Live<'_> {
         let least = before.revision + i64::from(now.changed_count > 0);
         match now.epoch == before.epoch && now.revision >= least {
             true => Ok(()),
-            false => Err(Broken::OtherHistory),
+            false => Err(Broken::Because(
+                "the snapshot has another history".to_owned(),
+            )),
         }
     }
 }

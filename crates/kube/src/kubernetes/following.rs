@@ -1,60 +1,41 @@
 //! The state of each kind in a feed, and the changes to send.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::time::{Instant, SystemTime};
 
-use kube::runtime::watcher::Event;
+use hashbrown::HashMap;
 use tracing::{info, warn};
 
 use super::connection::ClusterClient;
+use super::counts::{FeedCounts, ListReason};
 use super::error::{Broken, Error};
-use super::known::{Difference, LeftOut, SentObjects};
-use super::pending::{PendingChanges, key_of, reference};
-use super::pulse::Pulses;
-use super::resource::ApiResource;
+use super::pending::{ObjectKey, PendingChanges, key_of, reference};
 use super::sink::Undone;
 use super::watch::{KindEvent, WatchOutcome};
-use crate::kubernetes::counts::FeedCounts;
-use crate::manifest::{InputSource, LeanValue};
+use crate::manifest::{InputSource, Item};
 use evenkeel_core::proto::v1::Change;
+use evenkeel_core::proto::v1::change::Object;
 use evenkeel_core::snapshot::{
-    ObjectId, ObjectKind, OwnerKind, ResourceVersions, metadata_mut, metadata_of,
+    ObjectId, ObjectKind, OwnerKind, ResourceVersions, encode_object, metadata_mut, metadata_of,
 };
 
-/// The most changes of a batch after a kind is listed again. With more differences, the whole
-/// snapshot is replaced.
-const MAX_DIFFERENCES: usize = 10_000;
-
-/// The state of the list of a kind.
-#[derive(Debug)]
-enum ListPhase {
-    /// The first list is not complete.
-    First,
-    /// The list is complete, and events of a watch follow.
-    Follows,
-    /// The kind is listed again. The differences wait until the list is complete. If the list
-    /// fails, they wait for the next list.
-    Again(PendingChanges),
-}
+/// Objects with the hash of a version of each. This takes some 90 bytes an object.
+pub(super) type Hashes = HashMap<ObjectKey, u64>;
 
 /// The state of a kind that is followed.
 #[derive(Debug)]
 struct FollowedKind {
     kind: ObjectKind,
-    phase: ListPhase,
-    known: SentObjects,
+    /// True if it is listed and its watch was granted.
+    is_watched: bool,
     /// True if the account may not read the kind and decisions do not need it.
     is_missing: bool,
-    /// The time of the last failure of its list or watch, if nothing was heard since.
-    failed: Option<Instant>,
-    /// The last moment up to which all changes are known, because the watch was heard or the list
-    /// was complete.
+    /// True if its list or watch failed, and nothing was heard since.
+    has_failed: bool,
+    /// The last moment up to which all changes are known.
     known_at: Option<Instant>,
-    /// True if its watch was heard after the first list.
-    is_watched: bool,
     /// The resource version up to which all changes are sent or pending; 0 if it is not known.
     read: u64,
-    /// The highest resource version in the present list.
-    listed: u64,
 }
 
 /// The states of all kinds.
@@ -64,46 +45,51 @@ pub(super) struct FollowedKinds<'a> {
     pub(super) pending: PendingChanges,
     /// True after the replace, when decisions see the changes that are sent.
     pub(super) is_live: bool,
+    /// The reason why all kinds are listed.
+    reason: ListReason,
     source: InputSource,
     counts: &'a FeedCounts,
-    left_out: &'a mut LeftOut,
+    /// The objects that were sent, so that only changes are.
+    sent: Hashes,
+    /// The versions of objects that the snapshot refused. They are sent again when they change.
+    refused: &'a mut Hashes,
 }
 
 impl<'a> FollowedKinds<'a> {
     /// All kinds, before anything is known about them.
     pub(super) fn new(
         cluster: &ClusterClient,
+        reason: ListReason,
         counts: &'a FeedCounts,
-        left_out: &'a mut LeftOut,
+        refused: &'a mut Hashes,
     ) -> Self {
-        let new = |kind| FollowedKind {
-            kind,
-            phase: ListPhase::First,
-            known: SentObjects::new(left_out.hashes.clone()),
-            is_missing: false,
-            failed: None,
-            known_at: None,
-            is_watched: false,
-            read: 0,
-            listed: 0,
+        let new = |kind: ObjectKind| {
+            counts.trouble(kind.as_str(), None);
+            FollowedKind {
+                kind,
+                is_watched: false,
+                is_missing: false,
+                has_failed: false,
+                known_at: None,
+                read: 0,
+            }
         };
         Self {
             kinds: ObjectKind::all().map(new).collect(),
             pending: PendingChanges::default(),
             is_live: false,
+            reason,
             source: cluster.source(),
             counts,
-            left_out,
+            sent: Hashes::new(),
+            refused,
         }
     }
 
     /// Returns whether all kinds are listed and watched, except missing ones.
     pub(super) fn is_complete(&self) -> bool {
-        let is_there = |kind: &FollowedKind| {
-            let is_listed = matches!(kind.phase, ListPhase::Follows);
-            kind.is_missing || is_listed && kind.is_watched
-        };
-        self.kinds.iter().all(is_there)
+        let mut kinds = self.kinds.iter();
+        kinds.all(|kind| kind.is_missing || kind.is_watched)
     }
 
     /// The last moment up to which all changes of all kinds are known, except missing ones.
@@ -125,58 +111,58 @@ impl<'a> FollowedKinds<'a> {
 
     /// Returns the number of known objects.
     pub(super) fn objects(&self) -> usize {
-        self.kinds.iter().map(|kind| kind.known.objects.len()).sum()
+        self.sent.len()
     }
 
     /// Takes an event.
     ///
     /// # Errors
-    /// A list has too many differences for one batch.
+    /// The feed has to begin again.
     pub(super) fn take(&mut self, event: KindEvent) -> Result<(), Broken> {
-        let kind = event.kind;
-        let counts = self.counts.of(kind.as_str());
-        match event.happened {
-            WatchOutcome::Event(Event::Init) => {
-                counts.listing(event.reason);
-                let is_live = self.is_live;
-                let kind = self.kind(kind);
-                kind.known.list();
-                kind.listed = 0;
-                if !is_live {
-                    kind.phase = ListPhase::First;
-                } else if !matches!(kind.phase, ListPhase::Again(_)) {
-                    kind.phase = ListPhase::Again(PendingChanges::default());
-                    info!(
-                        kind = kind.kind.as_str(),
-                        reason = event.reason.as_str(),
-                        "listing"
-                    );
+        let (wanted, at) = (event.kind, event.at);
+        let counts = self.counts.of(wanted);
+        let read = match event.happened {
+            WatchOutcome::ListBegins => {
+                counts.lists[self.reason as usize].inc();
+                if self.is_live {
+                    let what = format!("{} could not be read before", wanted.as_str());
+                    let reason = ListReason::Failed;
+                    return Err(Broken::Lost { reason, what });
                 }
+                return Ok(());
             }
-            WatchOutcome::Event(Event::InitApply(watched)) => {
-                let version = version_of(&watched.object);
-                self.put(kind, watched.object, false)?;
-                let kind = self.kind(kind);
-                kind.listed = kind.listed.max(version);
+            WatchOutcome::Listed(object) => {
+                self.put(wanted, object, false);
+                return Ok(());
             }
-            WatchOutcome::Event(Event::InitDone) => self.complete(kind, event.at)?,
-            WatchOutcome::Event(Event::Apply(watched)) => {
-                counts.event();
-                let version = version_of(&watched.object);
-                self.put(kind, watched.object, true)?;
-                self.read_up_to(kind, version);
-                self.recovered(kind);
+            WatchOutcome::Failed(error) => return self.failed(wanted, error),
+            WatchOutcome::Lost(reason, what) => return Err(Broken::Lost { reason, what }),
+            WatchOutcome::ListEnds(version) => version,
+            WatchOutcome::Put { object, is_new } => {
+                counts.events.inc();
+                let version = version_of(&object);
+                self.put(wanted, object, is_new);
+                version
             }
-            WatchOutcome::Event(Event::Delete(watched)) => {
-                counts.event();
-                self.read_up_to(kind, version_of(&watched.object));
+            WatchOutcome::Gone(object) => {
+                counts.events.inc();
                 let [namespace, name, uid] =
-                    ["namespace", "name", "uid"].map(|field| watched.object.metadata(field));
-                self.remove(kind, namespace, name, uid);
-                self.recovered(kind);
+                    ["namespace", "name", "uid"].map(|field| object.metadata(field));
+                self.remove(wanted, namespace, name, uid);
+                version_of(&object)
             }
-            WatchOutcome::ReadUpTo(version) => self.read_up_to(kind, version),
-            WatchOutcome::Failed(error) => self.failed(kind, &error, event.at),
+            WatchOutcome::ReadUpTo(version) => {
+                self.kind(wanted).is_watched = true;
+                version
+            }
+        };
+        let kind = self.kind(wanted);
+        kind.read = kind.read.max(read);
+        kind.known_at = Some(at);
+        kind.is_missing = false;
+        if std::mem::take(&mut kind.has_failed) {
+            self.counts.trouble(wanted.as_str(), None);
+            info!(kind = wanted.as_str(), "watching again");
         }
         Ok(())
     }
@@ -186,103 +172,53 @@ impl<'a> FollowedKinds<'a> {
         found.expect("all kinds are there from the start")
     }
 
-    /// Records that all events of a kind up to a version were taken. While the kind is listed
-    /// again, its changes wait.
-    fn read_up_to(&mut self, kind: ObjectKind, version: u64) {
-        let kind = self.kind(kind);
-        if matches!(kind.phase, ListPhase::Follows) {
-            kind.read = kind.read.max(version);
-        }
-    }
-
-    fn put(&mut self, kind: ObjectKind, object: LeanValue, is_event: bool) -> Result<(), Broken> {
-        let created = object.metadata("creationTimestamp").to_owned();
+    /// Adds an object to the pending changes, unless the snapshot has it, or has refused it.
+    fn put(&mut self, kind: ObjectKind, object: Item, is_new: bool) {
+        let created = humantime::parse_rfc3339(object.metadata("creationTimestamp")).ok();
         let name = [object.metadata("namespace"), object.metadata("name")].map(str::to_owned);
-        let mut object = match object.decode(kind, &self.source) {
+        let mut object = match object.object(kind, &self.source) {
             Ok(object) => object,
             Err(error) => {
-                self.counts.of(kind.as_str()).left_out();
+                self.counts.of(kind).left_out.inc();
                 warn!(%error, "an object is left out");
                 let [namespace, name] = &name;
                 self.remove(kind, namespace, name, "");
-                return Ok(());
+                return;
             }
         };
         if let Some(metadata) = metadata_mut(&mut object) {
             // The resource version changes with every write, and no decision reads it.
             metadata.resource_version.clear();
         }
-        let (difference, hash) = self.kind(kind).known.note(&object);
-        if difference == Difference::None || self.left_out.has(&object, hash) {
-            return Ok(());
+        let (key, hash) = (key_of(&object), hash_of(&object));
+        if self.refused.get(&key) == Some(&hash) || self.sent.get(&key) == Some(&hash) {
+            return;
         }
-        let is_live = self.is_live;
-        let created = humantime::parse_rfc3339(&created).ok();
-        let created = created.filter(|_| is_live && is_event && difference == Difference::New);
-        let pending = self.pending_of(kind);
-        pending.put(object);
-        if let Some(created) = created {
-            pending.created.push((kind, created));
-        }
-        self.check_differences(kind)
-    }
-
-    /// Checks that the pending changes fit into one batch.
-    fn check_differences(&mut self, kind: ObjectKind) -> Result<(), Broken> {
-        let is_live = self.is_live;
-        match self.pending_of(kind).changes.len() {
-            many if is_live && many > MAX_DIFFERENCES => {
-                Err(Broken::TooManyChanges(many, ApiResource::of(kind).plural))
-            }
-            _ => Ok(()),
-        }
+        self.refused.remove(&key);
+        self.sent.insert(key, hash);
+        self.pending.put(object);
+        let created = created.filter(|_| self.is_live && is_new);
+        self.pending.created.extend(created.map(|at| (kind, at)));
     }
 
     /// Deletes the object with this name, if the snapshot has one.
     fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str, uid: &str) {
-        self.left_out.forget(kind, namespace, name);
-        if self.kind(kind).known.forget(namespace, name) {
-            let gone = reference(kind, namespace, name, uid);
-            self.pending_of(kind).delete(gone);
+        let key = (kind, namespace.into(), name.into());
+        self.refused.remove(&key);
+        if self.sent.remove(&key).is_some() {
+            self.pending.delete(reference(kind, namespace, name, uid));
         }
-    }
-
-    /// Returns the pending changes to which a change of this kind belongs: those of its present
-    /// list, else the next batch.
-    fn pending_of(&mut self, wanted: ObjectKind) -> &mut PendingChanges {
-        let found = self.kinds.iter_mut().find(|kind| kind.kind == wanted);
-        match found.map(|kind| &mut kind.phase) {
-            Some(ListPhase::Again(pending)) => pending,
-            _ => &mut self.pending,
-        }
-    }
-
-    /// Completes a list: objects that are not in it are deleted.
-    fn complete(&mut self, wanted: ObjectKind, at: Instant) -> Result<(), Broken> {
-        let gone = self.kind(wanted).known.unlisted(wanted);
-        for reference in gone {
-            self.pending_of(wanted).delete(reference);
-        }
-        self.check_differences(wanted)?;
-        let kind = self.kind(wanted);
-        if let ListPhase::Again(pending) = std::mem::replace(&mut kind.phase, ListPhase::Follows) {
-            self.pending.append(pending);
-        }
-        let kind = self.kind(wanted);
-        // The list is of one moment, so it has everything up to the highest version in it. That
-        // may be lower than before, after a restore of the cluster from a backup.
-        kind.read = kind.listed;
-        kind.known_at = Some(at);
-        self.recovered(wanted);
-        Ok(())
     }
 
     /// Records that a list or a watch failed.
-    fn failed(&mut self, wanted: ObjectKind, error: &Error, at: Instant) {
-        self.counts.of(wanted.as_str()).failed();
+    ///
+    /// # Errors
+    /// The credentials have to be read again.
+    fn failed(&mut self, wanted: ObjectKind, error: Error) -> Result<(), Broken> {
+        self.counts.of(wanted).errors.inc();
         let may_miss = !matches!(wanted, ObjectKind::Node | ObjectKind::Pod) && error.is_refusal();
         let kind = self.kind(wanted);
-        kind.failed = Some(at);
+        kind.has_failed = true;
         kind.is_missing |= may_miss;
         let what = match may_miss {
             true => {
@@ -298,31 +234,9 @@ impl<'a> FollowedKinds<'a> {
         if self.counts.trouble(wanted.as_str(), Some(what)) {
             warn!(kind = wanted.as_str(), %error, "cannot watch");
         }
-    }
-
-    fn recovered(&mut self, wanted: ObjectKind) {
-        let kind = self.kind(wanted);
-        kind.is_missing = false;
-        if kind.failed.take().is_some() {
-            self.counts.trouble(wanted.as_str(), None);
-            info!(kind = wanted.as_str(), "watching again");
-        }
-    }
-
-    /// Takes over the times when the watches of listed kinds were heard.
-    pub(super) fn hear(&mut self, pulses: &Pulses) {
-        for wanted in ObjectKind::all() {
-            let kind = self.kind(wanted);
-            let heard = pulses.heard(ApiResource::of(wanted));
-            let heard = heard.filter(|heard| {
-                matches!(kind.phase, ListPhase::Follows)
-                    && kind.failed.is_none_or(|failed| *heard > failed)
-            });
-            if let Some(heard) = heard {
-                kind.is_watched = true;
-                kind.known_at = kind.known_at.max(Some(heard));
-                self.recovered(wanted);
-            }
+        match error.has_code(401) {
+            true => Err(error.into()),
+            false => Ok(()),
         }
     }
 
@@ -346,14 +260,13 @@ impl<'a> FollowedKinds<'a> {
     /// Records a batch that was applied.
     pub(super) fn sent(&self, batch: &PendingChanges) {
         for object in batch.changes.iter().filter_map(|it| it.object.as_ref()) {
-            let kind = ObjectId::of(object).kind;
-            self.counts.of(kind.as_str()).changed(1);
+            self.counts.of(ObjectId::of(object).kind).changes.inc();
         }
         let now = SystemTime::now();
         for (kind, created) in &batch.created {
             // The clocks of two machines may differ, so a negative lag counts as 0.
             let lag = now.duration_since(*created).unwrap_or_default();
-            self.counts.of(kind.as_str()).lagged(lag);
+            self.counts.of(*kind).lag.observe(lag.as_secs_f64());
         }
     }
 
@@ -368,13 +281,12 @@ impl<'a> FollowedKinds<'a> {
             };
             let key = key_of(&object);
             let (kind, namespace, name) = &key;
-            self.counts.of(kind.as_str()).left_out();
+            self.counts.of(*kind).left_out.inc();
             warn!(kind = kind.as_str(), %namespace, %name, why, "an object is left out");
             if metadata_of(&object).is_some() {
-                let hash = self.kind(*kind).known.hash_of(&object);
-                let held = reference(*kind, namespace, name, "");
-                self.pending.delete(held);
-                self.left_out.insert(key, hash);
+                let hash = hash_of(&object);
+                self.pending.delete(reference(*kind, namespace, name, ""));
+                self.refused.insert(key, hash);
             }
         }
         for object in changes.into_iter().flatten().filter_map(|it| it.object) {
@@ -384,7 +296,15 @@ impl<'a> FollowedKinds<'a> {
 }
 
 /// The resource version of an object; 0 if this is no number.
-fn version_of(object: &LeanValue) -> u64 {
+fn version_of(object: &Item) -> u64 {
     let version = object.metadata("resourceVersion");
     version.parse().unwrap_or(0)
+}
+
+fn hash_of(object: &Object) -> u64 {
+    let mut encoded = Vec::new();
+    encode_object(object, &mut encoded);
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&encoded);
+    hasher.finish()
 }

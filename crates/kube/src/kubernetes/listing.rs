@@ -1,21 +1,19 @@
 //! Lists the objects of a cluster, page by page. The next page is asked for before the last one is
 //! read.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use kube::api::ListParams;
-use kube::core::Request;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use kube::core::{ObjectList, Request};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 use tonic::codegen::http;
 
 use super::connection::ClusterClient;
-use super::error::{ApiRequest, Error};
+use super::error::Error;
 use super::resource::ApiResource;
-use crate::manifest::{InputSource, LoadedObjects, ManifestError, ObjectReader};
+use crate::manifest::{InputSource, LoadedObjects, ObjectReader};
 use evenkeel_core::matching::KubernetesVersion;
 use evenkeel_core::snapshot::{ObjectKind, OwnerKind, ResourceVersions, StorageKind};
 use evenkeel_log::tasks::{self, OwnedTask};
@@ -33,7 +31,7 @@ pub struct ListProgress {
     /// The number of objects so far.
     pub objects: u64,
     /// The number of remaining objects, if the API server says it.
-    pub remaining: Option<u64>,
+    pub remaining: Option<i64>,
 }
 
 /// The objects of a resource that are listed.
@@ -47,6 +45,18 @@ pub struct ObjectSelection<'a> {
     pub labels: &'a str,
     /// Their fields, in kubectl's notation; empty means any.
     pub fields: &'a str,
+}
+
+impl ObjectSelection<'_> {
+    /// All objects of a resource.
+    pub(super) fn all(resource: &'static ApiResource) -> Self {
+        Self {
+            resource,
+            namespace: None,
+            labels: "",
+            fields: "",
+        }
+    }
 }
 
 /// The part of a cluster that a question needs.
@@ -107,133 +117,76 @@ const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 /// A function that receives the progress of a list.
 pub type OnProgress<'a> = &'a mut (dyn FnMut(ListProgress) + Send);
 
-/// All objects that a question needs, which are listed part by part, so that the caller need not
-/// hold them. Kinds that the account may not list in all namespaces are listed in the namespace of
-/// the question, if it has one. Then the Namespace objects may be missing, and answers name the
-/// fields that depend on them as unchecked. Claims, volumes and storage classes come last, and are
-/// left out unless the account may list all of these; then answers name volumes as unchecked.
-pub struct ClusterListing<'a> {
-    cluster: &'a ClusterClient,
-    needed: NeededObjects<'a>,
-    /// The kinds that are not begun.
-    kinds: VecDeque<ObjectKind>,
-    /// The kind that is being listed.
-    current: Option<(ObjectKind, PagedList<'a>)>,
-    /// The storage that was listed; `None` if the account may not list all kinds of it.
-    storage: Option<LoadedObjects>,
-    /// The kinds that were listed, for the last part; `None` once it was taken.
-    listed: Option<ResourceVersions>,
-    /// The kinds that were listed in one namespace only, because the account may not list them in
-    /// all.
-    pub narrowed: Vec<&'static ApiResource>,
-}
-
-impl<'a> ClusterListing<'a> {
-    /// The next part, usually a page; `None` after the last one.
-    ///
-    /// # Errors
-    /// The first kind that could not be listed, with the reason.
-    pub async fn next(&mut self, progress: OnProgress<'_>) -> Result<Option<LoadedObjects>, Error> {
-        loop {
-            let Some((kind, pages)) = &mut self.current else {
-                let Some(kind) = self.kinds.pop_front() else {
-                    let mut last = self.storage.take().unwrap_or_default();
-                    return Ok(self.listed.take().map(|listed| {
-                        last.listed = listed;
-                        last
-                    }));
-                };
-                let selected = self.needed.of(kind);
-                let pages = selected.map(|selected| PagedList::of(self.cluster, selected));
-                self.current = pages.transpose()?.map(|pages| (kind, pages));
-                continue;
-            };
-            let kind = *kind;
-            match pages.next(progress).await {
-                Ok(Some(text)) => {
-                    let mut reader = ObjectReader::of(vec![self.cluster.source()]);
-                    reader.read_page(&text)?;
-                    match (kind, &mut self.storage) {
-                        (ObjectKind::Storage(_), Some(storage)) => storage.append(reader.objects),
-                        (ObjectKind::Storage(_), None) => {}
-                        _ => return Ok(Some(reader.objects)),
-                    }
-                }
-                Ok(None) => {
-                    self.listed.iter_mut().for_each(|it| it.set(kind, 0));
-                    self.current = None;
-                }
-                Err(error @ Error::Forbidden { .. }) => {
-                    let selected = pages.selected;
-                    self.forbidden(kind, selected, error)?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Lists a kind in the namespace of the question, or does without the kind.
-    fn forbidden(
-        &mut self,
-        kind: ObjectKind,
-        selected: ObjectSelection<'a>,
-        error: Error,
-    ) -> Result<(), Error> {
-        let enough = self.needed.namespace;
-        let resource = selected.resource;
-        self.current = None;
-        if resource.is_namespaced && selected.namespace.is_none() && enough.is_some() {
-            self.narrowed.push(resource);
-            let narrower = ObjectSelection {
-                namespace: enough,
-                ..selected
-            };
-            self.current = Some((kind, PagedList::of(self.cluster, narrower)?));
-            return Ok(());
-        }
-        match kind {
-            ObjectKind::Namespace if enough.is_some() => {}
-            ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => {}
-            ObjectKind::Storage(_) => self.storage = None,
-            _ => return Err(error),
-        }
-        Ok(())
-    }
-}
-
 /// The longest time to wait for the version of an API server.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The metadata of a page, without its objects.
-#[derive(Deserialize)]
-struct ListPage {
-    #[serde(default)]
-    metadata: PageMetadata,
-    #[serde(default)]
-    items: Option<Vec<IgnoredAny>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PageMetadata {
-    #[serde(rename = "continue")]
-    next: Option<String>,
-    resource_version: Option<String>,
-    remaining_item_count: Option<u64>,
-}
+/// A page of a list.
+pub(super) type ListPage = ObjectList<Value>;
 
 impl ClusterClient {
-    /// Begins to list all objects that a question needs.
-    pub fn listing<'a>(&'a self, needed: NeededObjects<'a>) -> ClusterListing<'a> {
-        ClusterListing {
-            cluster: self,
-            needed,
-            kinds: ObjectKind::all().collect(),
-            current: None,
-            storage: Some(LoadedObjects::default()),
-            listed: Some(ResourceVersions::default()),
-            narrowed: Vec::new(),
+    /// Lists all objects that a question needs, and passes them to `take` part by part, usually by page,
+    /// so that the caller need not hold them. Kinds that the account may not list in all namespaces are
+    /// listed in the namespace of the question, if it has one; these are returned. Then the Namespace
+    /// objects may be missing, and answers name the fields that depend on them as unchecked. Claims,
+    /// volumes and storage classes come last, and are left out unless the account may list all of
+    /// these; then answers name volumes as unchecked.
+    ///
+    /// # Errors
+    /// The first kind that could not be listed, with the reason, or the error of `take`.
+    pub async fn list_needed<E: From<Error>>(
+        &self,
+        needed: NeededObjects<'_>,
+        progress: OnProgress<'_>,
+        mut take: impl AsyncFnMut(LoadedObjects) -> Result<(), E>,
+    ) -> Result<Vec<&'static ApiResource>, E> {
+        let (mut narrowed, mut listed) = (Vec::new(), ResourceVersions::default());
+        let mut storage = Some(LoadedObjects::default());
+        for kind in ObjectKind::all() {
+            let Some(mut selected) = needed.of(kind) else {
+                continue;
+            };
+            let mut pages = PagedList::of(self, selected);
+            loop {
+                let error = match pages.next(progress).await {
+                    Ok(Some(page)) => {
+                        let mut reader = ObjectReader::of(vec![self.source()]);
+                        reader.read_listed(page.items).map_err(Error::from)?;
+                        match (kind, &mut storage) {
+                            (ObjectKind::Storage(_), Some(storage)) => {
+                                storage.append(reader.objects);
+                            }
+                            (ObjectKind::Storage(_), None) => {}
+                            _ => take(reader.objects).await?,
+                        }
+                        continue;
+                    }
+                    Ok(None) => {
+                        listed.set(kind, 0);
+                        break;
+                    }
+                    Err(error) => error,
+                };
+                let is_wide = selected.resource.is_namespaced && selected.namespace.is_none();
+                match kind {
+                    _ if !error.is_forbidden() => return Err(error.into()),
+                    _ if is_wide && needed.namespace.is_some() => {
+                        narrowed.push(selected.resource);
+                        selected.namespace = needed.namespace;
+                        pages = PagedList::of(self, selected);
+                        continue;
+                    }
+                    ObjectKind::Namespace if needed.namespace.is_some() => {}
+                    ObjectKind::Owner(OwnerKind::PodDisruptionBudget) => {}
+                    ObjectKind::Storage(_) => storage = None,
+                    _ => return Err(error.into()),
+                }
+                break;
+            }
         }
+        let mut last = storage.unwrap_or_default();
+        last.listed = listed;
+        take(last).await?;
+        Ok(narrowed)
     }
 
     /// The Kubernetes version of the cluster's API server; empty if it does not say.
@@ -253,14 +206,10 @@ impl ClusterClient {
     /// may not read it.
     pub(super) async fn identity(&self) -> Result<Option<String>, Error> {
         let namespaces = ApiResource::of(ObjectKind::Namespace);
-        let request = http::Request::get(format!("{}/kube-system", namespaces.path(None)));
-        let request = request.body(Vec::new()).expect("it is an address");
-        match self.client.request::<Value>(request).await {
-            Ok(found) => Ok(found["metadata"]["uid"].as_str().map(str::to_owned)),
-            Err(error) => match self.asked("get", namespaces, false).failed(&error) {
-                error if error.is_refusal() => Ok(None),
-                error => Err(error),
-            },
+        match self.get(namespaces, "", "kube-system").await {
+            Ok(found) => Ok(found.and_then(|it| Some(it["metadata"]["uid"].as_str()?.to_owned()))),
+            Err(error) if error.is_refusal() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -269,27 +218,23 @@ impl ClusterClient {
         InputSource::Cluster(self.name.clone())
     }
 
-    /// Lists objects. Passes the JSON text of each page to `read`, together with a value from `new`.
-    /// If the list expires, it begins again with another value from `new`.
+    /// Lists objects. If the list expires, it begins again.
     ///
     /// # Errors
-    /// The reason why it could not be listed, or the error of `read`.
-    pub async fn list<T>(
+    /// The reason why they could not be listed.
+    pub async fn list(
         &self,
         listed: ObjectSelection<'_>,
         progress: OnProgress<'_>,
-        new: impl Fn() -> T,
-        mut read: impl FnMut(&mut T, String) -> Result<(), ManifestError>,
-    ) -> Result<T, Error> {
+    ) -> Result<Vec<Value>, Error> {
         let mut attempt = 1;
         'again: loop {
-            let mut into = new();
-            let mut pages = PagedList::of(self, listed)?;
+            let (mut objects, mut pages) = (Vec::new(), PagedList::of(self, listed));
             loop {
                 match pages.next(progress).await {
-                    Ok(Some(text)) => read(&mut into, text)?,
-                    Ok(None) => return Ok(into),
-                    Err(Error::Expired { .. }) if attempt < ATTEMPTS => {
+                    Ok(Some(page)) => objects.extend(page.items),
+                    Ok(None) => return Ok(objects),
+                    Err(error) if error.is_expired() && attempt < ATTEMPTS => {
                         attempt += 1;
                         continue 'again;
                     }
@@ -299,8 +244,8 @@ impl ClusterClient {
         }
     }
 
-    /// The JSON text of one object; `None` if it does not exist. The namespace is ignored for
-    /// resources without namespaces.
+    /// One object; `None` if it does not exist. The namespace is ignored for resources without
+    /// namespaces.
     ///
     /// # Errors
     /// The reason why it could not be read.
@@ -309,12 +254,12 @@ impl ClusterClient {
         resource: &'static ApiResource,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<Value>, Error> {
         let path = resource.path(Some(namespace));
         let asked = self.asked("get", resource, resource.is_namespaced);
         let request = Request::new(path).get(name, &Default::default());
-        match self.text(request).await {
-            Ok(text) => Ok(Some(text)),
+        match self.request(request).await {
+            Ok(object) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(asked.failed(&error)),
         }
@@ -329,101 +274,99 @@ impl ClusterClient {
         resource: &'static ApiResource,
     ) -> Result<Option<u64>, Error> {
         let request = Request::new(resource.path(None)).list(&ListParams::default().limit(1));
-        let asked = self.asked("list", resource, false);
-        let text = self.text(request).await;
-        let text = text.map_err(|error| asked.failed(&error))?;
-        let page: ListPage =
-            serde_json::from_str(&text).map_err(|error| self.source().not_json(&error))?;
-        let version = page.metadata.resource_version;
-        Ok(version.and_then(|version| version.parse().ok()))
+        let page = self.request::<ListPage>(request).await;
+        let page = page.map_err(|error| self.asked("list", resource, false).failed(&error))?;
+        Ok(page
+            .metadata
+            .resource_version
+            .and_then(|it| it.parse().ok()))
     }
 
-    async fn text(
+    async fn request<T: DeserializeOwned>(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> kube::Result<String> {
+    ) -> kube::Result<T> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        self.client.request_text(request).await
+        self.client.request(request).await
     }
 }
 
 /// The pages of a list.
-struct PagedList<'a> {
+pub(super) struct PagedList<'a> {
     cluster: &'a ClusterClient,
     selected: ObjectSelection<'a>,
     /// The page that was asked for; `None` after the last one.
-    coming: Option<OwnedTask<kube::Result<String>>>,
-    /// The token of that page; `None` for the first one.
-    token: Option<String>,
+    coming: Option<OwnedTask<kube::Result<ListPage>>>,
     /// The number of objects in the pages before it.
     objects: u64,
 }
 
 impl<'a> PagedList<'a> {
     /// Asks for the first page.
-    fn of(cluster: &'a ClusterClient, selected: ObjectSelection<'a>) -> Result<Self, Error> {
+    pub(super) fn of(cluster: &'a ClusterClient, selected: ObjectSelection<'a>) -> Self {
         let mut pages = Self {
             cluster,
             selected,
             coming: None,
-            token: None,
             objects: 0,
         };
-        pages.ask()?;
-        Ok(pages)
+        pages.ask(None);
+        pages
     }
 
-    fn asked(&self) -> ApiRequest<'a> {
-        let ObjectSelection {
-            resource,
-            namespace,
-            ..
-        } = self.selected;
-        self.cluster.asked("list", resource, namespace.is_some())
-    }
-
-    fn ask(&mut self) -> Result<(), Error> {
+    /// Asks for the page with this token.
+    fn ask(&mut self, token: Option<String>) {
         let selected = self.selected;
         let given = |selector: &str| (!selector.is_empty()).then(|| selector.to_owned());
         let wanted = ListParams {
             label_selector: given(selected.labels),
             field_selector: given(selected.fields),
-            continue_token: self.token.clone(),
+            continue_token: token,
             ..ListParams::default().limit(PAGE)
         };
         let request = Request::new(selected.resource.path(selected.namespace)).list(&wanted);
-        let request = request.map_err(kube::Error::BuildRequest);
-        let request = request.map_err(|error| self.asked().failed(&error))?;
-        let client = self.cluster.client.clone();
-        let coming = async move { client.request_text(request).await };
+        let cluster = self.cluster.clone();
+        let coming = async move { cluster.request(request).await };
         self.coming = Some(tasks::spawn(coming).owned());
-        Ok(())
     }
 
-    /// The JSON text of the next page; `None` after the last one.
-    async fn next(&mut self, progress: OnProgress<'_>) -> Result<Option<String>, Error> {
+    /// The next page; `None` after the last one.
+    pub(super) async fn next(
+        &mut self,
+        progress: OnProgress<'_>,
+    ) -> Result<Option<ListPage>, Error> {
         let Some(coming) = self.coming.take() else {
             return Ok(None);
         };
-        let text = coming.await.expect("the request does not panic");
-        let text = text.map_err(|error| self.asked().failed(&error))?;
-        let page: ListPage =
-            serde_json::from_str(&text).map_err(|error| self.cluster.source().not_json(&error))?;
-        self.objects += page.items.map_or(0, |items| items.len() as u64);
+        let ObjectSelection {
+            resource,
+            namespace,
+            ..
+        } = self.selected;
+        let page = coming.await.expect("the request does not panic");
+        let asked = self.cluster.asked("list", resource, namespace.is_some());
+        let mut page = page.map_err(|error| asked.failed(&error))?;
+        let next = page.metadata.continue_.clone();
+        let next = next.filter(|token| !token.is_empty());
+        if next.is_some() {
+            self.ask(next);
+        }
+        // The items of a list leave their kind out.
+        for fields in page.items.iter_mut().filter_map(Value::as_object_mut) {
+            let of_list = [
+                ("kind", resource.kind),
+                ("apiVersion", resource.api_version),
+            ];
+            for (field, value) in of_list {
+                fields.insert(field.to_owned(), value.into());
+            }
+        }
+        self.objects += page.items.len() as u64;
         progress(ListProgress {
-            resource: self.selected.resource,
+            resource,
             objects: self.objects,
             remaining: page.metadata.remaining_item_count,
         });
-        let next = page.metadata.next.filter(|token| !token.is_empty());
-        if next.is_some() && next == self.token {
-            let again = kube::core::Status::failure("a page that continues with itself", "");
-            return Err(self.asked().refused(&again));
-        }
-        if next.is_some() {
-            self.token = next;
-            self.ask()?;
-        }
-        Ok(Some(text))
+        Ok(Some(page))
     }
 }

@@ -68,11 +68,4 @@ impl PendingChanges {
         }
         self.put(Object::Delete(reference));
     }
-
-    /// Adds the changes of `other`.
-    pub(super) fn append(&mut self, other: Self) {
-        let objects = other.changes.into_iter().filter_map(|it| it.object);
-        objects.for_each(|object| self.put(object));
-        self.created.extend(other.created);
-    }
 }

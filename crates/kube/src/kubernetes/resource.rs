@@ -85,12 +85,6 @@ impl ApiResource {
         RESOURCES.iter().find(|resource| resource.kind == kind)
     }
 
-    /// The resource's API group, empty for the core group, and its version.
-    pub(super) fn group_and_version(&self) -> (&'static str, &'static str) {
-        let parts = self.api_version.split_once('/');
-        parts.unwrap_or(("", self.api_version))
-    }
-
     /// The path of all its objects, or of those in a namespace.
     pub(super) fn path(&self, namespace: Option<&str>) -> String {
         let root = match self.api_version.contains('/') {

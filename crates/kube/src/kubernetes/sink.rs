@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::http;
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Code, Status, Streaming};
 use tonic_types::StatusExt;
 use tower::util::BoxCloneSyncService;
 
@@ -15,8 +16,8 @@ use evenkeel_core::proto::v1;
 use evenkeel_core::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel_core::proto::v1::stream_snapshot_request::Step;
 use evenkeel_core::proto::v1::{
-    BeginReplace, Change, CommitReplace, DefaultConstraints, GetSnapshotRequest,
-    StreamSnapshotRequest, UpdateSnapshotRequest, UpdateSnapshotResponse,
+    BeginReplace, Change, CommitReplace, GetSnapshotRequest, StreamSnapshotRequest,
+    UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 use evenkeel_core::snapshot::ResourceVersions;
 
@@ -39,12 +40,14 @@ pub(super) enum Undone {
     /// The server refused the step, or is gone.
     #[error("{}", .0.message())]
     Status(Box<Status>),
+}
+
+impl Undone {
     /// The server sent no acknowledgement.
-    #[error("no acknowledgement within {} s", PATIENCE.as_secs())]
-    Silent,
-    /// The stream of a replace ended early.
-    #[error("the server ended the stream")]
-    Ended,
+    fn silent(_: Elapsed) -> Self {
+        let why = format!("no acknowledgement within {} s", PATIENCE.as_secs());
+        Self::Status(Box::new(Status::deadline_exceeded(why)))
+    }
 }
 
 impl From<Status> for Undone {
@@ -125,7 +128,7 @@ impl SnapshotSink {
         // This cannot fail: the channel is empty and has room for one message.
         let _ = steps.try_send(StreamSnapshotRequest { step });
         let opened = timeout(PATIENCE, rpc.stream_snapshot(ReceiverStream::new(receiver)));
-        let opened = opened.await.map_err(|_| Undone::Silent)??;
+        let opened = opened.await.map_err(Undone::silent)??;
         let mut replace = Replace {
             steps,
             answers: opened.into_inner(),
@@ -144,18 +147,17 @@ impl SnapshotSink {
         age: Duration,
         read: &ResourceVersions,
     ) -> Result<UpdateSnapshotResponse, Undone> {
-        let mut request = Request::new(UpdateSnapshotRequest {
+        let request = UpdateSnapshotRequest {
             age: Some(age.into()),
             snapshot: self.snapshot.clone(),
             changes,
             resource_versions: read.to_wire(),
             cluster: self.cluster.clone(),
             ..Default::default()
-        });
-        request.set_timeout(PATIENCE);
+        };
         let mut rpc = self.rpc.clone();
         let answer = timeout(PATIENCE, rpc.update_snapshot(request)).await;
-        Ok(answer.map_err(|_| Undone::Silent)??.into_inner())
+        Ok(answer.map_err(Undone::silent)??.into_inner())
     }
 }
 
@@ -167,33 +169,12 @@ pub(super) struct Replace {
 }
 
 impl Replace {
-    /// Sets the default constraints and the version, before any object is sent.
-    pub(super) async fn set(
-        &mut self,
-        defaults: DefaultConstraints,
-        kubernetes_version: String,
-    ) -> Result<(), Undone> {
+    /// Applies an update to the state; its snapshot and cluster are those of the replace.
+    pub(super) async fn update(&mut self, update: UpdateSnapshotRequest) -> Result<(), Undone> {
         let update = UpdateSnapshotRequest {
             snapshot: self.sink.snapshot.clone(),
-            default_constraints: Some(defaults),
-            kubernetes_version,
             cluster: self.sink.cluster.clone(),
-            ..Default::default()
-        };
-        self.step(Step::Update(update)).await.map(drop)
-    }
-
-    /// Adds a batch to the state, and the resource versions up to which the feed has read.
-    pub(super) async fn update(
-        &mut self,
-        changes: Vec<Change>,
-        read: &ResourceVersions,
-    ) -> Result<(), Undone> {
-        let update = UpdateSnapshotRequest {
-            snapshot: self.sink.snapshot.clone(),
-            changes,
-            resource_versions: read.to_wire(),
-            ..Default::default()
+            ..update
         };
         self.step(Step::Update(update)).await.map(drop)
     }
@@ -216,7 +197,8 @@ impl Replace {
 
     async fn answer(&mut self) -> Result<UpdateSnapshotResponse, Undone> {
         let answer = timeout(PATIENCE, self.answers.message()).await;
-        let answer = answer.map_err(|_| Undone::Silent)??;
-        answer.and_then(|answer| answer.update).ok_or(Undone::Ended)
+        let answer = answer.map_err(Undone::silent)??;
+        let ended = || Status::unavailable("the server ended the stream");
+        Ok(answer.and_then(|answer| answer.update).ok_or_else(ended)?)
     }
 }

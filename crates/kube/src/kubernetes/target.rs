@@ -1,19 +1,17 @@
 //! Selects a cluster, and reads the address and the credentials for a client of its API server.
 
-use std::collections::hash_map::DefaultHasher;
 use std::env;
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
-use kube::Client;
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::credentials::{Credentials, kubeconfig_fault};
+use super::connection::{ClusterClient, OnRefusal};
+use super::credentials::Credentials;
 use super::error::Error;
 use evenkeel_log::visible::causes;
 
@@ -37,60 +35,43 @@ pub struct Target {
     pub context: Option<String>,
 }
 
-/// The configuration of a client of an API server.
-pub(super) struct ClusterAccess {
-    /// The context; `in-cluster` for the cluster in which this pod runs.
-    pub(super) name: String,
-    /// The address and the credentials.
-    pub(super) config: Config,
-    /// The sources of the credentials.
-    pub(super) credentials: Credentials,
-    /// The files that the configuration was read from.
-    pub(super) files: ReadFiles,
-    /// The target with the chosen context, so that the same cluster is read again even if the
-    /// current context changes.
-    pub(super) target: Target,
-}
-
-/// Files, each with the hash of its content before it was read.
-#[derive(Debug, Default)]
-pub(super) struct ReadFiles(Vec<(PathBuf, Option<u64>)>);
+/// Files, each with the time of its last change before it was read; `None` if there was no file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReadFiles(Vec<(PathBuf, Option<SystemTime>)>);
 
 impl ReadFiles {
     fn add(&mut self, path: impl Into<PathBuf>) {
         let path = path.into();
-        let hash = hash_of(&path);
-        self.0.push((path, hash));
+        let changed = changed(&path);
+        self.0.push((path, changed));
     }
 
-    /// Returns whether the content of one of the files has changed.
+    /// Returns whether one of the files has changed.
     pub(super) fn have_changed(&self) -> bool {
         let mut files = self.0.iter();
-        files.any(|(path, hash)| hash_of(path) != *hash)
+        files.any(|(path, before)| changed(path) != *before)
     }
 }
 
-/// A hash of a file's content; `None` if the file cannot be read.
-fn hash_of(path: &Path) -> Option<u64> {
-    let content = fs::read(path).ok()?;
-    let mut hasher = DefaultHasher::new();
-    content.hash(&mut hasher);
-    Some(hasher.finish())
+/// The time of the last change of a file.
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
 }
 
 impl Target {
-    /// Reads the kubeconfig, and the files that it names. No request is sent to the API server.
+    /// Reads the kubeconfig, the files that it names and the credentials, and makes a client. No
+    /// request is sent to the API server yet.
     ///
     /// # Errors
-    /// The fault of the kubeconfig, or that no cluster is known.
-    pub(super) async fn read(&self) -> Result<ClusterAccess, Error> {
+    /// The fault of the kubeconfig or the credentials, or that no cluster is known.
+    pub async fn connect(self, on_refusal: OnRefusal) -> Result<ClusterClient, Error> {
         let file = self.file();
         let mut files = ReadFiles::default();
         self.paths().into_iter().for_each(|path| files.add(path));
         let kubeconfig = match self.kubeconfig() {
             Ok(kubeconfig) => kubeconfig,
             Err(error) if self.kubeconfig.is_none() && is_missing(&error) => {
-                return self.in_cluster(file);
+                return self.in_cluster(file, on_refusal);
             }
             Err(error) => return Err(unusable(file, &error)),
         };
@@ -109,9 +90,43 @@ impl Target {
         let config = config.await.map_err(|error| unusable(file, &error))?;
         let target = Self {
             context: Some(context.clone()),
-            ..self.clone()
+            ..self
         };
-        Ok(ClusterAccess::of(context, config, files, target))
+        target.client(context, config, files, on_refusal)
+    }
+
+    /// A client of this cluster. This runs the command that returns credentials, if there is one.
+    fn client(
+        self,
+        name: String,
+        mut config: Config,
+        files: ReadFiles,
+        on_refusal: OnRefusal,
+    ) -> Result<ClusterClient, Error> {
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.write_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(READ_TIMEOUT);
+        config.reset_reader_on_write = true;
+        config.default_retry &= on_refusal == OnRefusal::Retry;
+        let credentials = Credentials::of(&config.auth_info);
+        let (address, namespace) = (
+            config.cluster_url.to_string(),
+            config.default_namespace.clone(),
+        );
+        let client = ClientBuilder::try_from(config).map_err(|error| {
+            let fault = credentials.fault(&error);
+            let fault = fault.unwrap_or_else(|| causes(&error));
+            Error::Unusable(format!("cannot connect to {name}: {fault}"))
+        })?;
+        Ok(ClusterClient {
+            client: client.build(),
+            name,
+            target: self,
+            address: address.trim_end_matches('/').to_owned(),
+            credentials,
+            files,
+            namespace,
+        })
     }
 
     /// The names of the contexts; empty if no kubeconfig can be read.
@@ -129,7 +144,6 @@ impl Target {
 
     /// The selected context.
     fn context_in(&self, kubeconfig: &Kubeconfig, file: &str) -> Result<String, Error> {
-        let file = file.to_owned();
         let names = kubeconfig.contexts.iter().map(|context| &*context.name);
         let names: Vec<&str> = names.collect();
         let known = match names.join(", ") {
@@ -141,13 +155,13 @@ impl Target {
             .as_ref()
             .or(kubeconfig.current_context.as_ref());
         match chosen.filter(|name| !name.is_empty()).cloned() {
-            None => Err(Error::NoContext { file, known }),
             Some(context) if names.contains(&&*context) => Ok(context),
-            Some(context) => Err(Error::UnknownContext {
-                file,
-                context,
-                known,
-            }),
+            Some(context) => Err(Error::Unusable(format!(
+                "kubeconfig {file}: no context {context:?}; there is {known}"
+            ))),
+            None => Err(Error::Unusable(format!(
+                "kubeconfig {file}: no current context; choose with --context: {known}"
+            ))),
         }
     }
 
@@ -178,30 +192,32 @@ impl Target {
     }
 
     /// The cluster in which this process runs as a pod.
-    fn in_cluster(&self, looked: String) -> Result<ClusterAccess, Error> {
+    fn in_cluster(self, looked: String, on_refusal: OnRefusal) -> Result<ClusterClient, Error> {
         if env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
-            return Err(Error::NoCluster { looked });
+            return Err(Error::Unusable(format!(
+                "no Kubernetes cluster is known: there is no kubeconfig at {looked}, and this is \
+                 no pod with a service account; name a file with --kubeconfig or KUBECONFIG"
+            )));
         }
         if let Some(context) = &self.context {
-            return Err(Error::UnknownContext {
-                file: looked,
-                context: context.clone(),
-                known: "no such file".to_owned(),
-            });
+            return Err(Error::Unusable(format!(
+                "kubeconfig {looked}: no context {context:?}; there is no such file"
+            )));
         }
         let mut files = ReadFiles::default();
-        for file in ["token", "ca.crt", "namespace"] {
-            files.add(Path::new(SERVICE_ACCOUNT).join(file));
-        }
+        files.add(Path::new(SERVICE_ACCOUNT).join("ca.crt"));
         let config = Config::incluster().map_err(|error| {
-            Error::ServiceAccount(format!("{} in {SERVICE_ACCOUNT}", causes(&error)))
+            let fault = causes(&error);
+            Error::Unusable(format!(
+                "service account of this pod: {fault} in {SERVICE_ACCOUNT}"
+            ))
         })?;
-        let name = IN_CLUSTER.to_owned();
-        Ok(ClusterAccess::of(name, config, files, self.clone()))
+        self.client(IN_CLUSTER.to_owned(), config, files, on_refusal)
     }
 }
 
-/// The files that the cluster and the user of a context name.
+/// The files that the cluster and the user of a context name, but for token files, which the client
+/// reads again.
 fn named_files(kubeconfig: &Kubeconfig, context: &str) -> Vec<String> {
     let contexts = &kubeconfig.contexts;
     let context = contexts.iter().find(|it| it.name == context);
@@ -216,7 +232,7 @@ fn named_files(kubeconfig: &Kubeconfig, context: &str) -> Vec<String> {
     let user = user.and_then(|it| it.auth_info.as_ref());
     let of_cluster = cluster.and_then(|it| it.certificate_authority.clone());
     let of_user = user.into_iter().flat_map(|user| {
-        let files = [&user.client_certificate, &user.client_key, &user.token_file];
+        let files = [&user.client_certificate, &user.client_key];
         files.map(Clone::clone).into_iter().flatten()
     });
     of_cluster.into_iter().chain(of_user).collect()
@@ -228,8 +244,7 @@ fn unusable(file: String, error: &KubeconfigError) -> Error {
         KubeconfigError::ReadConfig(_, path) => path.display().to_string(),
         _ => file,
     };
-    let fault = kubeconfig_fault(error);
-    Error::Kubeconfig { file, fault }
+    Error::Unusable(format!("kubeconfig {file}: {}", causes(error)))
 }
 
 /// Returns whether there is no kubeconfig at all.
@@ -238,37 +253,5 @@ fn is_missing(error: &KubeconfigError) -> bool {
         KubeconfigError::FindPath => true,
         KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
         _ => false,
-    }
-}
-
-impl ClusterAccess {
-    fn of(name: String, mut config: Config, files: ReadFiles, target: Target) -> Self {
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        config.write_timeout = Some(CONNECT_TIMEOUT);
-        config.read_timeout = Some(READ_TIMEOUT);
-        config.reset_reader_on_write = true;
-        Self {
-            name,
-            credentials: Credentials::of(&config.auth_info),
-            config,
-            files,
-            target,
-        }
-    }
-
-    /// Builds a client. This runs the command that returns credentials, if there is one.
-    ///
-    /// # Errors
-    /// The fault of the credentials, or of the proxy.
-    pub(super) fn client(&self) -> Result<Client, Error> {
-        let client = ClientBuilder::try_from(self.config.clone());
-        let client = client.map_err(|error| Error::NoClient {
-            cluster: self.name.clone(),
-            fault: self
-                .credentials
-                .fault(&error)
-                .unwrap_or_else(|| causes(&error)),
-        })?;
-        Ok(client.build())
     }
 }

@@ -7,11 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::controller::add_toleration;
-use super::document::for_each_item_in;
-use super::error::ManifestError;
 use super::item::text;
 use super::pod_defaults;
-use super::source::InputSource;
 use evenkeel_core::matching::names;
 
 /// The classes that each cluster has, with their priorities.
@@ -42,10 +39,9 @@ fn field_of(kind: &str) -> &'static str {
 /// The objects that admission reads.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
-    /// The LimitRanges, by namespace and name. An API server merges several in no defined order.
-    limit_ranges: BTreeMap<(String, String), Value>,
-    runtime_classes: BTreeMap<String, Value>,
-    priority_classes: BTreeMap<String, Value>,
+    /// The objects, by kind, namespace and name; classes are in no namespace. An API server merges
+    /// several LimitRanges in no defined order.
+    objects: BTreeMap<(&'static str, String, String), Value>,
     /// The kinds whose objects are unknown, each with the reason.
     unknown: BTreeMap<&'static str, String>,
     /// True if all objects of a cluster that admission reads were listed, except those of unknown
@@ -55,34 +51,33 @@ pub struct Admission {
 
 impl Admission {
     /// Keeps an object if admission reads its kind.
-    pub(super) fn offer(&mut self, object: &Value) {
+    pub fn offer(&mut self, object: &Value) {
         let metadata = &object["metadata"];
-        let name = || text(metadata, "name").to_owned();
-        match text(object, "kind") {
+        let (kind, namespace) = match text(object, "kind") {
             "LimitRange" => {
                 let namespace = names::namespace_or_default(text(metadata, "namespace"));
-                let place = (namespace.to_owned(), name());
-                self.limit_ranges.insert(place, object.clone());
+                ("LimitRange", namespace)
             }
-            "RuntimeClass" => {
-                self.runtime_classes.insert(name(), object.clone());
-            }
-            "PriorityClass" => {
-                self.priority_classes.insert(name(), object.clone());
-            }
-            _ => {}
-        }
+            "RuntimeClass" => ("RuntimeClass", ""),
+            "PriorityClass" => ("PriorityClass", ""),
+            _ => return,
+        };
+        let name = text(metadata, "name").to_owned();
+        let place = (kind, namespace.to_owned(), name);
+        self.objects.insert(place, object.clone());
     }
 
-    /// Reads the objects of a JSON text of a list, whose origin is `source`.
-    ///
-    /// # Errors
-    /// The text is no JSON of objects.
-    pub fn read_page(&mut self, text: &str, source: &InputSource) -> Result<(), ManifestError> {
-        for_each_item_in(text, source, &mut |item| {
-            self.offer(&item.value);
-            Ok(())
-        })
+    /// The objects of a kind in a namespace.
+    fn all(&self, kind: &str, namespace: &str) -> impl Iterator<Item = &Value> {
+        let objects = self.objects.iter();
+        let its = objects.filter(move |((of, place, _), _)| *of == kind && place == namespace);
+        its.map(|(_, object)| object)
+    }
+
+    /// The class of this kind and name.
+    fn class(&self, kind: &str, name: &str) -> Option<&Value> {
+        let mut classes = self.all(kind, "");
+        classes.find(|class| text(&class["metadata"], "name") == name)
     }
 
     /// Records that the objects of a kind are unknown.
@@ -98,14 +93,8 @@ impl Admission {
 
     /// Adds the objects of `other` that are missing here.
     pub fn add_missing(&mut self, other: Self) {
-        for (name, object) in other.limit_ranges {
-            self.limit_ranges.entry(name).or_insert(object);
-        }
-        for (name, object) in other.runtime_classes {
-            self.runtime_classes.entry(name).or_insert(object);
-        }
-        for (name, object) in other.priority_classes {
-            self.priority_classes.entry(name).or_insert(object);
+        for (name, object) in other.objects {
+            self.objects.entry(name).or_insert(object);
         }
         self.unknown.extend(other.unknown);
         self.is_listed |= other.is_listed;
@@ -120,7 +109,7 @@ impl Admission {
         self.set_priority(pod);
         tolerate_for_a_while(pod);
         let class = text(&pod["spec"], "runtimeClassName").to_owned();
-        match self.runtime_classes.get(&class) {
+        match self.class("RuntimeClass", &class) {
             Some(class) => run_as(pod, class),
             None if class.is_empty() || self.unknown.contains_key("RuntimeClass") => {}
             None => missing.push(NotCounted {
@@ -149,7 +138,8 @@ impl Admission {
             "PriorityClass" => ranks,
             _ => !requests_all,
         };
-        let unlisted = !self.is_listed && self.limit_ranges.is_empty();
+        let is_known = self.objects.keys().any(|(kind, ..)| *kind == "LimitRange");
+        let unlisted = !self.is_listed && !is_known;
         let unlisted = unlisted.then_some(("LimitRange", None));
         let unknown = self.unknown.iter().map(|(kind, why)| (*kind, Some(why)));
         let unknown = unlisted.into_iter().chain(unknown);
@@ -165,9 +155,7 @@ impl Admission {
     fn limit(&self, pod: &mut Value) {
         let namespace = text(&pod["metadata"], "namespace");
         let namespace = names::namespace_or_default(namespace).to_owned();
-        let ranges = self.limit_ranges.iter();
-        let ranges = ranges.filter(|((of, _), _)| *of == namespace);
-        for (_, range) in ranges {
+        for range in self.all("LimitRange", &namespace) {
             let limits = range["spec"]["limits"].as_array().into_iter().flatten();
             let limits = limits.filter(|limit| text(limit, "type") == "Container");
             let mut requests = Map::new();
@@ -186,7 +174,7 @@ impl Admission {
             return;
         };
         let named = spec.get("priorityClassName").and_then(Value::as_str);
-        let class = named.and_then(|name| self.priority_classes.get(name));
+        let class = named.and_then(|name| self.class("PriorityClass", name));
         let policy = class
             .and_then(|class| class.get("preemptionPolicy"))
             .cloned();
@@ -194,10 +182,10 @@ impl Admission {
             Some(name) => {
                 let system = SYSTEM_CLASSES.iter().find(|(class, _)| *class == name);
                 let system = system.map(|(_, priority)| json!(priority));
-                system.or_else(|| self.priority_classes.get(name)?.get("value").cloned())
+                system.or_else(|| class?.get("value").cloned())
             }
             None => {
-                let classes = self.priority_classes.values();
+                let classes = self.all("PriorityClass", "");
                 let defaults = classes.filter(|class| class["globalDefault"] == true);
                 let lowest = defaults.min_by_key(|class| class["value"].as_i64());
                 lowest.and_then(|class| class.get("value").cloned())

@@ -2,54 +2,33 @@
 
 use std::fmt;
 use std::io::BufRead;
-use std::rc::Rc;
 
 use indicatif::ProgressBar;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::bounded::{BoundedText, TextPiece};
 use super::error::ManifestError;
 use super::item::{Item, ObjectOrigin};
-use super::lean::{CompleteValue, Lean, LeanValue, read_field};
-use super::source::{InputSource, Syntax};
+use super::source::{InputSource, OpenedText, Syntax};
 use super::yaml;
 
 /// The function that receives each object.
 pub(super) type DocumentSink<'a> = &'a mut dyn FnMut(Item) -> Result<(), ManifestError>;
 
-/// Passes every object of `source` to `sink`, also the items of lists. JSON lists are never in
-/// memory as a whole.
+/// Passes every object of `source` to `sink`, also the items of lists, without the fields that are never
+/// used. JSON lists are never in memory as a whole.
 pub(super) fn for_each_item(
     source: &InputSource,
     index: u32,
     progress: &ProgressBar,
     sink: DocumentSink,
 ) -> Result<(), ManifestError> {
-    let opened = source.open(progress, TextPiece::Object)?;
-    match opened.syntax {
-        Syntax::Json => {
-            let json = serde_json::Deserializer::from_reader(opened.input);
-            json_items(source, index, json, Lean::Whole, &mut |item| {
-                opened.in_piece.set(0);
-                sink(item)
-            })
-        }
-        Syntax::Yaml => yaml_documents(source, opened.input, &mut |document, LeanValue(value)| {
-            let origin = ObjectOrigin::whole(index, document);
-            Splitter::new(source, origin, Lean::Whole, sink).document(value)
-        }),
+    let OpenedText { syntax, input } = source.open(progress)?;
+    let mut splitter = Splitter::new(source, index, false, sink);
+    match syntax {
+        Syntax::Json => splitter.json(serde_json::Deserializer::from_reader(input)),
+        Syntax::Yaml => splitter.yaml(input).pop().map_or(Ok(()), Err),
     }
-}
-
-/// Passes every object of the JSON `text` of `source` to `sink`, also the items of lists.
-pub(super) fn for_each_item_in(
-    text: &str,
-    source: &InputSource,
-    sink: DocumentSink,
-) -> Result<(), ManifestError> {
-    let json = serde_json::Deserializer::from_str(text);
-    json_items(source, 0, json, Lean::Whole, sink)
 }
 
 /// Passes every object of the `text` of `source` to `sink`, also the items of lists. No field is left
@@ -60,83 +39,14 @@ pub(super) fn for_each_whole_item(
     source: &InputSource,
     sink: DocumentSink,
 ) -> Vec<ManifestError> {
-    if source.format(text.as_bytes()) == Syntax::Json {
-        let text = BoundedText::new(text.as_bytes(), TextPiece::Object, u64::MAX);
-        let in_piece = Rc::clone(&text.in_piece);
-        let json = serde_json::Deserializer::from_reader(text.buffered());
-        let read = json_items(source, 0, json, Lean::Complete, &mut |item| {
-            in_piece.set(0);
-            sink(item)
-        });
-        return read.err().into_iter().collect();
-    }
-    let mut faults = Vec::new();
-    let mut input = text.as_bytes();
-    let documents =
-        serde_saphyr::read_with_options::<_, CompleteValue>(&mut input, yaml::options());
-    let mut number = 0;
-    for read in documents {
-        // An empty document is not counted, as in the positions.
-        number += u32::from(!matches!(read, Ok(CompleteValue(Value::Null))));
-        let read = read.map_err(|error| source.not_yaml(&error));
-        let origin = ObjectOrigin::whole(0, number);
-        let mut splitter = Splitter::new(source, origin, Lean::Complete, sink);
-        let passed = read.and_then(|CompleteValue(value)| splitter.document(value));
-        faults.extend(passed.err());
-    }
-    faults
-}
-
-/// Passes every document of `source` to `sink` unchanged.
-pub(super) fn for_each_document(
-    source: &InputSource,
-    sink: &mut dyn FnMut(Value) -> Result<(), ManifestError>,
-) -> Result<(), ManifestError> {
-    let opened = source.open(&ProgressBar::hidden(), TextPiece::Object)?;
-    let input = opened.input;
-    match opened.syntax {
-        Syntax::Yaml => yaml_documents(source, input, &mut |_, CompleteValue(value)| sink(value)),
+    let mut splitter = Splitter::new(source, 0, true, sink);
+    match source.format(text.as_bytes()) {
         Syntax::Json => {
-            for value in serde_json::Deserializer::from_reader(input).into_iter::<CompleteValue>() {
-                sink(value.map_err(|error| source.not_json(&error))?.0)?;
-            }
-            Ok(())
+            let read = splitter.json(serde_json::Deserializer::from_str(text));
+            read.err().into_iter().collect()
         }
+        Syntax::Yaml => splitter.yaml(text.as_bytes()),
     }
-}
-
-fn json_items<'de>(
-    source: &InputSource,
-    index: u32,
-    mut json: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
-    how: Lean,
-    sink: DocumentSink,
-) -> Result<(), ManifestError> {
-    let mut document = 0;
-    while json.end().is_err() {
-        document += 1;
-        let origin = ObjectOrigin::whole(index, document);
-        let mut splitter = Splitter::new(source, origin, how, sink);
-        let read = json.deserialize_any(&mut splitter);
-        if let Some(error) = splitter.refused {
-            return Err(error);
-        }
-        read.map_err(|error| source.not_json(&error))?;
-    }
-    Ok(())
-}
-
-fn yaml_documents<T: DeserializeOwned>(
-    source: &InputSource,
-    mut input: impl BufRead,
-    sink: &mut dyn FnMut(u32, T) -> Result<(), ManifestError>,
-) -> Result<(), ManifestError> {
-    let documents = serde_saphyr::read_with_options::<_, T>(&mut input, yaml::options());
-    for (number, value) in (1..).zip(documents) {
-        let value = value.map_err(|error| source.not_yaml(&error))?;
-        sink(number, value)?;
-    }
-    Ok(())
 }
 
 /// Kind and version of a list, which its items may leave out.
@@ -172,12 +82,12 @@ impl ListType {
     }
 }
 
-/// Splits one document into objects.
+/// Splits documents into objects.
 struct Splitter<'a> {
     source: &'a InputSource,
     origin: ObjectOrigin,
-    /// The fields that are read.
-    how: Lean,
+    /// True if no field is left out, and what is no object is passed over.
+    is_complete: bool,
     sink: DocumentSink<'a>,
     /// The sink's error, which the parser's error type cannot carry.
     refused: Option<ManifestError>,
@@ -190,30 +100,63 @@ fn is_empty_list(fields: &Map<String, Value>) -> bool {
 }
 
 impl<'a> Splitter<'a> {
-    fn new(
-        source: &'a InputSource,
-        origin: ObjectOrigin,
-        how: Lean,
-        sink: DocumentSink<'a>,
-    ) -> Self {
+    fn new(source: &'a InputSource, index: u32, is_complete: bool, sink: DocumentSink<'a>) -> Self {
         Self {
             source,
-            origin,
-            how,
+            origin: ObjectOrigin::whole(index, 0),
+            is_complete,
             sink,
             refused: None,
         }
+    }
+
+    /// Passes on the documents of a JSON text, and the items of lists while they are read.
+    fn json<'de>(
+        &mut self,
+        mut json: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
+    ) -> Result<(), ManifestError> {
+        while json.end().is_err() {
+            self.begin();
+            let read = json.deserialize_any(&mut *self);
+            if let Some(error) = self.refused.take() {
+                return Err(error);
+            }
+            read.map_err(|error| self.source.not_json(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Passes on the documents of a YAML text. Returns why documents cannot be read: the first only,
+    /// unless what is no object is passed over.
+    fn yaml(&mut self, mut input: impl BufRead) -> Vec<ManifestError> {
+        let mut faults = Vec::new();
+        for value in serde_saphyr::read_with_options::<_, Value>(&mut input, yaml::options()) {
+            if matches!(value, Ok(Value::Null)) {
+                continue;
+            }
+            self.begin();
+            let value = value.map_err(|error| self.source.not_yaml(&error));
+            faults.extend(value.and_then(|value| self.document(value)).err());
+            if !faults.is_empty() && !self.is_complete {
+                break;
+            }
+        }
+        faults
+    }
+
+    /// Begins a document.
+    fn begin(&mut self) {
+        self.origin.document += 1;
+        self.origin.item = 0;
     }
 
     /// Passes on a whole document: an object, a list of objects, or nothing.
     fn document(&mut self, value: Value) -> Result<(), ManifestError> {
         match value {
             Value::Null => Ok(()),
-            Value::Array(items) => self.numbered((1..).zip(items), &ListType::default()),
+            Value::Array(items) => self.list(items, &ListType::default()),
             Value::Object(mut fields) => match fields.remove("items") {
-                Some(Value::Array(items)) => {
-                    self.numbered((1..).zip(items), &ListType::of(&fields))
-                }
+                Some(Value::Array(items)) => self.list(items, &ListType::of(&fields)),
                 Some(_) => self.not_an_object("`items` is not a list"),
                 None if is_empty_list(&fields) => Ok(()),
                 None => self.object(Value::Object(fields)),
@@ -222,27 +165,23 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Passes on items of a list, with their numbers.
-    fn numbered(
-        &mut self,
-        items: impl IntoIterator<Item = (u32, Value)>,
-        list: &ListType,
-    ) -> Result<(), ManifestError> {
-        for (number, mut item) in items {
-            self.origin.item = number;
-            list.apply(&mut item);
-            self.object(item)?;
-        }
-        Ok(())
+    fn list(&mut self, items: Vec<Value>, list: &ListType) -> Result<(), ManifestError> {
+        let mut items = items.into_iter();
+        items.try_for_each(|item| self.item(item, list))
+    }
+
+    /// Passes on the next item of a list.
+    fn item(&mut self, mut item: Value, list: &ListType) -> Result<(), ManifestError> {
+        self.origin.item += 1;
+        list.apply(&mut item);
+        self.object(item)
     }
 
     fn object(&mut self, value: Value) -> Result<(), ManifestError> {
         match &value {
             Value::Object(fields) if fields.get("kind").is_some_and(Value::is_string) => {
-                (self.sink)(Item {
-                    value,
-                    origin: self.origin,
-                })
+                let item = Item::of(value, self.origin, self.is_complete);
+                (self.sink)(item)
             }
             Value::Object(_) => self.not_an_object("an object without a `kind`"),
             _ => self.not_an_object("a plain value, not a Kubernetes object"),
@@ -251,9 +190,9 @@ impl<'a> Splitter<'a> {
 
     /// Refuses what is no object, unless that is passed over.
     fn not_an_object(&self, message: &str) -> Result<(), ManifestError> {
-        match self.how {
-            Lean::Complete => Ok(()),
-            _ => Err(ManifestError::NotAnObject {
+        match self.is_complete {
+            true => Ok(()),
+            false => Err(ManifestError::NotAnObject {
                 place: self.origin.describe(self.source),
                 message: message.to_owned(),
             }),
@@ -284,79 +223,67 @@ impl<'de> Visitor<'de> for &mut Splitter<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
-        let list = ListType::default();
-        let waiting = Items {
-            splitter: &mut *self,
-            list: &list,
-        }
-        .visit_seq(seq)?;
-        self.inside(|this| this.numbered(waiting, &list))
+        let list = &ListType::default();
+        let items = Items {
+            splitter: self,
+            list,
+        };
+        items.visit_seq(seq)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Map::new();
-        let mut waiting = None;
+        let mut is_list = false;
         while let Some(key) = map.next_key::<String>()? {
             if key == "items" {
-                let items = Items {
+                is_list = true;
+                map.next_value_seed(Items {
                     splitter: &mut *self,
                     list: &ListType::of(&fields),
-                };
-                waiting = Some(map.next_value_seed(items)?);
+                })?;
             } else {
-                read_field(&mut fields, key, &mut map, self.how)?;
+                fields.insert(key, map.next_value()?);
             }
         }
-        match waiting {
-            None => self.inside(|this| this.document(Value::Object(fields))),
-            Some(waiting) => {
-                let list = ListType::of(&fields);
-                self.inside(|this| this.numbered(waiting, &list))
-            }
+        match is_list {
+            true => Ok(()),
+            false => self.inside(|this| this.document(Value::Object(fields))),
         }
     }
 }
 
-/// Passes on the items of a list while they are read. Returns those items, with their numbers, that
-/// have no kind and come before the kind of the list.
+/// Passes on the items of a list while they are read. The kind of the list is known if it comes before
+/// them.
 struct Items<'s, 'a> {
     splitter: &'s mut Splitter<'a>,
     list: &'s ListType,
 }
 
 impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
-    type Value = Vec<(u32, Value)>;
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
         input.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Items<'_, '_> {
-    type Value = Vec<(u32, Value)>;
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of Kubernetes objects")
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Vec::new())
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut waiting = Vec::new();
-        for number in 1.. {
-            let Some(item) = seq.next_element_seed(self.splitter.how)? else {
-                break;
-            };
-            if self.list.kind.is_none() && item.is_object() && item.get("kind").is_none() {
-                waiting.push((number, item));
-            } else {
-                let item = vec![(number, item)];
-                self.splitter
-                    .inside(|splitter| splitter.numbered(item, self.list))?;
-            }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let (splitter, list) = (self.splitter, self.list);
+        splitter.origin.item = 0;
+        while let Some(item) = seq.next_element::<Value>()? {
+            splitter.inside(|splitter| splitter.item(item, list))?;
         }
-        Ok(waiting)
+        Ok(())
     }
 }

@@ -55,14 +55,6 @@ pub enum ManifestError {
         /// The fault.
         message: String,
     },
-    /// A saved snapshot is incomplete.
-    #[error("{file}: {message}")]
-    NotWhole {
-        /// Path, or `standard input`.
-        file: String,
-        /// The fault.
-        message: &'static str,
-    },
     /// The file contains no pod or workload, or more than one, or not the requested one.
     #[error("{0}")]
     Choice(String),

@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::admission::Admission;
-use super::document::{for_each_item, for_each_item_in};
+use super::document::for_each_item;
 use super::error::ManifestError;
 use super::item::{Item, text};
 use super::naming::ObjectName;
@@ -145,15 +145,9 @@ impl WorkloadFinder {
         }
     }
 
-    /// Considers the objects of a JSON text, whose origin is `source`.
-    ///
-    /// # Errors
-    /// The text is no JSON of an object or a list of them.
-    pub fn offer_json(&mut self, text: &str, source: &InputSource) -> Result<(), ManifestError> {
-        for_each_item_in(text, source, &mut |item| {
-            self.offer(&item, source);
-            Ok(())
-        })
+    /// Considers an object of a cluster.
+    pub fn offer_object(&mut self, object: Value, source: &InputSource) {
+        self.offer(&object.into(), source);
     }
 
     /// Keeps an object if it is a ReplicaSet of the named Deployment or Rollout.

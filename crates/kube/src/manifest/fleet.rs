@@ -7,7 +7,9 @@ use super::admission::NotCounted;
 use super::error::ManifestError;
 use super::item::{Item, describe, text};
 use super::source::InputSource;
-use evenkeel_core::proto::v1::{Node, NodeSelectorTerm, Pod, TopologySpreadConstraint};
+use evenkeel_core::proto::v1::{
+    LabelSelector, Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, TopologySpreadConstraint,
+};
 
 /// The label with the name of the placement of an object on a cluster. A pod with this label means
 /// that its cluster holds the placement.
@@ -78,7 +80,7 @@ struct Preferred {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ClusterTerm {
-    label_selector: Option<Value>,
+    label_selector: LabelSelector,
     property_selector: Option<Value>,
     property_sorter: Option<Value>,
 }
@@ -190,12 +192,12 @@ fn required(
     let required = &affinity.required_during_scheduling_ignored_during_execution;
     let terms = required.cluster_selector_terms.iter().enumerate();
     let terms = terms.map(|(i, term)| {
-        let field = format!("affinity.clusterAffinity.{REQUIRED}.clusterSelectorTerms[{i}]");
         if term.property_sorter.is_some() {
+            let field = format!("affinity.clusterAffinity.{REQUIRED}.clusterSelectorTerms[{i}]");
             let why = "KubeFleet sorts clusters only by preferred terms";
             return Err(fault(format!("{field}.propertySorter"), why));
         }
-        node_term(term, &field, fault)
+        Ok(node_term(term))
     });
     terms.collect()
 }
@@ -210,14 +212,14 @@ fn preferences(
     let preferred = preferred.iter().enumerate();
     let ranked = preferred.filter(|(_, one)| one.preference.property_sorter.is_none());
     let preferences = ranked.map(|(i, one)| {
-        let field = format!("affinity.clusterAffinity.{PREFERRED}[{i}].preference");
         if one.preference.property_selector.is_some() {
+            let field = format!("affinity.clusterAffinity.{PREFERRED}[{i}].preference");
             let why = "KubeFleet selects by properties only in required terms";
             return Err(fault(format!("{field}.propertySelector"), why));
         }
         Ok(Preference {
             weight: one.weight,
-            term: node_term(&one.preference, &field, fault)?,
+            term: node_term(&one.preference),
         })
     });
     preferences.collect()
@@ -273,27 +275,31 @@ fn pod(
 }
 
 /// A term of cluster affinity as a term of node affinity; `None` matches all.
-fn node_term(
-    term: &ClusterTerm,
-    field: &str,
-    fault: &impl Fn(String, &str) -> ManifestError,
-) -> Result<Option<NodeSelectorTerm>, ManifestError> {
-    let Some(selector) = &term.label_selector else {
-        return Ok(None);
-    };
-    let pairs = selector["matchLabels"].as_object().into_iter().flatten();
-    let pairs =
-        pairs.map(|(key, value)| json!({ "key": key, "operator": "In", "values": [value] }));
-    let more = selector["matchExpressions"]
-        .as_array()
+fn node_term(term: &ClusterTerm) -> Option<NodeSelectorTerm> {
+    let LabelSelector {
+        match_labels,
+        match_expressions,
+    } = term.label_selector.clone();
+    let mut labels: Vec<(String, String)> = match_labels.into_iter().collect();
+    labels.sort_unstable();
+    let labels = labels
         .into_iter()
-        .flatten();
-    let expressions: Vec<Value> = pairs.chain(more.cloned()).collect();
-    if expressions.is_empty() {
-        return Ok(None);
-    }
-    let term = json!({ "matchExpressions": expressions });
-    let term = serde_path_to_error::deserialize(term)
-        .map_err(|error| fault(format!("{field}.labelSelector"), &error.inner().to_string()))?;
-    Ok(Some(term))
+        .map(|(key, value)| NodeSelectorRequirement {
+            key,
+            operator: "In".to_owned(),
+            values: vec![value],
+        });
+    let others = match_expressions
+        .into_iter()
+        .map(|it| NodeSelectorRequirement {
+            key: it.key,
+            operator: it.operator,
+            values: it.values,
+        });
+    let match_expressions: Vec<_> = labels.chain(others).collect();
+    let match_fields = Vec::new();
+    (!match_expressions.is_empty()).then_some(NodeSelectorTerm {
+        match_expressions,
+        match_fields,
+    })
 }

@@ -1,10 +1,11 @@
 //! An object as it was read, before its kind is checked.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::ManifestError;
-use super::lean::LeanValue;
+use super::lean::prune;
 use super::source::InputSource;
 use evenkeel_core::of_kind;
 use evenkeel_core::proto::v1::change::Object;
@@ -62,13 +63,40 @@ impl ObjectOrigin {
 }
 
 /// An object of a source, before its kind is checked.
-#[derive(Debug, Clone)]
-pub(super) struct Item {
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "Value")]
+pub struct Item {
     pub(super) value: Value,
     pub(super) origin: ObjectOrigin,
 }
 
+impl From<Value> for Item {
+    /// An object of an API server, without the fields that are never used.
+    fn from(value: Value) -> Self {
+        Self::of(value, ObjectOrigin::default(), false)
+    }
+}
+
 impl Item {
+    /// An object that was read, without the fields that are never used unless it is to be complete.
+    pub(super) fn of(mut value: Value, origin: ObjectOrigin, is_complete: bool) -> Self {
+        prune(&mut value, is_complete);
+        Self { value, origin }
+    }
+
+    /// A string field of the object's metadata; empty if it is missing.
+    pub fn metadata(&self, field: &str) -> &str {
+        text(&self.value["metadata"], field)
+    }
+
+    /// Decodes the object as one of `kind`.
+    ///
+    /// # Errors
+    /// The field that is wrong, and the reason.
+    pub fn object(self, kind: ObjectKind, source: &InputSource) -> Result<Object, ManifestError> {
+        Ok(of_kind!(kind, self.decode(source)?))
+    }
+
     /// Decodes the object as `T`.
     pub(super) fn decode<T: DeserializeOwned>(
         self,
@@ -81,25 +109,6 @@ impl Item {
             field: error.path().to_string(),
             message: with_hint(error.inner().to_string()),
         })
-    }
-}
-
-impl LeanValue {
-    /// A string field of the object's metadata; empty if it is missing.
-    pub fn metadata(&self, field: &str) -> &str {
-        text(&self.0["metadata"], field)
-    }
-
-    /// Decodes the item as an object of `kind`.
-    ///
-    /// # Errors
-    /// The field that is wrong, and the reason.
-    pub fn decode(self, kind: ObjectKind, source: &InputSource) -> Result<Object, ManifestError> {
-        let item = Item {
-            value: self.0,
-            origin: ObjectOrigin::default(),
-        };
-        Ok(of_kind!(kind, item.decode(source)?))
     }
 }
 

@@ -1,22 +1,18 @@
-//! Reads an object without the fields that are never used, before its kind is known.
+//! Objects without the fields that are never used, before their kind is known.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use evenkeel_core::matching::storage;
 
-/// Fields that no decision reads but that make up most bytes of a cluster. They are dropped while
-/// reading if their value is a list or a map. Plain values are kept, because a label may have any
+/// Fields that no decision reads but that make up most bytes of a cluster. They are dropped
+/// if their value is a list or a map. Plain values are kept, because a label may have any
 /// of these names.
-const BULKY: [&str; 17] = [
+const BULKY: [&str; 15] = [
     "args",
     "command",
     "data",
     "env",
     "envFrom",
-    "ephemeralContainers",
     "images",
     "lastState",
     "lifecycle",
@@ -26,7 +22,6 @@ const BULKY: [&str; 17] = [
     "securityContext",
     "startupProbe",
     "state",
-    "volumeMounts",
     "volumesAttached",
 ];
 
@@ -70,139 +65,26 @@ pub(super) const STAYING: [(&str, &str); 3] = [
     (DO_NOT_DISRUPT, "true"),
 ];
 
-/// The way in which a value is read. Fields that are null are left out, because Kubernetes takes
-/// them as unset.
-#[derive(Clone, Copy)]
-pub(super) enum Lean {
-    /// Keeps lists and maps, including the bulky ones.
-    Complete,
-    /// Keeps lists and maps, except the bulky ones.
-    Whole,
-    /// Skips lists and maps, which become null.
-    PlainOnly,
-    /// Skips lists, and keeps only the known annotations of a map.
-    Annotations,
-}
-
-/// A value read by [`Lean::Whole`], e.g. an object in a list of an API server, where objects do not
-/// have their kind.
-#[derive(Debug, Clone)]
-pub struct LeanValue(pub(super) Value);
-
-impl<'de> serde::Deserialize<'de> for LeanValue {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        Lean::Whole.deserialize(input).map(LeanValue)
-    }
-}
-
-/// [`Lean::Complete`] for parsers that ask for a type.
-pub(super) struct CompleteValue(pub(super) Value);
-
-impl<'de> serde::Deserialize<'de> for CompleteValue {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        Lean::Complete.deserialize(input).map(CompleteValue)
-    }
-}
-
-/// Reads the value of `key` into `fields`, if it is worth keeping.
-pub(super) fn read_field<'de, A: MapAccess<'de>>(
-    fields: &mut Map<String, Value>,
-    key: String,
-    map: &mut A,
-    how: Lean,
-) -> Result<(), A::Error> {
-    let how = match how {
-        Lean::Whole if key == "annotations" => Lean::Annotations,
-        Lean::Annotations if KEPT_ANNOTATIONS.contains(&key.as_str()) => Lean::PlainOnly,
-        Lean::Annotations => {
-            map.next_value::<IgnoredAny>()?;
-            return Ok(());
-        }
-        Lean::Whole if BULKY.contains(&key.as_str()) => Lean::PlainOnly,
-        how => how,
-    };
-    let value = map.next_value_seed(how)?;
-    if !value.is_null() {
-        fields.insert(key, value);
-    }
-    Ok(())
-}
-
-impl<'de> DeserializeSeed<'de> for Lean {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
-        input.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Lean {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
-        self.deserialize(input)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        if matches!(self, Lean::PlainOnly | Lean::Annotations) {
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            return Ok(Value::Null);
-        }
-        let mut values = Vec::new();
-        while let Some(value) = seq.next_element_seed(self)? {
-            values.push(value);
-        }
-        Ok(values.into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        if matches!(self, Lean::PlainOnly) {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            return Ok(Value::Null);
-        }
-        let mut fields = Map::new();
-        while let Some(key) = map.next_key()? {
-            read_field(&mut fields, key, &mut map, self)?;
-        }
-        if matches!(self, Lean::Annotations) && fields.is_empty() {
-            return Ok(Value::Null);
-        }
-        Ok(fields.into())
+/// Leaves out fields that are null, because Kubernetes takes them as unset, and unless all are wanted
+/// those that are never used.
+pub(super) fn prune(value: &mut Value, is_complete: bool) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|it| prune(it, is_complete)),
+        Value::Object(fields) => fields.retain(|key, value| {
+            let is_bulky = BULKY.contains(&key.as_str()) && (value.is_object() || value.is_array());
+            if is_bulky && !is_complete {
+                return false;
+            }
+            if key == "annotations"
+                && !is_complete
+                && let Value::Object(annotations) = value
+            {
+                annotations.retain(|key, _| KEPT_ANNOTATIONS.contains(&key.as_str()));
+                return !annotations.is_empty();
+            }
+            prune(value, is_complete);
+            !value.is_null()
+        }),
+        _ => {}
     }
 }

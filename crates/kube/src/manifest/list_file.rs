@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::object::items_of;
-use super::saved::{SavedOrigin, end_item};
-use evenkeel_core::proto::v1::{ExportSummary, UpdateSnapshotRequest};
+use super::saved::SavedOrigin;
+use evenkeel_core::proto::v1::UpdateSnapshotRequest;
 use evenkeel_log::visible;
 
 /// A list that is being written: to standard output, or to a temporary file that is renamed at the
@@ -47,11 +47,6 @@ impl ListFile {
     /// Adds the item with the origin of the objects.
     pub fn add_origin(&mut self, saved: &SavedOrigin) -> io::Result<()> {
         self.add_item(&saved.to_item())
-    }
-
-    /// Adds the last item, which has the sum over the objects.
-    pub fn add_end(&mut self, summary: &ExportSummary) -> io::Result<()> {
-        self.add_item(&end_item(summary))
     }
 
     /// Adds the objects and default constraints of an update.

@@ -7,15 +7,13 @@
 //! `object`, `workload`, `fleet` and `defaults` decode objects by kind. `controller`,
 //! `pod_defaults` and `admission` complete a pod template as a cluster does. `pod_facts` reads the
 //! fields of pods that no decision reads, and `scaling` says what controllers of revisions do with a smaller number of replicas. `places` knows where custom resources have constraints.
-//! `saved` makes sure that a saved snapshot is read completely or not at all.
+//! `saved` has the origin of a saved snapshot.
 
 mod admission;
-mod bounded;
 mod controller;
 mod defaults;
 mod document;
 mod error;
-mod export_sum;
 mod finder;
 mod fleet;
 mod item;
@@ -40,15 +38,12 @@ mod workload;
 mod yaml;
 
 pub use admission::{Admission, NotCounted};
-pub use bounded::{BoundedText, TextPiece};
 pub use controller::NumberedPods;
 pub use defaults::{default_constraints_in, read_default_constraints, system_default_constraints};
 pub use error::{ManifestError, Position};
-pub use export_sum::ExportSum;
 pub use finder::{FindPods, WorkloadFinder};
 pub use fleet::{PlacementPolicy, Preference};
-pub use item::full_name;
-pub use lean::LeanValue;
+pub use item::{Item, full_name};
 pub use list_file::ListFile;
 pub use names::{NamedObject, for_each_name};
 pub use naming::ObjectName;

@@ -7,28 +7,29 @@ use crate::misspelt::did_you_mean;
 
 /// Kubernetes' kinds, each with the other names in kubectl, as `kubectl api-resources` lists them:
 /// the plural, and short names.
-const KINDS: [&[&str]; 16] = [
-    &["Node", "nodes", "no"],
-    &["Pod", "pods", "po"],
-    &["Service", "services", "svc"],
-    &["Deployment", "deployments", "deploy"],
-    &["ReplicaSet", "replicasets", "rs"],
-    &["StatefulSet", "statefulsets", "sts"],
-    &["DaemonSet", "daemonsets", "ds"],
-    &["Job", "jobs"],
-    &["CronJob", "cronjobs", "cj"],
-    &["PodDisruptionBudget", "poddisruptionbudgets", "pdb"],
-    &["ReplicationController", "replicationcontrollers", "rc"],
-    &[
-        "ClusterResourcePlacement",
-        "clusterresourceplacements",
-        "crp",
-    ],
-    &["ResourcePlacement", "resourceplacements", "rp"],
-    &["MemberCluster", "memberclusters"],
-    &["Rollout", "rollouts", "ro"],
-    &["CloneSet", "clonesets", "clone"],
+const KINDS: [&str; 16] = [
+    "Node nodes no",
+    "Pod pods po",
+    "Service services svc",
+    "Deployment deployments deploy",
+    "ReplicaSet replicasets rs",
+    "StatefulSet statefulsets sts",
+    "DaemonSet daemonsets ds",
+    "Job jobs",
+    "CronJob cronjobs cj",
+    "PodDisruptionBudget poddisruptionbudgets pdb",
+    "ReplicationController replicationcontrollers rc",
+    "ClusterResourcePlacement clusterresourceplacements crp",
+    "ResourcePlacement resourceplacements rp",
+    "MemberCluster memberclusters",
+    "Rollout rollouts ro",
+    "CloneSet clonesets clone",
 ];
+
+/// The names of each of Kubernetes' kinds, the kind itself first.
+fn kinds() -> impl Iterator<Item = impl Iterator<Item = &'static str> + Clone> {
+    KINDS.iter().map(|names| names.split(' '))
+}
 
 /// The name of an object as typed: `NAME`, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,15 +72,15 @@ impl ObjectName {
     /// after a dot. An unknown kind stays as it is.
     pub fn full_kind(text: &str) -> &str {
         let bare = text.split('.').next().unwrap_or(text);
-        let is_name = |name: &&str| name.eq_ignore_ascii_case(bare);
-        let known = KINDS.iter().find(|names| names.iter().any(is_name));
-        known.map_or(text, |names| names[0])
+        let mut kinds = kinds();
+        let known = kinds.find(|names| names.clone().any(|name| name.eq_ignore_ascii_case(bare)));
+        known.and_then(|mut names| names.next()).unwrap_or(text)
     }
 
     /// Returns whether this is a name of one of Kubernetes' own kinds.
     pub fn is_kind(text: &str) -> bool {
         let kind = Self::full_kind(text);
-        KINDS.iter().any(|names| names[0] == kind)
+        kinds().any(|mut names| names.next() == Some(kind))
     }
 
     /// The message that a kind, as [`Self::full_kind`] returns it, is unknown, with the name that
@@ -89,7 +90,7 @@ impl ObjectName {
         if Self::is_kind(kind) {
             return None;
         }
-        let meant = did_you_mean(kind, KINDS.iter().flat_map(|names| *names).copied());
+        let meant = did_you_mean(kind, kinds().flatten());
         let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"));
         Some(format!("unknown kind {kind}{meant}"))
     }

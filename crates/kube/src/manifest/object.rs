@@ -6,12 +6,12 @@ use super::error::ManifestError;
 use super::fleet::{binding, cluster, is_binding, is_cluster};
 use super::item::{DEFAULT_CONSTRAINTS_KIND, Item, OWN_API_VERSION, full_name, text};
 use super::pod_defaults;
-use super::saved::{self, SavedOrigin};
+use super::saved::SavedOrigin;
 use super::source::InputSource;
 use evenkeel_core::proto::v1::change::Object;
-use evenkeel_core::proto::v1::{Change, DefaultConstraints, ExportSummary, UpdateSnapshotRequest};
+use evenkeel_core::proto::v1::{Change, DefaultConstraints, UpdateSnapshotRequest};
 use evenkeel_core::snapshot::{ObjectId, ObjectKind};
-use evenkeel_core::{of_kind, with_message};
+use evenkeel_core::with_message;
 
 /// An object of a file, in the form that a snapshot takes.
 #[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
@@ -22,8 +22,6 @@ pub(super) enum DecodedItem {
     DefaultConstraints(DefaultConstraints),
     /// The origin of a saved snapshot, whose content follows.
     Saved(SavedOrigin),
-    /// The end of a saved snapshot, with a summary of its content.
-    SavedEnd(ExportSummary),
     /// An object of this kind, which no snapshot takes.
     Other(String),
 }
@@ -47,9 +45,6 @@ pub(super) fn decode(mut item: Item, source: &InputSource) -> Result<DecodedItem
         if let Some(saved) = SavedOrigin::of_item(&item.value) {
             return Ok(DecodedItem::Saved(saved));
         }
-        if let Some(summary) = saved::summary_of_item(&item.value) {
-            return Ok(DecodedItem::SavedEnd(summary));
-        }
     }
     // A missing version means the version of the known kind.
     let known = ObjectKind::parse(kind).filter(|it| [it.api_version(), ""].contains(&version));
@@ -58,7 +53,7 @@ pub(super) fn decode(mut item: Item, source: &InputSource) -> Result<DecodedItem
         pod_defaults::set_of_pod(&mut item.value);
     }
     Ok(match known {
-        Some(kind) => DecodedItem::Object(of_kind!(kind, item.decode(source)?)),
+        Some(kind) => DecodedItem::Object(item.object(kind, source)?),
         None => DecodedItem::Other(qualified_kind(&item)),
     })
 }

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use indicatif::ProgressBar;
+use serde_json::Value;
 
 use super::admission::Admission;
-use super::document::{for_each_item, for_each_item_in};
+use super::document::for_each_item;
 use super::error::ManifestError;
-use super::export_sum::ExportSum;
 use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
 use super::item::{Item, ObjectOrigin, text};
 use super::object::{DecodedItem, decode, name_of, object_name};
 use super::pod_facts::{StayReason, WaitingPod, keeps_node, pod_facts};
-use super::saved::{CUT_SHORT, SavedOrigin, compare};
+use super::saved::SavedOrigin;
 use super::source::InputSource;
 use evenkeel_core::proto::v1::change::Object;
 use evenkeel_core::proto::v1::{Change, DefaultConstraints, PodFacts};
@@ -119,9 +119,6 @@ pub fn read_objects(
             }
             reader.take(item)
         })?;
-        if reader.sum.is_some() {
-            return Err(not_whole(source, CUT_SHORT));
-        }
     }
     Ok(reader.objects)
 }
@@ -133,13 +130,6 @@ pub struct ObjectReader {
     pub objects: LoadedObjects,
     /// The index of each object in `objects.changes`, by kind, namespace and name.
     places: HashMap<(ObjectKind, String, String), usize>,
-    /// The sum over the saved snapshot that is being read; `None` outside of a saved snapshot.
-    sum: Option<ExportSum>,
-}
-
-fn not_whole(source: &InputSource, message: &'static str) -> ManifestError {
-    let file = source.to_string();
-    ManifestError::NotWhole { file, message }
 }
 
 impl ObjectReader {
@@ -150,10 +140,10 @@ impl ObjectReader {
         reader
     }
 
-    /// Reads a page of the first source, the JSON text of a list.
-    pub fn read_page(&mut self, page: &str) -> Result<(), ManifestError> {
-        let source = self.objects.sources[0].clone();
-        for_each_item_in(page, &source, &mut |item| self.take(item))
+    /// Reads objects that the API server of the first source listed.
+    pub fn read_listed(&mut self, objects: Vec<Value>) -> Result<(), ManifestError> {
+        let mut objects = objects.into_iter();
+        objects.try_for_each(|object| self.take(object.into()))
     }
 
     fn take(&mut self, item: Item) -> Result<(), ManifestError> {
@@ -183,29 +173,16 @@ impl ObjectReader {
                 let change = Change {
                     object: Some(object),
                 };
-                if let Some(sum) = &mut self.sum {
-                    sum.add(&change);
-                }
                 self.keep(change, origin);
             }
             DecodedItem::DefaultConstraints(constraints) => {
-                if let Some(sum) = &mut self.sum {
-                    sum.add_defaults(&constraints);
-                }
                 self.objects.default_constraints = Some(constraints);
             }
             DecodedItem::Saved(saved) => {
-                if self.sum.replace(ExportSum::default()).is_some() {
-                    return Err(not_whole(source, CUT_SHORT));
-                }
                 self.objects
                     .kubernetes_version
                     .clone_from(&saved.kubernetes_version);
                 self.objects.saved = Some(saved);
-            }
-            DecodedItem::SavedEnd(summary) => {
-                let compared = compare(self.sum.take(), &summary);
-                compared.map_err(|message| not_whole(source, message))?;
             }
             DecodedItem::Other(kind) => *self.objects.skipped.entry(kind).or_default() += 1,
         }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::item::text;
-use super::lean::CompleteValue;
+use super::lean::prune;
 use super::yaml;
 
 /// The field with the constraints of a pod.
@@ -283,9 +283,10 @@ fn has_constraints(value: &Value) -> bool {
 /// Replaces a text that is a YAML map by the map.
 fn read_text(value: &mut Value) {
     if let Value::String(text) = value
-        && let Ok(CompleteValue(read @ Value::Object(_))) =
+        && let Ok(mut read @ Value::Object(_)) =
             serde_saphyr::from_str_with_options(text, yaml::options())
     {
+        prune(&mut read, true);
         *value = read;
     }
 }

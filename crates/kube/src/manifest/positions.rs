@@ -1,14 +1,13 @@
 //! The positions of the fields of objects: line and column by path. They are found by a second pass over
-//! a text, for the objects that have faults.
+//! a text that has faults.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::iter::successors;
 
 use granit_parser::Event;
 
 use super::error::Position;
 use super::item::ObjectOrigin;
-use super::source::{InputSource, Syntax};
 use super::yaml;
 
 /// The positions of the fields of objects of a text.
@@ -16,8 +15,6 @@ use super::yaml;
 pub struct Positions {
     /// The positions, by document and path in it, e.g. `items[2].spec.containers[0].name`.
     places: HashMap<(u32, String), Position>,
-    /// The documents and items whose fields are found.
-    wanted: HashSet<(u32, u32)>,
 }
 
 /// A collection that is being read.
@@ -29,42 +26,11 @@ enum OpenCollection {
 }
 
 impl Positions {
-    /// Finds the fields of the objects at `origins`. If the text does not parse, finds the fields
-    /// before the fault.
-    pub(super) fn of(
-        source: &InputSource,
-        text: &str,
-        origins: impl Iterator<Item = ObjectOrigin>,
-    ) -> Self {
-        let mut positions = Self {
-            places: HashMap::new(),
-            wanted: origins.map(|it| (it.document, it.item)).collect(),
-        };
-        if source.format(text.as_bytes()) == Syntax::Yaml {
-            positions.read(text, 0, 0);
-            return positions;
-        }
-        // YAML takes one document of JSON at a time.
-        let ignored = serde_json::Deserializer::from_str(text);
-        let mut documents = ignored.into_iter::<serde::de::IgnoredAny>();
-        let mut before = 0;
-        for document in 1.. {
-            let end = match documents.next() {
-                Some(Ok(_)) => documents.byte_offset(),
-                Some(Err(_)) => text.len(),
-                None => break,
-            };
-            // Blanks in place of what is before the document keep its columns.
-            let line_start = text[..before].rfind('\n').map_or(0, |at| at + 1);
-            let blanks = " ".repeat(text[line_start..before].chars().count());
-            let lines = text[..before].matches('\n').count();
-            let document_text = blanks + &text[before..end];
-            positions.read(&document_text, document - 1, lines);
-            if end == text.len() {
-                break;
-            }
-            before = end;
-        }
+    /// Finds the fields of a text. If it does not parse, finds the fields before the fault. Of JSON, which
+    /// YAML takes in, the first document is read.
+    pub fn of(text: &str) -> Self {
+        let mut positions = Self::default();
+        positions.read(text);
         positions
     }
 
@@ -77,13 +43,11 @@ impl Positions {
         paths.find_map(place).copied()
     }
 
-    /// Reads a text with `documents` and `lines` before it.
-    fn read(&mut self, text: &str, mut document: u32, lines: usize) {
-        let mut levels = Vec::new();
+    fn read(&mut self, text: &str) {
+        let (mut levels, mut document) = (Vec::new(), 0);
         for event in yaml::events(text) {
             let Ok((event, span)) = event else { return };
-            let mut here = Position::of(&span.start);
-            here.line += lines;
+            let here = Position::of(&span.start);
             match event {
                 Event::Scalar(value, ..) => match levels.last_mut() {
                     Some(OpenCollection::Map(key @ None)) => {
@@ -129,19 +93,6 @@ impl Positions {
     /// Records the position of the value that is being read: the position of its key, if it has a
     /// key.
     fn note(&mut self, levels: &[OpenCollection], document: u32, here: Position) {
-        let item = match levels {
-            [OpenCollection::List(index), ..] => index + 1,
-            [
-                OpenCollection::Map(Some((key, _))),
-                OpenCollection::List(index),
-                ..,
-            ] if key == "items" => index + 1,
-            _ => 0,
-        };
-        let is_wanted = |item| self.wanted.contains(&(document, item));
-        if !is_wanted(item) && !is_wanted(0) {
-            return;
-        }
         let mut path = String::new();
         for level in levels {
             match level {
@@ -178,19 +129,7 @@ mod tests {
 
     /// The position of a field in a document.
     fn found(text: &str, document: u32, path: &str) -> Option<Position> {
-        let item = path
-            .strip_prefix("items[")
-            .and_then(|rest| rest.split_once(']'));
-        let item = item.map_or(0, |(index, _)| {
-            index.parse().map_or(0, |index: u32| index + 1)
-        });
-        let origin = ObjectOrigin {
-            source: 0,
-            document,
-            item,
-        };
-        let standard_input = InputSource::StandardInput;
-        Positions::of(&standard_input, text, [origin].into_iter()).find(origin, path)
+        Positions::of(text).find(ObjectOrigin::whole(0, document), path)
     }
 
     #[test]
@@ -223,7 +162,7 @@ items:
       of: lines
     last: 1
 ";
-        let array = "[{\"kind\":\"é\"}, {\"kind\":\"B\"}]\n[{\"kind\":\"C\"}]";
+        let array = "[{\"kind\":\"é\"}, {\"kind\":\"B\"}]";
         let list = "{\"items\": [{\"kind\": \"A\"},\n  {\"kind\":\n\"B\"}]}\n";
         let json = "{\n  \"kind\": \"A\",\n  \"spec\": {\"list\": [1,\n    2]}\n}\n";
         let cases = [
@@ -243,7 +182,6 @@ items:
             (json, 1, "spec.list[1]", (4, 5)),
             (list, 1, "items[0].kind", (1, 13)),
             (array, 1, "items[1].kind", (1, 17)),
-            (array, 2, "items[0].kind", (2, 3)),
             (list, 1, "items[1].kind", (2, 4)),
         ];
         for (text, document, path, (line, column)) in cases {

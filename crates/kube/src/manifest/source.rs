@@ -1,20 +1,17 @@
 //! The sources of objects that arguments name, their syntax and their encoding.
 
-use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use indicatif::ProgressBar;
 
-use super::bounded::{
-    BUFFER_BYTES, BoundError, BoundedText, MAX_PIECE_BYTES, MAX_STREAM_BYTES, MAX_TEXT_BYTES,
-    TextPiece,
-};
 use super::error::{ManifestError, Position};
+
+/// The number of bytes that are read at a time.
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// A source of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +34,7 @@ pub(super) enum Syntax {
 /// A source that is open.
 pub(super) struct OpenedText {
     pub(super) syntax: Syntax,
-    pub(super) input: BufReader<BoundedText<BufReader<Box<dyn Read>>>>,
-    /// The number of bytes read of the current JSON object.
-    pub(super) in_piece: Rc<Cell<u64>>,
+    pub(super) input: BufReader<Box<dyn Read>>,
 }
 
 impl fmt::Display for InputSource {
@@ -53,46 +48,29 @@ impl fmt::Display for InputSource {
 }
 
 impl InputSource {
-    /// Opens the source and detects its syntax. `of_json` is the piece of JSON that is in memory at
-    /// a time. YAML is in memory as a whole.
-    pub(super) fn open(
-        &self,
-        progress: &ProgressBar,
-        of_json: TextPiece,
-    ) -> Result<OpenedText, ManifestError> {
-        let mut size = 0;
+    /// The source that an argument names: a file, or standard input as `-`.
+    pub(super) fn of_argument(path: &Path) -> Self {
+        match path == Path::new("-") {
+            true => Self::StandardInput,
+            false => Self::File(path.to_path_buf()),
+        }
+    }
+
+    /// Opens the source and detects its syntax.
+    pub(super) fn open(&self, progress: &ProgressBar) -> Result<OpenedText, ManifestError> {
         let input: Box<dyn Read> = match self {
-            InputSource::File(path) => {
-                let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-                let (metadata, file) = opened.map_err(|error| self.io(error))?;
-                size = metadata.len();
-                Box::new(file)
-            }
+            InputSource::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
             InputSource::StandardInput => Box::new(io::stdin()),
             InputSource::Cluster(_) => return Err(self.io(io::ErrorKind::Unsupported.into())),
         };
         let input: Box<dyn Read> = Box::new(progress.wrap_read(input));
-        let input = BufReader::with_capacity(BUFFER_BYTES, input);
-        let mut input = to_utf8(input).map_err(|error| self.io(error))?;
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
         let start = input.fill_buf().map_err(|error| self.io(error))?;
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
         let mark_bytes = start.len() - text.len();
         let syntax = self.format(text);
         input.consume(mark_bytes);
-        let (piece, most) = match (syntax, of_json) {
-            (Syntax::Json, TextPiece::Object) => (of_json, MAX_STREAM_BYTES),
-            (Syntax::Json, _) => (of_json, MAX_TEXT_BYTES),
-            (Syntax::Yaml, _) => (TextPiece::Line(MAX_PIECE_BYTES), MAX_TEXT_BYTES),
-        };
-        if size > most {
-            return Err(self.io(BoundError::Whole(most).into()));
-        }
-        let text = BoundedText::new(input, piece, most);
-        Ok(OpenedText {
-            syntax,
-            in_piece: Rc::clone(&text.in_piece),
-            input: text.buffered(),
-        })
+        Ok(OpenedText { syntax, input })
     }
 
     /// Returns the syntax of a text of this source: by the name of the file, else JSON if the first
@@ -108,7 +86,7 @@ impl InputSource {
 
     /// The whole text, without a byte order mark.
     pub fn read_to_string(&self) -> Result<String, ManifestError> {
-        let mut opened = self.open(&ProgressBar::hidden(), TextPiece::Whole)?;
+        let mut opened = self.open(&ProgressBar::hidden())?;
         let mut text = String::new();
         let read = opened.input.read_to_string(&mut text);
         read.map_err(|error| self.io(error))?;
@@ -174,15 +152,12 @@ impl InputSource {
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, ManifestError> {
     let mut sources = Vec::new();
     for path in paths {
-        if path == Path::new("-") {
-            if sources.contains(&InputSource::StandardInput) {
+        match InputSource::of_argument(path) {
+            InputSource::StandardInput if sources.contains(&InputSource::StandardInput) => {
                 return Err(ManifestError::StandardInputTwice);
             }
-            sources.push(InputSource::StandardInput);
-        } else if path.is_dir() {
-            sources.extend(manifests_below(path)?);
-        } else {
-            sources.push(InputSource::File(path.clone()));
+            InputSource::File(path) if path.is_dir() => sources.extend(manifests_below(&path)?),
+            source => sources.push(source),
         }
     }
     let mut seen = HashSet::new();
@@ -193,35 +168,6 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<InputSource>, ManifestError> {
         InputSource::StandardInput | InputSource::Cluster(_) => true,
     });
     Ok(sources)
-}
-
-/// Returns `input` in UTF-8. A text that begins with a byte order mark of UTF-16, which
-/// PowerShell's `>` writes, is converted. Other texts stay as they are.
-fn to_utf8(mut input: BufReader<Box<dyn Read>>) -> io::Result<BufReader<Box<dyn Read>>> {
-    let of_pair = match input.fill_buf()? {
-        [0xff, 0xfe, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] => u16::from_be_bytes,
-        _ => return Ok(input),
-    };
-    input.consume(2);
-    let mut bytes = Vec::new();
-    input
-        .by_ref()
-        .take(MAX_TEXT_BYTES)
-        .read_to_end(&mut bytes)?;
-    if !input.fill_buf()?.is_empty() {
-        return Err(BoundError::Whole(MAX_TEXT_BYTES).into());
-    }
-    let (pairs, rest) = bytes.as_chunks::<2>();
-    let units = pairs.iter().map(|pair| of_pair(*pair));
-    let text: Result<String, _> = char::decode_utf16(units).collect();
-    match text {
-        Ok(text) if rest.is_empty() => Ok(BufReader::new(Box::new(Cursor::new(text)))),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "not valid UTF-16",
-        )),
-    }
 }
 
 fn manifests_below(directory: &Path) -> Result<Vec<InputSource>, ManifestError> {

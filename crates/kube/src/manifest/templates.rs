@@ -325,13 +325,6 @@ pub fn templates_in(
     (templates, faults)
 }
 
-impl Positions {
-    /// The positions of the fields of templates, which are those of a text.
-    pub fn of_templates(source: &InputSource, text: &str, templates: &[Template]) -> Self {
-        Self::of(source, text, templates.iter().map(|it| it.object.origin))
-    }
-}
-
 /// The templates of an object: those of a custom resource that is known by the table, else its pod
 /// templates.
 pub(super) fn templates_of(

@@ -98,11 +98,7 @@ pub(super) fn workload_pod(
     admission: &Admission,
     source: &InputSource,
 ) -> Result<WorkloadPod, ManifestError> {
-    let name = describe(&item.value);
-    let object = reference(&item.value);
-    let is_without_namespace = text(&item.value["metadata"], "namespace").is_empty();
-    let replicas = Some(replicas(&item.value));
-    let (numbered, selector) = (NumberedPods::of(&item.value), selector(&item.value));
+    let known = WorkloadPod::of_object(&item.value);
     let place = the_template(&item, source)?;
     let (mut missing, mut scheduler) = (Vec::new(), None);
     if is_placement(text(&item.value, "kind")) {
@@ -117,17 +113,11 @@ pub(super) fn workload_pod(
     }
     let (pod, policy) = pod_of(item, &TemplatePath::default(), source)?;
     Ok(WorkloadPod {
-        name,
         pod,
-        replicas,
         policy,
-        object,
-        is_without_namespace,
         missing,
         scheduler,
-        numbered,
-        selector,
-        ..WorkloadPod::default()
+        ..known
     })
 }
 

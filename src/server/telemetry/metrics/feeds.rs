@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::family::{Family, plain, read, seconds};
+use super::family::{Family, plain, seconds};
 use crate::kubernetes::{FeedCounts, KindCounts, ListReason};
 
 const EVENTS: Family = plain(
@@ -48,7 +48,10 @@ fn each<'a, V>(
 ) -> impl Iterator<Item = ([(&'static str, &'a str); 2], V)> + 'a {
     let all = feeds.iter().flat_map(|feed| {
         let kinds = feed.kinds.iter();
-        kinds.map(move |(kind, counts)| ([("snapshot", feed.snapshot()), ("kind", *kind)], counts))
+        kinds.map(move |(kind, counts)| {
+            let labels = [("snapshot", feed.snapshot()), ("kind", kind.as_str())];
+            (labels, counts)
+        })
     });
     all.map(move |(labels, counts)| (labels, of(counts)))
 }
@@ -58,15 +61,15 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     feeds: &[Arc<FeedCounts>],
 ) -> fmt::Result {
-    EVENTS.counters(encoder, each(feeds, |kind| read(&kind.events)))?;
-    CHANGES.counters(encoder, each(feeds, |kind| read(&kind.changes)))?;
-    ERRORS.counters(encoder, each(feeds, |kind| read(&kind.errors)))?;
-    LEFT_OUT.counters(encoder, each(feeds, |kind| read(&kind.left_out)))?;
+    EVENTS.counters(encoder, each(feeds, |kind| kind.events.get()))?;
+    CHANGES.counters(encoder, each(feeds, |kind| kind.changes.get()))?;
+    ERRORS.counters(encoder, each(feeds, |kind| kind.errors.get()))?;
+    LEFT_OUT.counters(encoder, each(feeds, |kind| kind.left_out.get()))?;
     let lists = each(feeds, |kind| &kind.lists);
     let lists = lists.flat_map(|([snapshot, kind], lists)| {
         ListReason::ALL.map(|reason| {
             let labels = [snapshot, kind, ("reason", reason.as_str())];
-            (labels, read(&lists[reason as usize]))
+            (labels, lists[reason as usize].get())
         })
     });
     LISTS.counters(encoder, lists)?;

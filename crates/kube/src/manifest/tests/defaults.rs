@@ -33,22 +33,12 @@ fn default_constraints_are_found_in_every_form() {
     };
     let cases = [
         (list.to_owned(), &one),
-        (format!("defaultConstraints: {list}"), &one),
-        (
-            format!("defaultConstraints: {list}\ndefaultingType: List"),
-            &one,
-        ),
         (
             scheduler(&format!(
                 "{{defaultConstraints: {list}, defaultingType: List}}"
             )),
             &one,
         ),
-        (
-            format!("apiVersion: evenkeel/v1\nkind: DefaultConstraints\nconstraints: {list}"),
-            &one,
-        ),
-        ("defaultingType: System".to_owned(), &system),
         (scheduler("{defaultingType: System}"), &system),
         ("kind: KubeSchedulerConfiguration".to_owned(), &system),
     ];
@@ -70,23 +60,21 @@ fn bad_default_constraints_are_refused() {
     let cases = [
         (
             "",
-            "0 documents, where one with default constraints is needed",
+            "neither a KubeSchedulerConfiguration nor a list of constraints",
         ),
+        ("[]\n---\n[]", "not valid YAML: "),
         (
-            "[]\n---\n[]",
-            "2 documents, where one with default constraints is needed",
-        ),
-        ("hello", "a plain value, not default constraints"),
-        ("kind: Pod", "a Pod has no default constraints"),
-        (
-            "maxSkew: 1",
-            "neither `defaultConstraints` nor `defaultingType: System` in it",
+            "kind: Pod",
+            "neither a KubeSchedulerConfiguration nor a list of constraints",
         ),
         (
             "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig: [{name: PodTopologySpread, args: none}]",
             "the args of PodTopologySpread are not a map",
         ),
-        ("defaultingType: Both", "is neither \"List\" nor \"System\""),
+        (
+            "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig: [{name: PodTopologySpread, args: {defaultingType: Both}}]",
+            "is neither \"List\" nor \"System\"",
+        ),
         (
             "[{maxSkew: []}]",
             "default constraints: defaultConstraints[0].maxSkew: ",

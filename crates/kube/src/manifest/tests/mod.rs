@@ -2,7 +2,6 @@
 
 mod defaults;
 mod objects;
-mod workload;
 
 use tempfile::TempDir;
 
