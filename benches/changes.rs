@@ -113,7 +113,7 @@ fn alternate(
     is_held: bool,
 ) -> f64 {
     let snapshot = world.snapshot();
-    let hold = || is_held.then(|| snapshot.whole(|_| Some(())));
+    let hold = || is_held.then(|| snapshot.with_whole(|_, whole| whole));
     let (mut turn, mut held) = (0, hold());
     let ns = clock.median_ns(id, || {
         ask::update(world, &batches[turn % 2]);

@@ -8,7 +8,6 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::access::Role;
-use crate::account;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::{Path, Violations};
 use crate::snapshot::{self, FeedBehind, JournalError, Stopped};
@@ -143,12 +142,6 @@ impl From<Stopped> for Error {
     }
 }
 
-impl From<account::Exhausted> for Error {
-    fn from(exhausted: account::Exhausted) -> Self {
-        Self::OverLimit(exhausted.into())
-    }
-}
-
 impl Error {
     /// Returns the error for a fault of a single field.
     pub(super) fn fault(path: Path<'_>, description: &str) -> Self {
@@ -176,7 +169,7 @@ impl Error {
                 snapshot::Error::NotStored(JournalError::NoSpace | JournalError::LogFull(_)) => {
                     (Code::ResourceExhausted, "STORAGE_FULL")
                 }
-                snapshot::Error::NotStored(JournalError::UnknownFate(_)) => {
+                snapshot::Error::NotStored(JournalError::UnknownFate { .. }) => {
                     (Code::Unavailable, "LOG_UNANSWERED")
                 }
                 snapshot::Error::NotStored(JournalError::Untrusted(_)) => {

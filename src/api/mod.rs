@@ -93,4 +93,3 @@ pub use feed::MAX_GROUP;
 pub use noted::{Decision, Size};
 pub use request::parse_snapshot_name;
 pub use request_context::CallerGone;
-pub use verify::log as log_mismatches;

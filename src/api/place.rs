@@ -211,9 +211,8 @@ impl ValidPlacement {
         let answer = retry::answer(snapshot, reserved?)?;
         if cancelled() && self.retry.is_none() {
             // The caller is gone and would not learn of the reservations, so they end.
-            if snapshot.release(ids.clone()).is_err() {
-                snapshot.abandon(&ids);
-            }
+            // If that fails, their time ends them.
+            let _ = snapshot.release(ids);
             return Err(Error::Deadline);
         }
         Ok(answer)

@@ -65,7 +65,7 @@ pub fn reserve_pods(
             let assigned = assignment(pod, reserve.as_ref(), path.index(i), limits, &mut faults);
             let Some(assigned) = assigned else { continue };
             if !seen.insert((
-                Arc::clone(&assigned.hold.namespace),
+                assigned.hold.namespace().to_owned(),
                 assigned.claim.name.clone(),
             )) {
                 faults.add(path.index(i).field("pod"), "is in the list more than once");
@@ -236,14 +236,20 @@ fn held_placement(listed: Listed) -> v1::HeldPlacement {
         name: claim.name.into(),
         uid: claim.uid.into(),
     };
+    let labels = held
+        .hold
+        .template
+        .metadata
+        .as_ref()
+        .map(|it| it.labels.clone());
     v1::HeldPlacement {
         id,
         owner: held.hold.owner.to_string(),
-        namespace: held.hold.namespace.to_string(),
+        namespace: held.hold.namespace().to_owned(),
         node: held.node.into(),
         reserved_until: Some(timestamp(held.expires)),
         pod: held.claim.map(pod),
-        labels: (*held.hold.labels).clone(),
+        labels: labels.unwrap_or_default(),
     }
 }
 

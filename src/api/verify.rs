@@ -30,7 +30,7 @@ pub fn response(
 }
 
 /// Logs the differences, with both values.
-pub fn log(snapshot: &str, report: &Verification) {
+fn log(snapshot: &str, report: &Verification) {
     for mismatch in &report.findings.described {
         tracing::error!(
             snapshot,

@@ -22,28 +22,6 @@ pub enum Purpose {
     Work,
 }
 
-/// The error that the process may not take more memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the process has {used} of {limit} bytes in use, and {wanted} more are wanted")]
-pub struct Exhausted {
-    /// The limit, in bytes.
-    pub limit: usize,
-    /// The bytes that were in use.
-    pub used: usize,
-    /// The bytes that were asked for, with those that must stay free.
-    pub wanted: usize,
-}
-
-impl From<Exhausted> for Exceeded {
-    fn from(exhausted: Exhausted) -> Self {
-        Self {
-            limit: Limit::MemoryBytes,
-            most: exhausted.limit,
-            actual: Some(exhausted.used.saturating_add(exhausted.wanted)),
-        }
-    }
-}
-
 /// The most bytes of a request that is small, however much memory there is.
 const MOST_SMALL_BYTES: usize = 1 << 20;
 
@@ -137,8 +115,8 @@ impl Account {
     /// Checks that there is room for this many more bytes, which nobody counts.
     ///
     /// # Errors
-    /// [`Exhausted`] when the limit does not allow it.
-    pub fn check(&self, purpose: Purpose, bytes: usize) -> Result<(), Exhausted> {
+    /// [`Exceeded`] when the limit does not allow it.
+    pub fn check(&self, purpose: Purpose, bytes: usize) -> Result<(), Exceeded> {
         if self.limit == usize::MAX {
             return Ok(());
         }
@@ -146,16 +124,20 @@ impl Account {
             .inspect_err(|_| self.note_refusal())
     }
 
-    fn room(&self, purpose: Purpose, bytes: usize) -> Result<(), Exhausted> {
+    fn room(&self, purpose: Purpose, bytes: usize) -> Result<(), Exceeded> {
         let wanted = bytes.saturating_add(self.reserve(purpose));
-        let (limit, used) = (self.limit, self.used());
-        match used.saturating_add(wanted) <= limit {
+        match self.used().saturating_add(wanted) <= self.limit {
             true => Ok(()),
-            false => Err(Exhausted {
-                limit,
-                used,
-                wanted,
-            }),
+            false => Err(self.exceeded(wanted)),
+        }
+    }
+
+    /// The error that there is no room for this many bytes more.
+    fn exceeded(&self, wanted: usize) -> Exceeded {
+        Exceeded {
+            limit: Limit::MemoryBytes,
+            most: self.limit,
+            actual: Some(self.used().saturating_add(wanted)),
         }
     }
 
@@ -171,8 +153,8 @@ impl Account {
     /// A charge of this many bytes.
     ///
     /// # Errors
-    /// [`Exhausted`] when the limit does not allow it. Then nothing is charged.
-    pub fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, Exhausted> {
+    /// [`Exceeded`] when the limit does not allow it. Then nothing is charged.
+    pub fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, Exceeded> {
         let charge = self.open();
         charge.grow(bytes)?;
         Ok(charge)
@@ -226,8 +208,8 @@ impl Charge {
     /// Charges this many more bytes.
     ///
     /// # Errors
-    /// [`Exhausted`] when the limit does not allow it. Then nothing is charged.
-    pub fn grow(&self, bytes: usize) -> Result<(), Exhausted> {
+    /// [`Exceeded`] when the limit does not allow it. Then nothing is charged.
+    pub fn grow(&self, bytes: usize) -> Result<(), Exceeded> {
         // Zero bytes are never too many.
         if bytes == 0 {
             return Ok(());
@@ -242,11 +224,7 @@ impl Charge {
         let now = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.account.recount(now, now - bytes);
         self.account.note_refusal();
-        Err(Exhausted {
-            limit: self.account.limit,
-            used: self.account.used(),
-            wanted: bytes,
-        })
+        Err(self.account.exceeded(bytes))
     }
 }
 
@@ -265,7 +243,7 @@ mod tests {
         let account = Account::new(100);
         let a = account.charge(60).expect("60 of 100");
         let refused = account.charge(41).expect_err("41 of 40");
-        assert_eq!((refused.used, refused.wanted), (60, 41));
+        assert_eq!((refused.most, refused.actual), (100, Some(101)));
         assert_eq!((account.used(), account.refused()), (60, 1));
         drop(a);
         let a = account.charge(10).expect("10 of 100");
@@ -302,7 +280,7 @@ mod tests {
         let account = Account::measured(160, || 1_000);
         let _little = account.charge(10).expect("a 16th");
         let refused = account.charge(1).expect_err("more");
-        assert_eq!((refused.used, refused.wanted), (1_010, 1));
+        assert_eq!(refused.actual, Some(1_011));
         account
             .check(Purpose::Objects, 0)
             .expect_err("objects are no work");

@@ -145,15 +145,16 @@ impl EntryRow {
             happened: happened.into(),
             changes,
             aside,
-            defaults: entry.defaults.map(|defaults| defaults.to_wire()),
+            defaults: entry.defaults.as_ref().map(|defaults| defaults.to_wire()),
             last_serial: entry.last_serial,
             held: entry.rows().map(numbered).collect(),
             ended: entry.ended.to_vec(),
             kubernetes_version: entry
                 .defaults
+                .as_deref()
                 .map(Defaults::version_text)
                 .unwrap_or_default(),
-            resource_versions: entry.resource_versions.cloned(),
+            resource_versions: entry.resource_versions.as_deref().cloned(),
             age: u64::try_from(entry.age.as_nanos()).unwrap_or(u64::MAX),
         }
     }

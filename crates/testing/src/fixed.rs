@@ -53,7 +53,6 @@ fn setting(flag: &str) -> Option<Setting> {
         "keepalive-interval" => Setting::Duration(|fixed| &mut fixed.keepalive_interval),
         "keepalive-timeout" => Setting::Duration(|fixed| &mut fixed.keepalive_timeout),
         "view-idle" => Setting::Duration(|fixed| &mut fixed.view_idle),
-        "verify-interval" => Setting::Duration(|fixed| &mut fixed.verify_interval),
         "reload-interval" => Setting::Duration(|fixed| &mut fixed.reload_interval),
         "metrics-snapshots" => Setting::Count(|fixed| &mut fixed.metrics_snapshots),
         "decision-log-max-bytes" => Setting::Count(|fixed| &mut fixed.decision_log_bytes),

@@ -33,11 +33,6 @@ pub struct FixedSettings {
     ///
     /// Workloads that are deployed now and then find theirs again.
     pub view_idle: Duration,
-    /// The time between two recounts of a namespace in the background; zero for none. Namespaces
-    /// take turns.
-    ///
-    /// A recount takes at most a hundredth of a processor, so long ones come less often.
-    pub verify_interval: Duration,
     /// The time between two checks for changes of certificates, keys and access rules.
     ///
     /// A check reads some small files.
@@ -71,7 +66,6 @@ impl Default for FixedSettings {
             keepalive_interval: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(20),
             view_idle: Duration::from_secs(600),
-            verify_interval: Duration::from_secs(10),
             reload_interval: Duration::from_secs(5),
             metrics_snapshots: 50,
             memory_in_use: None,

@@ -204,11 +204,10 @@ impl KeptSnapshots {
     /// Returns the task that follows the logs until `ended` is cancelled.
     fn keep_up(&self, config: &Config, ended: &CancellationToken) -> Option<Task<()>> {
         let mut following = None;
-        let (idle, interval) = (config.fixed.view_idle, config.fixed.verify_interval);
         let registry = || Arc::clone(&self.registry);
+        let idle = config.fixed.view_idle;
         tasks::spawn(upkeep::sweep(registry(), self.store.clone(), idle));
         tasks::spawn(ends::run(registry()));
-        tasks::spawn(upkeep::verify(registry(), interval));
         if let Some(member) = &self.member {
             let follow = fleet::follow_all(member.clone(), ended.clone());
             following = Some(tasks::spawn(follow));

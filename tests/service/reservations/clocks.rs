@@ -102,11 +102,7 @@ pub fn hold(registry: &Registry, seconds: u64) {
     let hold = Hold {
         owner: "deployer".into(),
         ttl: Duration::from_secs(seconds),
-        namespace: "default".into(),
-        labels: Arc::default(),
-        requests: Arc::default(),
-        keeps_away: Default::default(),
-        volumes: Default::default(),
+        template: Arc::default(),
     };
     let decided = DecidedPicks {
         revision,

@@ -236,7 +236,12 @@ async fn copies_of_a_request_wait_for_the_first() {
         .update("", vec![node("a", &[(ZONE, "a")]).change()])
         .await;
     let counters = server.registry.counters();
-    let counted = || counters.view_hits.sum() + counters.view_builds.sum();
+    let counted = || {
+        [&counters.view_hits, &counters.view_builds]
+            .map(|it| it.load(Ordering::SeqCst))
+            .iter()
+            .sum::<u64>()
+    };
     let before = counted();
     let plan = PlaceRequest {
         reserve: None,

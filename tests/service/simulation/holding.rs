@@ -1,11 +1,9 @@
 //! Calls of clients about reservations, and their answers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::limits::Limits;
-use evenkeel::matching::Requests;
 use evenkeel::snapshot::{
     Claim, DecidedPicks, Error, Hold, Reserved, Reserving, Retryable, Snapshot,
 };
@@ -19,11 +17,7 @@ pub fn hold(ttl: Duration) -> Hold {
     Hold {
         owner: "a".into(),
         ttl,
-        namespace: "default".into(),
-        labels: Arc::new(BTreeMap::new()),
-        requests: Arc::new(Requests::default()),
-        keeps_away: Default::default(),
-        volumes: Default::default(),
+        template: Arc::default(),
     }
 }
 

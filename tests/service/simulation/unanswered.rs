@@ -55,7 +55,7 @@ fn changes_are_refused_at_once_while_one_server_leads_alone() {
 
     leader.is_alone.store(true, Ordering::Relaxed);
     let doubted = update(1).expect_err("nothing is acknowledged");
-    let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate(_)));
+    let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate { .. }));
     assert!(is_doubt, "it was sent: {doubted:?}");
     let sent = leader.appends.load(Ordering::Relaxed);
     for number in 2..5 {
@@ -109,7 +109,7 @@ fn a_caller_is_told_after_twelve_seconds_that_there_is_no_answer() {
     let before = world.now();
     let doubted = server.registry.update(NAME, offer(1, None));
     let doubted = doubted.expect_err("nothing is acknowledged");
-    let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate(_)));
+    let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate { .. }));
     assert!(is_doubt, "it was sent: {doubted:?}");
     let took = world.now().duration_since(before).expect("time passes");
     assert_eq!(took, Duration::from_secs(12));
@@ -182,7 +182,7 @@ fn what_may_have_been_done_is_not_tried_again() {
         let id = server.snapshot().reservations(0, "", 1)[0].id.clone();
         hidden.hides.store(true, Ordering::Relaxed);
         let doubted = step(&server, id).expect_err(name);
-        let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate(_)));
+        let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate { .. }));
         assert!(is_doubt, "{name}: it was sent: {doubted:?}");
     }
 }
@@ -226,7 +226,7 @@ fn what_was_sent_is_doubted_where_the_log_cannot_be_trusted() {
     passed.is_next.store(true, Ordering::Relaxed);
     let doubted = server.registry.update(NAME, offer(2, None));
     let doubted = doubted.expect_err("it was not read back");
-    let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate(_)));
+    let is_doubt = matches!(doubted, Error::NotStored(JournalError::UnknownFate { .. }));
     assert!(is_doubt, "it was sent: {doubted:?}");
     assert!(!snapshot.is_synced(), "what it read may be wrong");
 }

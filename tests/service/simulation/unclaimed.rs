@@ -1,5 +1,4 @@
-//! Reservations whose answer was lost: they are released, unless the same request may come again.
-//! And decisions of a server that is behind.
+//! Requests whose answer was lost, and decisions of a server that is behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,51 +128,31 @@ fn of_what_is_released_together_only_that_is_unknown_which_was_not_held() {
     assert_eq!((released.revision, released.unknown), (5, vec![gone]));
 }
 
-fn held(server: &Alone) -> usize {
-    server.follow();
-    server.snapshot().reservations(0, "", 10).len()
-}
-
+/// The answer was lost, and the record arrived later: whoever asks again gets the same reservation.
 #[test]
-fn what_nobody_was_told_of_is_released_unless_it_can_be_asked_for_again() {
+fn a_request_whose_record_arrived_late_is_answered_again() {
     let runtime = Runtime::new().expect("a runtime");
-    let request = Retryable {
+    let request = Some(Retryable {
         key: [1; 32],
         question: [0; 32],
-    };
-    // Each case is the request if it can come again, true if its record arrives and false if that
-    // of another server takes its place, and the number of reservations afterwards.
-    for (request, arrives, expected) in [
-        (None, true, 0),
-        (Some(request), true, 1),
-        (None, false, 1),
-        (Some(request), false, 1),
-    ] {
-        let (log, slow) = (FakeLog::default(), Slow::at(Call::Append));
-        let server = Alone::on(&log.seen_with(Arc::clone(&slow) as _), "a", &runtime);
-        let other = Alone::on(&log, "b", &runtime);
-        let begun = server.registry.update(NAME, offer(0, None));
-        begun.expect("it is applied");
-        other.follow();
-        slow.0.store(true, Ordering::Relaxed);
-        let unknown = reserve(&server, request).expect_err("no answer came");
-        let is_unknown = matches!(&unknown, Error::NotStored(JournalError::UnknownFate(_)));
-        assert!(is_unknown, "{unknown}");
-        if !arrives {
-            // This record has the number of the one that is late.
-            reserve(&other, None).expect("nobody is in the way");
-        }
-        while log.late() > 0 {
-            log.arrive(0);
-        }
-        slow.0.store(false, Ordering::Relaxed);
-        assert_eq!(held(&server), 1, "{arrives}");
-        server.registry.end_expired().expect("the log is there");
-        for server in [&server, &other] {
-            assert_eq!(held(server), expected, "{request:?} {arrives}");
-        }
-        if let Some(request) = request.filter(|_| arrives) {
-            assert_eq!(reserve(&other, Some(request)), Ok(true));
-        }
+    });
+    let (log, slow) = (FakeLog::default(), Slow::at(Call::Append));
+    let server = Alone::on(&log.seen_with(Arc::clone(&slow) as _), "a", &runtime);
+    let other = Alone::on(&log, "b", &runtime);
+    let begun = server.registry.update(NAME, offer(0, None));
+    begun.expect("it is applied");
+    other.follow();
+    slow.0.store(true, Ordering::Relaxed);
+    let unknown = reserve(&server, request).expect_err("no answer came");
+    let is_unknown = matches!(&unknown, Error::NotStored(JournalError::UnknownFate { .. }));
+    assert!(is_unknown, "{unknown}");
+    while log.late() > 0 {
+        log.arrive(0);
+    }
+    slow.0.store(false, Ordering::Relaxed);
+    for server in [&server, &other] {
+        server.follow();
+        assert_eq!(reserve(server, request), Ok(true));
+        assert_eq!(server.snapshot().reservations(0, "", 10).len(), 1);
     }
 }

@@ -46,7 +46,7 @@ pub fn batch(objects: Vec<Object>) -> Batch {
 
 /// Returns whether the change may have happened in spite of the error.
 fn is_unknown(error: &Error) -> bool {
-    matches!(error, Error::NotStored(JournalError::UnknownFate(_)))
+    matches!(error, Error::NotStored(JournalError::UnknownFate { .. }))
 }
 
 impl Server {

@@ -189,11 +189,7 @@ fn a_large_batch_holds_up_nobody() {
     let holds = [Hold {
         owner: "batch".into(),
         ttl: Duration::from_secs(600),
-        namespace: "default".into(),
-        labels: Arc::new([("app".to_owned(), "web".to_owned())].into()),
-        requests: Arc::default(),
-        keeps_away: Default::default(),
-        volumes: Default::default(),
+        template: Arc::new(pod("", &[("app", "web")])),
     }];
     let mut ids = Vec::new();
     late("a hold", &mut || {

@@ -10,7 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use crate::snapshots::{all_nodes, nodes};
-use support::build::{ZONE, hard, on, pod, service, spread, update_of};
+use support::build::{pod, update_of};
 use support::model::Stored;
 use support::server::Server;
 
@@ -42,45 +42,6 @@ async fn replace_forgets_what_it_does_not_name() {
         Some(system),
         "absent leaves them"
     );
-}
-
-/// An object of any kind that is the same before a replace counts as unchanged. One that is new or
-/// different counts as changed.
-#[tokio::test]
-async fn a_replace_counts_what_differs_from_the_state_before() {
-    let server = Server::start().await;
-    let web = [("app", "web")];
-    let all = |value: &str, node_of_pod: &str| {
-        let mut changes = nodes(&["a", "b"]);
-        changes.push(on(pod("p", &web), node_of_pod).change());
-        changes.push(on(spread(pod("q", &web), vec![hard(1, ZONE, &web)]), "b").change());
-        changes.push(pod("r", &[("app", value)]).change());
-        changes.push(service("s", &[("app", value)]).change());
-        changes
-    };
-    let counts = |answer: UpdateSnapshotResponse| (answer.changed_count, answer.unchanged_count);
-    let steps = [
-        (all("web", "a"), (6, 0)),
-        (all("web", "a"), (0, 6)),
-        (all("web", "b"), (1, 5)),
-        (all("api", "b"), (2, 4)),
-        (nodes(&["a"]), (0, 1)),
-        (all("api", "b"), (5, 1)),
-    ];
-    for (changes, expected) in steps {
-        assert_eq!(counts(server.send(replace("", changes)).await), expected);
-    }
-    let mut feed = Feed::open(&server).await;
-    let update = Step::Update(UpdateSnapshotRequest {
-        snapshot: "default".into(),
-        changes: all("api", "a"),
-        ..UpdateSnapshotRequest::default()
-    });
-    feed.send(begin("default")).await.expect("it is valid");
-    let staged = feed.send(update).await.expect("it is valid");
-    assert_eq!(counts(staged), (1, 5));
-    let done = feed.send(commit("default", None)).await;
-    assert_eq!(counts(done.expect("it is valid")), (1, 5));
 }
 
 /// Readers see one state or the other, never a mixture.

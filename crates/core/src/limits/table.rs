@@ -160,8 +160,7 @@ table! {
     /// The default is three quarters of the memory of the control group or the
     /// machine, and at least 64 MiB. What the allocator has given out counts, with
     /// what requests under way will take. Growth beyond the limit is refused.
-    /// Decisions continue, and changes that shrink the state are always
-    /// accepted.
+    /// Decisions continue, and deletes are always accepted.
     MemoryBytes, max_memory_bytes, "max-memory-bytes", "bytes of memory":
         Row { passes: true, settable: true, ..BYTES };
 
@@ -280,8 +279,8 @@ table! {
 
     /// Bytes of what a stored pod asks for.
     ///
-    /// These are its owners, node selector, affinity, tolerations and spread
-    /// constraints. Pods that ask for the same share them.
+    /// These are its owners, node selector, affinity, tolerations, spread
+    /// constraints, volumes and the sum of its requests. Pods that ask for the same share them.
     PodSpecBytes, max_pod_spec_bytes, "max-pod-spec-bytes", "bytes of a stored pod":
         Row { default: Some(64 << 10), ..BYTES };
 

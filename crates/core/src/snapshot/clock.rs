@@ -50,16 +50,6 @@ impl Moment {
         let since = self.0.saturating_sub(earlier.0);
         Duration::from_nanos(u64::try_from(since).unwrap_or(0))
     }
-
-    /// The moment as a number of the same order.
-    pub(super) fn to_number(self) -> i64 {
-        self.0
-    }
-
-    /// The moment of a number from [`Self::to_number`].
-    pub(super) fn of_number(number: i64) -> Self {
-        Self(number)
-    }
 }
 
 /// The clocks of this machine.

@@ -128,7 +128,7 @@ impl<'a> Deadline<'a> {
         let room = self
             .account
             .map_or(Ok(()), |account| account.check(Purpose::Work, bytes));
-        room.map_err(|exhausted| Stopped::Full(exhausted.into()))
+        room.map_err(Stopped::Full)
     }
 }
 

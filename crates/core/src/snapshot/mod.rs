@@ -20,7 +20,7 @@ mod state;
 
 pub use crate::limits::Limits;
 pub use clock::{Clock, Moment, Now, Uptime, boot, system as system_clock, uptime};
-pub use counters::{SnapshotCounters, Striped};
+pub use counters::SnapshotCounters;
 pub use counts::domain::DomainId;
 pub use counts::domain_counts::{DomainCount, DomainCounts};
 pub use counts::layout::bits;
@@ -40,7 +40,7 @@ pub use history::freshness::MaxAges;
 pub use history::group_commit::GroupCommit;
 pub use history::imagined::Imagined;
 pub use history::journal::{
-    Aside, Change, Doubt, Entry, Journal, JournalError, Missed, NewState, OwnedChange, OwnedEntry,
+    Aside, Change, Entry, Journal, JournalError, Missed, NewState, OwnedChange, OwnedEntry,
     Restoring, SavedSnapshot, Standing, Whole,
 };
 pub use history::named::Snapshot;

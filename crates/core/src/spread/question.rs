@@ -12,7 +12,7 @@ use super::volumes::Volumes;
 use super::{checks, volumes};
 use crate::limits::Limit;
 use crate::matching::{
-    Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, Requests, Resource,
+    Constraint, Features, NodeAffinity, Path, PodAffinity, PodStorage, PodTerm, Requests, Resource,
     Tolerations, Violations, names, times,
 };
 use crate::proto::v1;
@@ -188,14 +188,33 @@ impl Question {
 
     /// The form in which picks for the pod count while they are held.
     pub fn hold(&self, owner: String, ttl: Duration) -> Hold {
+        let requests = self.checks.requests.as_deref();
+        let terms: Vec<_> = self.affinity.apart.iter().map(PodTerm::to_wire).collect();
+        let affinity = (!terms.is_empty()).then(|| v1::Affinity {
+            pod_anti_affinity: Some(v1::PodAffinity {
+                required_during_scheduling_ignored_during_execution: terms,
+                ..v1::PodAffinity::default()
+            }),
+            ..v1::Affinity::default()
+        });
+        let template = v1::Pod {
+            metadata: Some(v1::ObjectMeta {
+                namespace: self.namespace.clone(),
+                labels: self.subject.labels.clone(),
+                ..v1::ObjectMeta::default()
+            }),
+            spec: Some(v1::PodSpec {
+                containers: requests.and_then(Requests::to_wire).into_iter().collect(),
+                affinity,
+                volumes: self.storage.held.to_vec(),
+                ..v1::PodSpec::default()
+            }),
+            status: None,
+        };
         Hold {
             owner: owner.into(),
             ttl,
-            namespace: self.namespace.as_str().into(),
-            labels: Arc::new(self.subject.labels.clone()),
-            requests: self.checks.requests.clone().unwrap_or_default(),
-            keeps_away: self.affinity.apart.iter().cloned().collect(),
-            volumes: Arc::clone(&self.storage.held),
+            template: Arc::new(template),
         }
     }
 

@@ -1,26 +1,16 @@
 //! Compares the kept counts of a snapshot with those of a rebuilt state. Both number their nodes,
 //! domains and label sets in their own way, so everything is compared by name.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::finding::{Findings, Verification};
-use crate::matching::{PodDisk, Requests};
+use crate::matching::Requests;
 use crate::proto::v1;
 use crate::snapshot::{
-    Deadline, DomainCounts, DomainId, DomainKey, FreeVolume, LabelSetId, ListOf, Namespace, Nodes,
-    PartitionInUse, Query, ReadView, Slot, State, Stopped, TermTable, ViewCopy, partition,
+    Deadline, DomainId, DomainKey, FreeVolume, ListOf, Namespace, Nodes, PartitionInUse, Query,
+    State, Stopped, ViewCopy, partition,
 };
-
-/// Stands for a node that exists and has no domain, and for a number that there is not.
-const NONE: &str = "none";
-
-/// What is kept about a subject: the values of its aspects.
-type KeptNumbers = BTreeMap<(String, String), String>;
-
-/// The labels of a label set.
-type LabelTexts = BTreeMap<String, String>;
 
 /// Rebuilds a state and compares.
 ///
@@ -28,229 +18,148 @@ type LabelTexts = BTreeMap<String, String>;
 /// `is_given_up` has returned true, or there is no memory for a second state.
 pub fn verify(state: &State, is_given_up: &dyn Fn() -> bool) -> Result<Verification, Stopped> {
     let deadline = state.deadline(is_given_up);
-    let namespaces = state.namespaces();
-    let rebuilt = state.rebuilt(&namespaces, &deadline)?;
-    let mut report = compare_namespaces(state, &namespaces, &rebuilt, &deadline)?;
-    let (kept, recounted) = (shared_facts(state), shared_facts(&rebuilt));
-    for key in kept.keys().chain(recounted.keys()).collect::<BTreeSet<_>>() {
-        let of = |facts: &KeptNumbers| facts.get(key).map_or(NONE, String::as_str).to_owned();
-        let mut subject = report.findings.about("", || key.0.clone());
-        subject.compare(&key.1, of(&kept), of(&recounted));
-    }
-    Ok(report)
-}
-
-/// Rebuilds a namespace and compares everything except what all namespaces share.
-///
-/// # Errors
-/// Those of [`verify`].
-pub fn verify_sample(
-    state: &State,
-    namespace: &str,
-    is_given_up: &dyn Fn() -> bool,
-) -> Result<Verification, Stopped> {
-    let deadline = state.deadline(is_given_up);
-    let sample = state.namespace(namespace).map(|it| (namespace, it));
-    let sample: Vec<_> = sample.into_iter().collect();
-    let rebuilt = state.rebuilt(&sample, &deadline)?;
-    compare_namespaces(state, &sample, &rebuilt, &deadline)
-}
-
-fn compare_namespaces(
-    state: &State,
-    namespaces: &[(&str, &Namespace)],
-    recounted: &State,
-    deadline: &Deadline<'_>,
-) -> Result<Verification, Stopped> {
+    let rebuilt = state.rebuilt(&deadline)?;
+    let both = [state, &rebuilt];
     let partitions = state.partitions();
     let mut report = Verification {
         revision: state.revision,
-        nodes: recounted.sizes.nodes,
-        pods: recounted.sizes.pods,
-        label_sets: recounted.sizes.label_sets,
+        nodes: rebuilt.sizes.nodes,
+        pods: rebuilt.sizes.pods,
+        label_sets: rebuilt.sizes.label_sets,
         partitions: partitions.len(),
         ..Verification::default()
     };
-    compare_nodes(state.nodes(), recounted.nodes(), &mut report.findings);
-    recounted.read("", deadline, |read_view| {
-        for in_use in &partitions {
-            let recounted = read_view.in_use(in_use.partition.key())?;
-            let kept = Grouped::of(in_use, state.nodes());
-            kept.compare(
-                &Grouped::of(&recounted, read_view.nodes),
-                &mut report.findings,
-            );
-        }
-        Ok(())
-    })?;
+    let findings = &mut report.findings;
+    let order = || "node order".to_owned();
+    findings.compare(
+        "",
+        order,
+        "place of node",
+        both.map(|it| places(it.nodes())),
+    );
+    findings.compare(
+        "",
+        || "snapshot".to_owned(),
+        "value of",
+        both.map(shared_facts),
+    );
+    for kept in &partitions {
+        compare_partition(kept, both, &deadline, findings)?;
+    }
     let partitions = partitions.iter().map(|in_use| (in_use.id(), in_use));
     let partitions: HashMap<_, _> = partitions.collect();
     let none = Namespace::default();
-    for (name, namespace) in namespaces {
-        let other = recounted.namespace(name).unwrap_or(&none);
-        let both = [(*namespace, state.nodes()), (other, recounted.nodes())];
-        compare_label_sets(name, both, &mut report.findings);
-        recounted.read(name, deadline, |read_view| {
-            for copy in &namespace.view_copies() {
-                let view = NamedView {
-                    name,
-                    namespace,
-                    copy,
-                };
-                view.compare_sets(&read_view, &mut report.findings)?;
-                // A view of a partition that is gone is never read again.
-                if let Some(in_use) = partitions.get(&copy.partition()) {
-                    let kept = Grouped::of(in_use, state.nodes());
-                    view.compare(&kept, &read_view, &mut report.findings)?;
-                    report.views += 1;
-                }
-            }
-            Ok(())
-        })?;
+    for (name, kept) in state.namespaces() {
         deadline.look()?;
+        let again = rebuilt.namespace(name).unwrap_or(&none);
+        let sets = [
+            label_sets(kept, state.nodes()),
+            label_sets(again, rebuilt.nodes()),
+        ];
+        report
+            .findings
+            .compare(name, || "label sets".to_owned(), "pods", sets);
+        for copy in kept.view_copies() {
+            let view = NamedView {
+                name,
+                namespace: kept,
+                copy,
+            };
+            view.compare_sets(&rebuilt, &deadline, &mut report.findings)?;
+            // A view of a partition that is gone is never read again.
+            if let Some(in_use) = partitions.get(&view.copy.partition()) {
+                view.compare_counts(in_use, both, &deadline, &mut report.findings)?;
+                report.views += 1;
+            }
+        }
     }
     Ok(report)
 }
 
-/// Compares node order and the look-up by name.
-fn compare_nodes(kept: &Nodes, recounted: &Nodes, findings: &mut Findings) {
-    let places = |nodes: &Nodes| -> BTreeMap<String, String> {
-        let place = |(index, slot): (usize, &Slot)| {
-            let name = nodes.name(*slot);
-            let is_found = nodes.find(name) == Some(*slot);
-            let place = if is_found {
-                index.to_string()
-            } else {
-                "not found".to_owned()
-            };
-            (name.to_owned(), place)
-        };
-        nodes.order().iter().enumerate().map(place).collect()
-    };
-    let (kept_at, recounted_at) = (places(kept), places(recounted));
-    let mut order = findings.about("", || "node order".to_owned());
-    order.compare("number of nodes", kept.len(), recounted.len());
-    for name in kept_at
-        .keys()
-        .chain(recounted_at.keys())
-        .collect::<BTreeSet<_>>()
-    {
-        let of = |places: &BTreeMap<String, String>| {
-            places.get(name).map_or(NONE, String::as_str).to_owned()
-        };
-        order.compare(
-            format_args!("place of {name:?}"),
-            of(&kept_at),
-            of(&recounted_at),
-        );
-    }
+/// The places of nodes in node order, as far as they are found by name.
+fn places(nodes: &Nodes) -> BTreeMap<&str, Option<usize>> {
+    let order = nodes.order().iter().enumerate();
+    let place = order.map(|(index, slot)| {
+        let name = nodes.name(*slot);
+        (name, (nodes.find(name) == Some(*slot)).then_some(index))
+    });
+    place.collect()
 }
 
-/// Compares the tables of label sets of a namespace: the kept one and the rebuilt one.
-fn compare_label_sets(
-    name: &str,
-    [(kept, nodes), (recounted, other_nodes)]: [(&Namespace, &Nodes); 2],
-    findings: &mut Findings,
-) {
-    let (sets, others) = (kept.label_sets(), recounted.label_sets());
-    let mut totals = findings.about(name, || "label sets".to_owned());
-    for kept in [sets.in_use().count(), sets.len()] {
-        totals.compare("number of label sets", kept, others.len());
-    }
-    let pods_of: HashMap<LabelSetId, u32> = others.in_use().collect();
-    for (id, pods) in sets.in_use() {
-        let texts = labels(kept, id);
-        let other = others.find(&texts);
-        let mut compared = findings.about(name, || format!("label set {}", json(&texts)));
-        let recounted = other.and_then(|id| pods_of.get(&id)).copied().unwrap_or(0);
-        compared.compare("pods that have it", pods, recounted);
-        let found = sets.find(&texts) == Some(id);
-        compared.compare("whether it is found by its labels", found, true);
-        let counted = sets.counts(id).map(|(slot, pods)| (nodes.name(slot), pods));
-        let recounted = other.into_iter().flat_map(|id| others.counts(id));
-        let recounted = recounted.map(|(slot, pods)| (other_nodes.name(slot), pods));
-        let aspect = |node: &&str| format!("pods that count on node {node:?}");
-        compared.compare_counts(aspect, &counted.collect(), &recounted.collect());
-    }
-}
-
-/// A partition and the nodes that it groups.
-#[derive(Clone, Copy)]
-struct Grouped<'a> {
-    in_use: &'a PartitionInUse,
+/// The number of pods with each label set, and of those that count on each node.
+fn label_sets<'a>(
+    namespace: &'a Namespace,
     nodes: &'a Nodes,
+) -> BTreeMap<(String, Option<&'a str>), u32> {
+    let sets = namespace.label_sets();
+    let mut all = BTreeMap::new();
+    for (id, pods) in sets.in_use() {
+        let texts: BTreeMap<_, _> = sets.texts(id).collect();
+        let labels = json(&texts);
+        let counts = sets.counts(id);
+        all.extend(counts.map(|(slot, pods)| ((labels.clone(), Some(nodes.name(slot))), pods)));
+        let owned = texts.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+        if sets.find(&owned.collect()) == Some(id) {
+            all.insert((labels, None), pods);
+        }
+    }
+    all
 }
 
-impl<'a> Grouped<'a> {
-    fn of(in_use: &'a PartitionInUse, nodes: &'a Nodes) -> Self {
-        Self { in_use, nodes }
-    }
+/// Compares a partition and its topology with rebuilt ones.
+fn compare_partition(
+    kept: &PartitionInUse,
+    [state, rebuilt]: [&State; 2],
+    deadline: &Deadline<'_>,
+    findings: &mut Findings,
+) -> Result<(), Stopped> {
+    let key = kept.partition.key();
+    let again = rebuilt.reading("", deadline).in_use(key)?;
+    let both = [(kept, state.nodes()), (&again, rebuilt.nodes())];
+    let subject = || describe(key);
+    findings.compare("", subject, "domain of node", both.map(members));
+    findings.compare("", subject, "nodes in domain", both.map(nodes_in));
+    let totals = both.map(|(it, _)| {
+        let (partition, topology) = (&it.partition, &it.topology);
+        BTreeMap::from([
+            ("domains", partition.domain_count()),
+            ("eligible nodes", partition.eligible_total()),
+            ("nodes with the key", topology.keyed()),
+        ])
+    });
+    findings.compare("", subject, "number of", totals);
+    Ok(())
+}
 
-    fn value(&self, domain: DomainId) -> &'a str {
-        self.in_use.topology.value(domain, self.nodes)
-    }
+/// The domain that each node is a member of, and whether the node is eligible.
+fn members<'a>(
+    (in_use, nodes): (&'a PartitionInUse, &'a Nodes),
+) -> BTreeMap<&'a str, (Option<&'a str>, bool)> {
+    let member = |name: &'a str| {
+        let slot = nodes.find(name)?;
+        let domain = Some(in_use.partition.member(slot)).filter(|domain| domain.is_some());
+        let domain = domain.map(|domain| in_use.topology.value(domain, nodes));
+        Some((name, (domain, in_use.partition.is_eligible(slot))))
+    };
+    nodes.names().filter_map(member).collect()
+}
 
-    /// The domain of a node, and whether the node is eligible.
-    fn member(&self, node: &str) -> (&'a str, bool) {
-        let Some(slot) = self.nodes.find(node) else {
-            return (NONE, false);
-        };
-        let partition = &self.in_use.partition;
-        let domain = Some(partition.member(slot)).filter(|domain| domain.is_some());
-        let domain = domain.map_or(NONE, |domain| self.value(domain));
-        (domain, partition.is_eligible(slot))
-    }
-
-    /// A number for each domain, by the value of the topology key.
-    fn by_value(&self, number: impl Fn(DomainId) -> u32) -> BTreeMap<&'a str, u32> {
-        let domains = self.in_use.partition.domains();
-        domains
-            .map(|domain| (self.value(domain), number(domain)))
-            .collect()
-    }
-
-    fn nodes_with_value(&self) -> BTreeMap<&'a str, u32> {
-        let nodes_in = self.in_use.topology.nodes_in().iter().enumerate();
-        let used = nodes_in.filter(|(_, nodes)| **nodes > 0);
-        used.map(|(index, nodes)| (self.value(DomainId::at(index)), *nodes))
-            .collect()
-    }
-
-    /// Compares the partition and its topology with rebuilt ones.
-    fn compare(&self, recounted: &Grouped<'_>, findings: &mut Findings) {
-        let partition = &*self.in_use.partition;
-        let subject = || format!("topology of {}", describe(partition.key()));
-        let mut topology = findings.about("", subject);
-        let aspect = |value: &&str| format!("nodes in domain {value:?}");
-        let values = (self.nodes_with_value(), recounted.nodes_with_value());
-        topology.compare_counts(aspect, &values.0, &values.1);
-        let keyed = |it: &Grouped<'_>| it.in_use.topology.keyed();
-        topology.compare("nodes with the key", keyed(self), keyed(recounted));
-
-        let mut compared = findings.about("", || describe(partition.key()));
-        for node in self.nodes.names() {
-            let (kept, recounted) = (self.member(node), recounted.member(node));
-            compared.compare(format_args!("domain of node {node:?}"), kept.0, recounted.0);
-            let aspect = format_args!("whether node {node:?} is eligible");
-            compared.compare(aspect, kept.1, recounted.1);
-        }
-        let other = &*recounted.in_use.partition;
-        let aspect = |value: &&str| format!("eligible nodes in domain {value:?}");
-        let kept = self.by_value(|domain| partition.eligible_nodes(domain));
-        let recounted = recounted.by_value(|domain| other.eligible_nodes(domain));
-        compared.compare_counts(aspect, &kept, &recounted);
-        let (kept, recounted) = (partition.domain_count(), other.domain_count());
-        compared.compare("number of domains", kept, recounted);
-        let (kept, recounted) = (partition.eligible_total(), other.eligible_total());
-        compared.compare("number of eligible nodes", kept, recounted);
-    }
+/// The number of nodes in each domain: all, and those that are eligible.
+fn nodes_in<'a>((in_use, nodes): (&'a PartitionInUse, &'a Nodes)) -> BTreeMap<&'a str, (u32, u32)> {
+    let all = in_use.topology.nodes_in().iter().enumerate();
+    let used = all.filter(|(_, nodes)| **nodes > 0).map(|(index, all)| {
+        let domain = DomainId::at(index);
+        let eligible = in_use.partition.eligible_nodes(domain);
+        (in_use.topology.value(domain, nodes), (*all, eligible))
+    });
+    used.collect()
 }
 
 /// A view of a namespace.
 struct NamedView<'a> {
     name: &'a str,
     namespace: &'a Namespace,
-    copy: &'a ViewCopy,
+    copy: ViewCopy,
 }
 
 impl NamedView<'_> {
@@ -264,77 +173,74 @@ impl NamedView<'_> {
     /// Compares the label sets that the selector is known to match.
     fn compare_sets(
         &self,
-        read_view: &ReadView<'_>,
+        rebuilt: &State,
+        deadline: &Deadline<'_>,
         findings: &mut Findings,
     ) -> Result<(), Stopped> {
-        let mut compared = findings.about(self.name, || self.describe());
-        let known = self.copy.sets.iter().map(|id| labels(self.namespace, *id));
-        let known: HashSet<LabelTexts> = known.collect();
+        let sets = self.namespace.label_sets();
+        let known = self.copy.sets.iter().map(|id| sets.texts(*id).collect());
+        let known: BTreeSet<Vec<(&str, &str)>> = known.collect();
+        let read_view = rebuilt.reading(self.name, deadline);
         let matched = read_view.matching_sets(self.copy.selector());
-        let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        let matched = matched.map(|set| Ok(set?.labels().map(owned).collect()));
-        let matched: HashSet<LabelTexts> = matched.collect::<Result<_, Stopped>>()?;
-        let aspect = "number of label sets that it matches";
-        compared.compare(aspect, self.copy.sets.len(), matched.len());
-        for texts in known.symmetric_difference(&matched) {
-            let aspect = format!("whether it is known to match {}", json(texts));
-            compared.compare(aspect, known.contains(texts), matched.contains(texts));
-        }
+        let matched = matched.map(|set| Ok(set?.labels().collect()));
+        let matched: BTreeSet<Vec<(&str, &str)>> = matched.collect::<Result<_, Stopped>>()?;
+        let both = [&known, &matched].map(|sets| sets.iter().map(|set| (set, true)).collect());
+        findings.compare(self.name, || self.describe(), "whether it matches", both);
         Ok(())
     }
 
     /// Compares the view on a partition with a count on the rebuilt state.
-    fn compare(
+    fn compare_counts(
         &self,
-        kept: &Grouped<'_>,
-        read_view: &ReadView<'_>,
+        in_use: &PartitionInUse,
+        [state, rebuilt]: [&State; 2],
+        deadline: &Deadline<'_>,
         findings: &mut Findings,
     ) -> Result<(), Stopped> {
-        let (key, view) = (kept.in_use.partition.key(), &self.copy.view);
-        let counts: DomainCounts<'_> = read_view.count(Query {
+        let key = in_use.partition.key();
+        let query = Query {
             selector: self.copy.selector(),
             partition: key,
-        })?;
-        let recounted = Grouped::of(counts.in_use(), read_view.nodes);
-        let recounted = recounted.by_value(|domain| counts.matching_pods(domain));
+        };
+        let counts = rebuilt.reading(self.name, deadline).count(query)?;
         let subject = || format!("view of {} on {}", self.describe(), describe(key));
-        let mut compared = findings.about(self.name, subject);
-        let aspect = |value: &&str| format!("count of domain {value:?}");
-        compared.compare_counts(
-            aspect,
-            &kept.by_value(|domain| view.count(domain)),
-            &recounted,
-        );
-        // A value that is no domain must count nothing.
-        for index in 0..view.counts().len() {
-            let id = DomainId::at(index);
-            if kept.in_use.partition.eligible_nodes(id) == 0 {
-                let aspect = format_args!("count of number {index}, which is no domain");
-                compared.compare(aspect, view.count(id), 0);
-            }
+        let view = &self.copy.view;
+        let again = counted(counts.in_use(), counts.counts(), rebuilt.nodes());
+        // The number of domains at each count.
+        let mut levels: BTreeMap<u32, u32> = BTreeMap::new();
+        for count in again.values() {
+            *levels.entry(*count).or_default() += 1;
         }
-        if let Some(levels) = view.levels() {
-            // The number of domains at each count.
-            let mut at_count: BTreeMap<u32, u32> = BTreeMap::new();
-            for count in recounted.values() {
-                *at_count.entry(*count).or_default() += 1;
-            }
-            let aspect = |count: &u32| format!("domains that stand at {count}");
-            compared.compare_counts(aspect, levels, &at_count);
+        let both = [counted(in_use, view.counts(), state.nodes()), again];
+        findings.compare(self.name, subject, "count of domain", both);
+        if let Some(kept) = view.levels() {
+            let both = [kept.clone(), levels];
+            findings.compare(self.name, subject, "domains that stand at", both);
         }
-        let smallest = |count: Option<u32>| count.map_or(NONE.to_owned(), |n| n.to_string());
-        let kept = smallest(view.smallest(&kept.in_use.partition));
-        compared.compare("smallest count", kept, smallest(counts.smallest()));
         Ok(())
     }
 }
 
+/// The count of each domain. A value that is no domain must count nothing.
+fn counted<'a>(
+    in_use: &'a PartitionInUse,
+    counts: &[u32],
+    nodes: &'a Nodes,
+) -> BTreeMap<&'a str, u32> {
+    let counts = counts.iter().enumerate();
+    let counts = counts.map(|(index, count)| (DomainId::at(index), *count));
+    let is_shown =
+        |(id, count): &(DomainId, u32)| in_use.partition.eligible_nodes(*id) > 0 || *count > 0;
+    let counts = counts.filter(is_shown);
+    counts
+        .map(|(id, count)| (in_use.topology.value(id, nodes), count))
+        .collect()
+}
+
 /// What a state keeps for all namespaces together.
-fn shared_facts(state: &State) -> KeptNumbers {
-    let mut facts = KeptNumbers::new();
-    let mut add = |subject: &str, aspect: String, value: String| {
-        facts.insert((subject.to_owned(), aspect), value);
-    };
+fn shared_facts(state: &State) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let mut add = |fact: String, value: String| facts.insert(fact, value);
     let sizes = state.sizes;
     for (what, number) in [
         ("nodes", sizes.nodes),
@@ -342,74 +248,54 @@ fn shared_facts(state: &State) -> KeptNumbers {
         ("label sets", sizes.label_sets),
         ("services, owners and other objects", sizes.owners),
     ] {
-        add("snapshot", format!("number of {what}"), number.to_string());
+        add(format!("number of {what}"), number.to_string());
     }
     for (node, requested) in state.requested_by_node() {
-        let room = format!("room of node {node:?}");
-        add(&room, "pods".to_owned(), requested.pods().to_string());
-        add(
-            &room,
-            "host ports in use".to_owned(),
-            requested.port_count().to_string(),
-        );
         let amounts = requested.amounts().filter(|(_, amount)| *amount != 0);
-        for (resource, amount) in amounts {
-            let aspect = format!("{} that pods request", resource.as_str());
-            add(&room, aspect, amount.to_string());
-        }
+        let amounts: BTreeMap<_, _> = amounts
+            .map(|(name, it)| (name.as_str().to_owned(), it))
+            .collect();
+        let (pods, ports) = (requested.pods(), requested.port_count());
+        let value = format!("{pods} pods, {ports} ports, {amounts:?}");
+        add(format!("room of node {node:?}"), value);
     }
     for (node, pod) in state.nominations().iter() {
-        let subject = format!("nominated pod {}/{}", pod.namespace, pod.name);
-        let requests = pod.requests.as_deref().and_then(Requests::to_wire);
-        let (labels, requests) = (json(&pod.labels), json(&requests));
-        let value = format!("{node} {:?} {} {labels} {requests}", pod.uid, pod.priority);
+        let requests = json(&pod.requests.as_deref().and_then(Requests::to_wire));
+        let (labels, priority) = (json(&pod.labels), pod.priority);
+        let value = format!("{node} {:?} {priority} {labels} {requests}", pod.uid);
         add(
-            &subject,
-            "node, priority, labels and requests".to_owned(),
+            format!("nominated pod {}/{}", pod.namespace, pod.name),
             value,
         );
     }
-    let tables: [(&str, &TermTable); 2] = [
-        ("anti-affinity of pods", state.anti_affinity()),
-        ("scored terms of pods", state.scored_terms()),
-    ];
-    for (subject, table) in tables {
+    for (what, table) in [
+        ("anti-affinity", state.anti_affinity()),
+        ("scored term", state.scored_terms()),
+    ] {
         for held in table.iter() {
             let term = format!("{} of {:?}", json(&held.term().to_wire()), held.own());
             for (slot, pods) in held.counts() {
                 let node = state.nodes().name(slot);
-                add(
-                    subject,
-                    format!("pods with {term} on {node:?}"),
-                    pods.to_string(),
-                );
+                let fact = format!("pods with {what} {term} on {node:?}");
+                add(fact, pods.to_string());
             }
         }
     }
-    let uses = state.storage_use();
-    let named = |key: &str, disk: Option<&PodDisk>, slot| {
-        let how = disk.map(|disk| (disk.read_only, &disk.monitors));
-        format!(
-            "pods with {key} ({how:?}) on {:?}",
-            state.nodes().name(slot)
-        )
-    };
-    for (key, used) in uses.iter() {
-        add(
-            "storage of pods",
-            named(key, used.disk, used.slot),
-            used.pods.to_string(),
-        );
+    for (key, used) in state.storage_use().iter() {
+        let disk = used.disk.map(|disk| (disk.read_only, &disk.monitors));
+        let node = state.nodes().name(used.slot);
+        let fact = format!("pods with storage {key} ({disk:?}) on {node:?}");
+        add(fact, used.pods.to_string());
     }
-    for (slot, used) in uses.reserved() {
+    for (slot, used) in state.storage_use().reserved() {
+        let node = state.nodes().name(slot);
         add(
-            "storage of pods",
-            named(&used.name, None, slot),
-            "1".to_owned(),
+            format!("storage of {} on {node:?}", used.name),
+            String::new(),
         );
     }
     for entry in free_volumes(state) {
-        add("free volumes", entry, "listed".to_owned());
+        add(format!("free volume {entry}"), String::new());
     }
     facts
 }
@@ -456,12 +342,6 @@ fn describe(key: &partition::Key) -> String {
         }
     }
     text
-}
-
-/// The labels of a kept label set.
-fn labels(namespace: &Namespace, id: LabelSetId) -> LabelTexts {
-    let texts = namespace.label_sets().texts(id);
-    texts.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
 /// Compact JSON of a wire object.

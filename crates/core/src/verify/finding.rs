@@ -1,7 +1,7 @@
 //! The answer of a verification, and its findings.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display};
+use std::fmt::Debug;
 
 /// The number of mismatches that are described; further ones are only counted.
 const MAX_DESCRIBED: usize = 100;
@@ -49,64 +49,34 @@ pub struct Verification {
     pub findings: Findings,
 }
 
-/// The kept counts of one subject, to be compared.
-pub(super) struct Comparison<'f, S> {
-    findings: &'f mut Findings,
-    namespace: &'f str,
-    subject: S,
-}
-
 impl Findings {
-    /// Compares the kept counts of a subject.
-    pub(super) fn about<'f, S: Fn() -> String>(
-        &'f mut self,
-        namespace: &'f str,
-        subject: S,
-    ) -> Comparison<'f, S> {
-        Comparison {
-            findings: self,
-            namespace,
-            subject,
-        }
-    }
-}
-
-impl<S: Fn() -> String> Comparison<'_, S> {
-    /// Compares the kept value with the recount. The texts are written only when they differ.
-    pub(super) fn compare<T: PartialEq + Display>(
+    /// Compares what is kept about a subject with the recount. Texts are written only of what
+    /// differs. `aspect` and a key name a value; a missing one is `none`.
+    pub(super) fn compare<K: Ord + Debug, V: PartialEq + Debug>(
         &mut self,
-        aspect: impl Display,
-        kept: T,
-        recounted: T,
+        namespace: &str,
+        subject: impl Fn() -> String,
+        aspect: &str,
+        [kept, recounted]: [BTreeMap<K, V>; 2],
     ) {
-        if kept == recounted {
-            return;
-        }
-        let findings = &mut *self.findings;
-        findings.total += 1;
-        if findings.described.len() < MAX_DESCRIBED {
-            findings.described.push(Mismatch {
-                namespace: self.namespace.to_owned(),
-                subject: (self.subject)(),
-                aspect: aspect.to_string(),
-                kept: kept.to_string(),
-                recounted: recounted.to_string(),
-            });
-        }
-    }
-
-    /// Compares counts by key. A key that is missing in a map counts 0.
-    pub(super) fn compare_counts<K: Ord>(
-        &mut self,
-        aspect: impl Fn(&K) -> String,
-        kept: &BTreeMap<K, u32>,
-        recounted: &BTreeMap<K, u32>,
-    ) {
-        let of = |counts: &BTreeMap<K, u32>, key: &K| counts.get(key).copied().unwrap_or(0);
         let keys: BTreeSet<&K> = kept.keys().chain(recounted.keys()).collect();
         for key in keys {
-            let aspect = fmt::from_fn(|f| f.write_str(&aspect(key)));
-            self.compare(aspect, of(kept, key), of(recounted, key));
+            let (kept, recounted) = (kept.get(key), recounted.get(key));
+            if kept == recounted {
+                continue;
+            }
+            self.total += 1;
+            if self.described.len() < MAX_DESCRIBED {
+                let text =
+                    |value: Option<&V>| value.map_or("none".to_owned(), |it| format!("{it:?}"));
+                self.described.push(Mismatch {
+                    namespace: namespace.to_owned(),
+                    subject: subject(),
+                    aspect: format!("{aspect} {key:?}"),
+                    kept: text(kept),
+                    recounted: text(recounted),
+                });
+            }
         }
     }
 }

@@ -8,12 +8,10 @@
 //! the rules are right is not asked here: tests compare every decision with a recount that shares no
 //! rule with the service.
 
-mod background;
 mod compare;
 mod finding;
 #[cfg(test)]
 mod tests;
 
-pub use background::{BackgroundVerifier, VerificationStep};
 pub use compare::verify;
 pub use finding::{Findings, Mismatch, Verification};

@@ -64,7 +64,8 @@ impl Replica {
             return Ok(None);
         };
         let track = self.track(name);
-        let copied = snapshot.whole(|at| self.place_of(&track, at));
+        let copied = snapshot.with_whole(|at, whole| Some((whole, self.place_of(&track, at)?)));
+        let copied = copied.flatten();
         let Some((whole, place)) = copied else {
             return Ok(None);
         };

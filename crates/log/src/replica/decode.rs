@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
-use uuid::Uuid;
 
 use super::server::Replica;
 use crate::entry_row::{ChangesRow, PartRow};
@@ -72,11 +71,8 @@ impl Replica {
             Some(row) => self.read_entries(row)?,
             None => body.entries.clone(),
         };
-        let mark = Uuid::from_slice(&body.nonce).unwrap_or_default();
-        let decoded = entries
-            .into_iter()
-            .map(|entry| self.decode_one(name, entry, mark));
-        decoded.collect()
+        let decoded = entries.into_iter();
+        decoded.map(|entry| self.decode_one(name, entry)).collect()
     }
 
     fn read_entries(&self, row: &AsideRow) -> Result<Vec<EntryRow>, Decoding> {
@@ -88,12 +84,7 @@ impl Replica {
         Ok(record::decode::<Entries>(bytes)?.entries)
     }
 
-    fn decode_one(
-        &self,
-        name: &str,
-        mut row: EntryRow,
-        mark: Uuid,
-    ) -> Result<OwnedEntry, Decoding> {
+    fn decode_one(&self, name: &str, mut row: EntryRow) -> Result<OwnedEntry, Decoding> {
         let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::Unknown)?;
         let change = match happened {
             Happened::Batch => OwnedChange::Batch(Arc::new(batch(row.changes.clone())?)),
@@ -109,7 +100,6 @@ impl Replica {
         Ok(OwnedEntry {
             change,
             ended: std::mem::take(&mut row.ended),
-            mark,
             after: saved(name, row)?,
         })
     }

@@ -32,7 +32,7 @@ impl Journal for Replica {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
             return Ok(());
         };
-        let track = self.track(first.snapshot);
+        let track = self.track(&first.name);
         let mut reading = track.reading.lock();
         reading.condition.check()?;
         if !reading.ready.is_empty() || !follows(&reading, first) {
@@ -42,7 +42,7 @@ impl Journal for Replica {
         self.publish(&track, &mut reading, rows?)?;
         match last.change {
             Change::Deleted => reading.stand_before((self.clock)().steady),
-            _ => reading.stand_at(last.epoch, last.sequence, last.revision),
+            _ => reading.stand_at(&last.epoch, last.sequence, last.revision),
         }
         for entry in entries {
             if let Change::Replaced(aside) | Change::Rewritten(aside) = entry.change {

@@ -40,10 +40,6 @@
 //!   feed's change needs a right (`Fence`), for which `plan` in `snapshot/history/commit.rs` asks
 //!   each time it checks the change. A checked change is appended right after the last record that
 //!   was read, and the right ends before another server has it (`lease.rs`).
-//! - A reservation that nobody was told of is released: a reservation without a request id that got
-//!   no answer is noted by the mark of its record (`Doubt`). If the record is read after all,
-//!   `snapshot/history/unclaimed.rs` notes that the reservation is made, and `ending.rs` ends it
-//!   like one whose time is over.
 //! - Expiry is the same everywhere: a reservation counts until an entry ends it, as without a log.
 //!   Each server measures time by its own monotonic clock. How old a record is that it reads when
 //!   it starts, follows from the log's own times (`Replica::age_of`). No wall clock of a server

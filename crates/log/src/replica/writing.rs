@@ -13,7 +13,7 @@ use super::track::{Reading, Track};
 use super::waiting::unreachable;
 use crate::record::MAX_BYTES;
 use crate::{Body, EntryRow, Error};
-use evenkeel_core::snapshot::{Doubt, JournalError, Moment};
+use evenkeel_core::snapshot::{JournalError, Moment};
 
 /// The longest time that one append may take, and that its record may then take to come back,
 /// before the next step.
@@ -35,12 +35,11 @@ enum AppendOutcome {
     Nothing,
 }
 
-fn doubt(why: String, mark: Uuid, reading: &Reading) -> JournalError {
-    JournalError::UnknownFate(Doubt {
+fn doubt(why: String, reading: &Reading) -> JournalError {
+    JournalError::UnknownFate {
         why,
-        mark,
         is_untrusted: matches!(reading.condition, Condition::Quarantined(_)),
-    })
+    }
 }
 
 impl Replica {
@@ -89,9 +88,10 @@ impl Replica {
             Ok(()) => Ok(false),
             Err(JournalError::Behind) => Ok(true),
             // The record has no entries that anybody would miss.
-            Err(JournalError::UnknownFate(doubt)) if !doubt.is_untrusted => {
-                Err(unreachable(doubt.why))
-            }
+            Err(JournalError::UnknownFate {
+                why,
+                is_untrusted: false,
+            }) => Err(unreachable(why)),
             Err(error) => Err(error),
         }
     }
@@ -161,7 +161,7 @@ impl Replica {
                     if unknown.is_some() =>
                 {
                     if reading.condition != Condition::Following {
-                        return Err(doubt(why, nonce, reading));
+                        return Err(doubt(why, reading));
                     }
                     unknown = Some(why);
                     self.waiting.pause(AGAIN);
@@ -176,7 +176,7 @@ impl Replica {
         }
         reading.is_unanswered = true;
         Err(match unknown {
-            Some(why) => doubt(why, nonce, reading),
+            Some(why) => doubt(why, reading),
             None => unreachable("its end was not read in time"),
         })
     }

@@ -120,7 +120,7 @@ impl EncodedEntry {
             Change::Deleted => (EntryEffect::Delete, 0),
         };
         Self {
-            snapshot: entry.snapshot.to_owned(),
+            snapshot: entry.name.clone(),
             row: SnapshotRow {
                 epoch: entry.epoch.to_owned(),
                 revision: entry.revision,
@@ -128,16 +128,17 @@ impl EncodedEntry {
                 created: nanos(entry.created),
                 updated: nanos(entry.updated),
                 synced: entry.synced,
-                defaults: entry.defaults.map(|defaults| defaults.to_wire()),
+                defaults: entry.defaults.as_ref().map(|defaults| defaults.to_wire()),
                 last_serial: entry.last_serial,
                 aside,
                 objects: 0,
                 pending: 0,
                 kubernetes_version: entry
                     .defaults
+                    .as_deref()
                     .map(Defaults::version_text)
                     .unwrap_or_default(),
-                resource_versions: entry.resource_versions.cloned(),
+                resource_versions: entry.resource_versions.as_deref().cloned(),
             },
             effect,
             held: entry.rows().map(held).collect(),

@@ -54,19 +54,6 @@ const CHANGES: Family = plain(
 );
 const RESERVED: Family = plain("reservations_made", "Reservations made");
 const EXPIRED: Family = plain("reservations_expired", "Reservations that expired");
-const VERIFIED: Family = plain(
-    "verified_views",
-    "Views that the background verification recounted",
-);
-const MISMATCHES: Family = plain(
-    "verify_mismatches",
-    "Numbers that had drifted from a recount: anything but 0 is a bug",
-);
-const REPAIRS: Family = plain(
-    "verify_repairs",
-    "Snapshots that were rebuilt because a number had drifted",
-);
-
 /// The summaries of `labelled` snapshots, and one summary of all others together.
 fn told(registry: &Registry, labelled: usize) -> Vec<Summary> {
     let size = |summary: &Summary| summary.sizes.nodes + summary.sizes.pods;
@@ -142,7 +129,7 @@ pub(super) fn encode_work(
     let by_result = |results: [(&'static str, u64); 2]| {
         results.map(|(result, count)| ([("result", result)], count))
     };
-    let (hits, builds) = (counters.view_hits.sum(), counters.view_builds.sum());
+    let (hits, builds) = (read(&counters.view_hits), read(&counters.view_builds));
     LOOKUPS.counters(encoder, by_result([("hit", hits), ("built", builds)]))?;
     DROPPED.counter(encoder, read(&counters.views_dropped))?;
     BATCHES.counter(encoder, read(&counters.batches))?;
@@ -153,8 +140,5 @@ pub(super) fn encode_work(
         by_result([("changed", changed), ("unchanged", unchanged)]),
     )?;
     RESERVED.counter(encoder, read(&counters.reserved))?;
-    EXPIRED.counter(encoder, read(&counters.expired))?;
-    VERIFIED.counter(encoder, read(&counters.verified_views))?;
-    MISMATCHES.counter(encoder, read(&counters.mismatches))?;
-    REPAIRS.counter(encoder, read(&counters.repairs))
+    EXPIRED.counter(encoder, read(&counters.expired))
 }

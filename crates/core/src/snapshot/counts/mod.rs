@@ -32,8 +32,8 @@
 //! 8. **Volumes** are not counted by domain. Claims, volumes and classes are tables by name
 //!    (`objects/cluster_objects.rs`), in which a decision looks up those that its pod names. One
 //!    table has the users of each claim and disk, beside that of anti-affinity.
-//! 9. `VerifySnapshot`, and a task in the background, build a state again from the objects of
-//!    the present one and compare all counts with it.
+//! 9. `VerifySnapshot` builds a state again from the objects of the present one and compares all
+//!    counts with it.
 
 pub mod domain;
 pub mod domain_counts;

@@ -21,16 +21,9 @@ pub struct PartitionedNodes {
     partitions: ArcSwap<PartitionsInUse>,
 }
 
-/// The most steps in which all partitions follow a batch of nodes; about 10 ms. Partitions that take
-/// more than their share are dropped first.
+/// The most steps in which all partitions follow a batch of nodes; about 10 ms. With more, all are
+/// made again when they are asked for.
 const MAX_FOLLOWING: usize = 500_000;
-
-/// The number of changed nodes in a batch that are always followed. With more, partitions are
-/// dropped once a quarter of all nodes changed.
-const MIN_UPHEAVAL: usize = 64;
-
-/// The number of partitions that share the steps of following.
-const SHARES: usize = 64;
 
 impl Clone for PartitionedNodes {
     fn clone(&self) -> Self {
@@ -59,12 +52,8 @@ impl PartitionedNodes {
             return;
         }
         let mut partitions = PartitionsInUse::default();
-        if changed.len() <= MIN_UPHEAVAL.max(self.nodes.len() / 4) {
+        if self.partitions.load().steps_per_node() <= MAX_FOLLOWING / changed.len() {
             partitions.clone_from(&self.partitions.load());
-            let most = MAX_FOLLOWING / changed.len();
-            if partitions.steps_per_node() > most {
-                partitions.drop_costly(most / SHARES);
-            }
             partitions.limit(self.nodes.slot_count());
             partitions.update(&changed, |slot| self.nodes.get(slot));
         }

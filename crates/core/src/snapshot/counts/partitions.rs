@@ -105,11 +105,6 @@ impl PartitionsInUse {
         }
     }
 
-    /// Drops partitions that follow one node in more than `most` steps.
-    pub fn drop_costly(&mut self, most: usize) {
-        self.retain(|cached| cached.partition.key().eligibility.steps_per_node() <= most);
-    }
-
     /// Returns the number of steps in which all partitions follow one node.
     pub fn steps_per_node(&self) -> usize {
         let keys = self.by_key.keys();

@@ -1,9 +1,8 @@
 //! The values that nodes have for a topology key, numbered.
 
-use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::HashMap;
 
 use super::domain::DomainId;
 use super::layout::NodeLayout;
@@ -34,9 +33,8 @@ pub struct Topology {
     nodes_in: Vec<u32>,
     /// The number of nodes with the label.
     keyed: usize,
-    values: Vec<Box<str>>,
-    by_value: HashTable<DomainId>,
-    hasher: DefaultHashBuilder,
+    values: Vec<Arc<str>>,
+    by_value: HashMap<Arc<str>, DomainId>,
     /// The layout, computed when first needed, and again after a change.
     layout: OnceLock<NodeLayout>,
     /// The order of the values, computed like `layout`; a change that brings no new value leaves
@@ -109,21 +107,14 @@ impl Topology {
 
     /// The number of a value, given out if needed.
     fn number(&mut self, value: &str) -> DomainId {
-        let Self {
-            values,
-            by_value,
-            hasher,
-            ascending,
-            ..
-        } = self;
-        let hash = hasher.hash_one(value);
-        if let Some(id) = by_value.find(hash, |id| *values[id.index()] == *value) {
+        if let Some(id) = self.by_value.get(value) {
             return *id;
         }
-        let id = DomainId::at(values.len());
-        values.push(value.into());
-        ascending.take();
-        by_value.insert_unique(hash, id, |id| hasher.hash_one(&*values[id.index()]));
+        let id = DomainId::at(self.values.len());
+        let value: Arc<str> = value.into();
+        self.values.push(Arc::clone(&value));
+        self.by_value.insert(value, id);
+        self.ascending.take();
         id
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -18,8 +18,6 @@ const MAX_VIEWS: usize = 16_384;
 pub struct Upkeep {
     account: Arc<Account>,
     view_count: AtomicUsize,
-    /// True if there was no room for a view since the last sweep.
-    wanted: AtomicBool,
     /// The times of the last sweeps.
     sweeps: Mutex<VecDeque<u64>>,
     /// The counters of views that are built, cached and dropped.
@@ -32,7 +30,6 @@ impl Upkeep {
         Self {
             account: Arc::clone(account),
             view_count: AtomicUsize::new(0),
-            wanted: AtomicBool::new(false),
             sweeps: Mutex::default(),
             counters,
         }
@@ -83,16 +80,5 @@ impl Upkeep {
     pub(super) fn forget_view(&self) {
         self.view_count.fetch_sub(1, Ordering::Relaxed);
         counters::add(&self.counters.views_dropped, 1);
-    }
-
-    /// Records that there was no room for a view.
-    pub fn note_want(&self) {
-        self.wanted.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether views should make room: memory is short, or there was no room for one since
-    /// the last call.
-    pub fn takes_want(&self) -> bool {
-        self.wanted.swap(false, Ordering::Relaxed) || !self.has_memory()
     }
 }

@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use hashbrown::DefaultHashBuilder;
-
 use super::domain::DomainId;
 use super::partition::{Partition, PartitionId};
 use super::partition_in_use::PartitionInUse;
@@ -33,7 +31,7 @@ const WATCHER_BLOCK: usize = 64;
 /// The views of a namespace. Copies share them until they change.
 #[derive(Debug, Clone, Default)]
 pub struct Views {
-    views: Interner<Option<CachedView>, VIEW_BLOCK>,
+    views: Interner<CachedView, VIEW_BLOCK>,
     /// Finds the views that can count a label set.
     by_pair: Arc<PairIndex>,
     /// The numbers of the views that count each label set, by its number.
@@ -74,7 +72,6 @@ impl ViewQuery {
         upkeep: &Arc<Upkeep>,
     ) -> Option<Arc<Self>> {
         if !upkeep.has_view_room() {
-            upkeep.note_want();
             return None;
         }
         upkeep.note_view();
@@ -109,35 +106,17 @@ impl ViewCopy {
     }
 }
 
-fn hash(hasher: &DefaultHashBuilder, selector: &Selector, id: PartitionId) -> u64 {
-    use std::hash::BuildHasher;
-    hasher.hash_one((selector, id))
-}
-
-fn hash_of(hasher: &DefaultHashBuilder, cached: &Option<CachedView>) -> u64 {
-    let query = cached.as_ref().map(|cached| &cached.query);
-    query.map_or(0, |query| {
-        hash(hasher, &query.selector, query.partition.id())
-    })
-}
-
 impl Views {
     /// The view of a query, used once more.
     pub fn find(&self, selector: &Selector, id: PartitionId) -> Option<&Arc<View>> {
-        let cached = self.views.get(self.number(selector, id)?).as_ref()?;
+        let cached = self.views.get(self.number(selector, id)?);
         cached.query.last_use.touch();
         Some(&cached.view)
     }
 
     fn number(&self, selector: &Selector, id: PartitionId) -> Option<u32> {
-        let same = |number| {
-            let cached: &Option<CachedView> = self.views.get(number);
-            cached
-                .as_ref()
-                .is_some_and(|it| it.query.is_of(selector, id))
-        };
-        self.views
-            .find(hash(self.views.hasher(), selector, id), same)
+        let same = |cached: &CachedView| cached.query.is_of(selector, id);
+        self.views.find(self.views.hash((selector, id)), same)
     }
 
     /// Adds a view of these label sets. Former views of the same query go, and those unused for
@@ -155,7 +134,8 @@ impl Views {
             query: Arc::clone(query),
             view: Arc::clone(view),
         };
-        let number = self.views.insert(Some(cached), hash_of);
+        let hash = self.views.hash((&query.selector, query.partition.id()));
+        let number = self.views.insert(hash, cached);
         Arc::make_mut(&mut self.by_pair).add(&query.selector, number as usize);
         for set in sets {
             self.watch(*set, number);
@@ -181,9 +161,7 @@ impl Views {
     ) -> Result<(), Stopped> {
         for number in self.by_pair.candidates(sets.texts(set)) {
             let number = number as u32;
-            let Some(cached) = self.views.get(number) else {
-                continue;
-            };
+            let cached = self.views.get(number);
             deadline.step(1 + cached.query.selector.len())?;
             if sets.matches(set, &cached.query.selector) {
                 self.watch(set, number);
@@ -219,14 +197,9 @@ impl Views {
 
     fn for_each_of(&mut self, set: LabelSetId, slot: Slot, change: impl Fn(&mut View, DomainId)) {
         for number in &self.watchers[set.index()] {
-            let Some(cached) = self.views.get(*number) else {
-                continue;
-            };
-            let domain = cached.query.partition.member(slot);
-            if domain.is_some()
-                && let Some(cached) = self.views.get_mut(*number)
-            {
-                change(Arc::make_mut(&mut cached.view), domain);
+            let domain = self.views.get(*number).query.partition.member(slot);
+            if domain.is_some() {
+                change(Arc::make_mut(&mut self.views.get_mut(*number).view), domain);
             }
         }
     }
@@ -253,13 +226,12 @@ impl Views {
     }
 
     fn queries(&self) -> impl Iterator<Item = &Arc<ViewQuery>> {
-        let cached = self.views.iter().filter_map(|(_, cached)| cached.as_ref());
-        cached.map(|cached| &cached.query)
+        self.views.iter().map(|(_, cached)| &cached.query)
     }
 
     fn retain(&mut self, mut stays: impl FnMut(&ViewQuery) -> bool) {
-        let goes = |(number, cached): (u32, &Option<CachedView>)| {
-            let query = &cached.as_ref()?.query;
+        let goes = |(number, cached): (u32, &CachedView)| {
+            let query = &cached.query;
             (!stays(query)).then(|| (number, Arc::clone(query)))
         };
         let gone: Vec<(u32, Arc<ViewQuery>)> = self.views.iter().filter_map(goes).collect();
@@ -268,7 +240,7 @@ impl Views {
         }
         for (number, query) in &gone {
             Arc::make_mut(&mut self.by_pair).remove(&query.selector, *number as usize);
-            self.views.remove(*number, Option::is_some, hash_of);
+            self.views.release(*number);
         }
         let is_gone = |number: &u32| gone.binary_search_by_key(number, |(it, _)| *it).is_ok();
         for set in 0..self.watchers.len() {
@@ -291,14 +263,11 @@ impl Views {
                 sets[*number as usize].push(LabelSetId::at(index));
             }
         }
-        let copy = |(cached, sets): ((u32, &Option<CachedView>), Vec<LabelSetId>)| {
-            let cached = cached.1.as_ref()?;
-            Some(ViewCopy {
-                query: Arc::clone(&cached.query),
-                sets,
-                view: Arc::clone(&cached.view),
-            })
+        let copy = |(number, cached): (u32, &CachedView)| ViewCopy {
+            query: Arc::clone(&cached.query),
+            sets: std::mem::take(&mut sets[number as usize]),
+            view: Arc::clone(&cached.view),
         };
-        self.views.iter().zip(sets).filter_map(copy).collect()
+        self.views.iter().map(copy).collect()
     }
 }

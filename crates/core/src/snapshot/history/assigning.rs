@@ -5,9 +5,7 @@ use std::time::SystemTime;
 use super::capacity::check_room;
 use super::error::Error;
 use super::named::Snapshot;
-use super::turn::WriteTurn;
 use crate::limits::{Limit, Limits};
-use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::{Claim, Hold, Reservation, Serial};
 
@@ -46,10 +44,10 @@ impl Snapshot {
             let now = self.now();
             let reservations = &turn.live.reservations;
             let claims = (0..).zip(pods);
-            let claims = claims.map(|(i, pod)| (i, &*pod.hold.namespace, &pod.claim));
+            let claims = claims.map(|(i, pod)| (i, pod.hold.namespace(), &pod.claim));
             let arrived = turn.live.arrived(claims);
             let former = |pod: &Assignment| {
-                reservations.claimed(&pod.hold.namespace, &pod.claim.name, &pod.claim.uid)
+                reservations.claimed(pod.hold.namespace(), &pod.claim.name, &pod.claim.uid)
             };
             let mut ended: Vec<Serial> = pods.iter().flat_map(former).collect();
             ended.sort_unstable();
@@ -83,36 +81,12 @@ impl Snapshot {
             };
             let ids = (0..pods.len() as Serial).map(id).collect();
             let until = held.iter().map(|(_, held)| held.expires).min();
-            if !(held.is_empty() && ended.is_empty()) {
-                self.exchange(turn, held, ended)?;
-            }
+            self.change_held(turn, now, true, (held, Vec::new(), ended))?;
             Ok(Assigned {
                 revision: self.revision(),
                 ids,
                 until,
             })
         })
-    }
-
-    /// Replaces reservations by others.
-    fn exchange(
-        &self,
-        turn: &mut WriteTurn<'_>,
-        held: Vec<(Serial, Reservation)>,
-        ended: Vec<Serial>,
-    ) -> Result<(), Error> {
-        let now = self.now();
-        let (mut entry, made) = (turn.entry(), held.len());
-        entry.after.revision += 1;
-        entry.after.updated = now.wall;
-        if let Some((last, _)) = held.last() {
-            entry.after.last_serial = *last;
-        }
-        entry.after.held = held;
-        entry.ended = ended;
-        self.record_held(turn, &mut entry)?;
-        counters::add(&self.around.counters.reserved, made);
-        turn.apply_own(entry, now);
-        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crate::snapshot::objects::change::Batch;
 use crate::snapshot::state::revision::State;
 
 /// Returns whether a state may have this many more objects of each kind.
-pub fn is_roomy(state: &State, most: usize, limits: &Limits) -> bool {
+fn is_roomy(state: &State, most: usize, limits: &Limits) -> bool {
     let now = state.sizes;
     now.nodes + most <= limits.max_nodes
         && now.pods + most <= limits.max_pods
@@ -27,17 +27,18 @@ pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<(), E
     Ok(state.upkeep.account().check(Purpose::Objects, 0)?)
 }
 
-/// Checks that a state may have this many more objects.
+/// Checks the numbers of objects after a batch, which is applied to a clone.
 fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
-    let now = state.sizes;
-    let new = state.additions(batch);
+    let mut changed = state.clone();
+    changed.apply(batch, state.revision);
+    let (before, after) = (state.sizes, changed.sizes);
     let each = [
-        (Limit::Nodes, now.nodes, new.nodes),
-        (Limit::Pods, now.pods, new.pods),
-        (Limit::LabelSets, now.label_sets, new.label_sets),
-        (Limit::Owners, now.owners, new.owners),
+        (Limit::Nodes, before.nodes, after.nodes),
+        (Limit::Pods, before.pods, after.pods),
+        (Limit::LabelSets, before.label_sets, after.label_sets),
+        (Limit::Owners, before.owners, after.owners),
     ];
     // A change that does not grow the state is allowed, whatever the limit.
-    let mut growing = each.into_iter().filter(|(_, _, new)| *new > 0);
-    growing.try_for_each(|(limit, now, new)| Ok(limits.check(limit, now + new)?))
+    let mut growing = each.into_iter().filter(|(_, before, after)| after > before);
+    growing.try_for_each(|(limit, _, after)| Ok(limits.check(limit, after)?))
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::journal::JournalError;
-use crate::account::Exhausted;
 use crate::limits::Exceeded;
 use crate::matching::Violations;
 use crate::snapshot::objects::resource_versions::OtherCluster;
@@ -81,12 +80,6 @@ impl Error {
 
     /// Returns whether the step may have been recorded in spite of the error.
     pub(super) fn is_doubt(&self) -> bool {
-        matches!(self, Self::NotStored(JournalError::UnknownFate(_)))
-    }
-}
-
-impl From<Exhausted> for Error {
-    fn from(exhausted: Exhausted) -> Self {
-        Self::OverLimit(exhausted.into())
+        matches!(self, Self::NotStored(JournalError::UnknownFate { .. }))
     }
 }

@@ -7,7 +7,8 @@ use super::error::Error;
 use super::journal::{JournalError, OwnedChange, OwnedEntry};
 use super::named::Snapshot;
 use super::offer::FeedSign;
-use super::turn::{RecordedStep, WriteTurn};
+use super::turn::{Step, WriteTurn};
+use crate::snapshot::state::revision::State;
 
 /// The number of attempts at a change while others come first.
 pub(super) const ATTEMPTS: usize = 8;
@@ -94,17 +95,16 @@ impl WriteTurn<'_> {
     }
 }
 
-/// Applies an entry, and records which of its reservations were never told to their caller.
+/// Applies an entry.
 ///
 /// # Errors
 /// The reason why the entry does not fit; then nothing was changed.
 pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
     check(turn, &entry)?;
     let snapshot = turn.snapshot;
-    let (after, mark) = (&entry.after, entry.mark);
-    let sequence = after.sequence;
+    let after = &entry.after;
     snapshot.begin(&after.epoch, after.created);
-    turn.position.sequence = sequence;
+    turn.position.sequence = after.sequence;
     if matches!(entry.change, OwnedChange::Deleted) {
         turn.note_deleted();
     } else {
@@ -114,15 +114,9 @@ pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), 
             arrived: at.steady,
             age: Duration::ZERO,
         });
-        turn.apply([RecordedStep {
-            entry,
-            at,
-            now: now.steady,
-            feed,
-        }]);
-    }
-    if snapshot.unclaimed.lock().settle(sequence, mark) {
-        snapshot.around.ends_changed.notify(usize::MAX);
+        let mut next = State::clone(&turn.live);
+        let step = Step::apply(&mut next, entry, at, now.steady, feed);
+        turn.publish(next, vec![step]);
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 //! knowledge then), and its maximum age.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -25,12 +24,17 @@ pub struct MaxAges {
 pub struct Freshness {
     max_age: Option<Duration>,
     refuse: bool,
-    /// The [`Moment`] up to which the feed's knowledge was complete in the last batch.
-    fed: AtomicI64,
-    /// The time that the last batch took from its arrival until it was applied, in microseconds.
-    lag: AtomicU64,
-    /// The last announcement. Locked while it is made, so that it is true.
-    announced: Mutex<Announced>,
+    state: Mutex<FedState>,
+}
+
+/// What the last batch said, and what was announced.
+struct FedState {
+    /// The moment up to which the feed's knowledge was complete.
+    fed: Moment,
+    /// The time that the batch took from its arrival until it was applied.
+    lag: Duration,
+    /// The last announcement. It is made under the lock, so that it is true.
+    announced: Announced,
 }
 
 /// The last announcement.
@@ -48,9 +52,11 @@ impl Freshness {
         Self {
             max_age: ages.by_name.get(name).copied().unwrap_or(ages.default),
             refuse: ages.refuse,
-            fed: AtomicI64::new(fed.to_number()),
-            lag: AtomicU64::new(0),
-            announced: Mutex::new(Announced::Fresh),
+            state: Mutex::new(FedState {
+                fed,
+                lag: Duration::ZERO,
+                announced: Announced::Fresh,
+            }),
         }
     }
 
@@ -60,7 +66,7 @@ impl Freshness {
     }
 
     fn since_fed(&self, now: Moment) -> Duration {
-        now.since(Moment::of_number(self.fed.load(Ordering::Relaxed)))
+        now.since(self.state.lock().fed)
     }
 
     /// Returns whether decisions are answered at this age.
@@ -85,27 +91,26 @@ impl Freshness {
     /// Records a batch that took `lag` from its arrival until it was applied, from a feed with
     /// knowledge of this age. Reports if the snapshot became stale or stopped being so.
     pub fn feed(&self, at: Moment, (lag, age): (Duration, Duration), tell: impl FnOnce(bool)) {
-        let lag = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
-        self.lag.store(lag, Ordering::Relaxed);
-        let fed = at.before(age).to_number();
-        self.fed.store(fed, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        (state.fed, state.lag) = (at.before(age), lag);
+        drop(state);
         self.look(at, tell);
     }
 
     /// Returns the time that the last batch took from its arrival until it was applied.
     pub fn lag(&self) -> Duration {
-        Duration::from_micros(self.lag.load(Ordering::Relaxed))
+        self.state.lock().lag
     }
 
     /// Reads the clock, and reports if the snapshot became stale or stopped
     /// being so.
     pub fn look(&self, now: Moment, tell: impl FnOnce(bool)) {
         let Some(max_age) = self.max_age else { return };
-        let mut announced = self.announced.lock();
-        let is_stale = self.since_fed(now) > max_age;
-        match (*announced, is_stale) {
-            (Announced::Fresh, true) => *announced = Announced::Stale,
-            (Announced::Stale, false) => *announced = Announced::Fresh,
+        let mut state = self.state.lock();
+        let is_stale = now.since(state.fed) > max_age;
+        match (state.announced, is_stale) {
+            (Announced::Fresh, true) => state.announced = Announced::Stale,
+            (Announced::Stale, false) => state.announced = Announced::Fresh,
             _ => return,
         }
         tell(is_stale);
@@ -113,11 +118,11 @@ impl Freshness {
 
     /// Ends all announcements, because the snapshot is deleted.
     pub fn end(&self) {
-        *self.announced.lock() = Announced::Deleted;
+        self.state.lock().announced = Announced::Deleted;
     }
 
     /// Returns whether the snapshot was announced to be stale.
     pub fn is_stale(&self) -> bool {
-        *self.announced.lock() == Announced::Stale
+        self.state.lock().announced == Announced::Stale
     }
 }

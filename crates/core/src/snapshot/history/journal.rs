@@ -1,9 +1,9 @@
-//! The journal: the step between accepting a batch and applying it.
+//! The journal: the step between accepting a batch and publishing the state after it.
 //!
 //! Every change of a snapshot becomes an [`Entry`] first. Entries of a snapshot are in order, each
-//! with the epoch and the revision that it leads to. An entry is applied only after the journal
-//! took it. So everything that a decision sees can be read back, and applying the same entries in
-//! the same order gives the same state.
+//! with the epoch and the revision that it leads to. The state after an entry is published only
+//! after the journal took the entry. So everything that a decision sees can be read back, and
+//! applying the same entries in the same order gives the same state.
 //!
 //! - The core itself writes nothing.
 //! - A journal that refuses leaves everything as it was.
@@ -15,10 +15,9 @@
 //! - The answer to a request that may be repeated is in the entry of its reservations: both are
 //!   there or neither.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-
-use uuid::Uuid;
 
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
@@ -34,7 +33,7 @@ pub trait Journal: Send + Sync {
     /// when it returns.
     ///
     /// # Errors
-    /// [`JournalError`]; the entries must not be applied then.
+    /// [`JournalError`]; the state after the entries must not be published then.
     fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError>;
 
     /// Begins a state aside, to become a snapshot's by
@@ -121,9 +120,6 @@ pub struct OwnedEntry {
     pub change: OwnedChange,
     /// Reservations that have ended, and answers that are forgotten, ascending.
     pub ended: Vec<Serial>,
-    /// The [`Doubt::mark`] of the entry, if it comes from this server; otherwise a mark that no
-    /// doubt has.
-    pub mark: Uuid,
 }
 
 /// The effect of a step on the objects of a snapshot.
@@ -137,29 +133,33 @@ pub enum OwnedChange {
 }
 
 impl OwnedEntry {
-    /// The entry to be recorded, with this change.
-    pub fn entry<'a>(&'a self, change: Change<'a>) -> Entry<'a> {
+    /// The entry to be recorded.
+    pub(super) fn entry(&self) -> Entry<'_> {
+        let change = match &self.change {
+            OwnedChange::Batch(batch) => {
+                Change::Batch(Some(&**batch).filter(|batch| !batch.is_empty()))
+            }
+            OwnedChange::Replaced(new) => {
+                let aside = new.aside.expect("a state for a journal is written aside");
+                Change::Replaced(aside)
+            }
+            OwnedChange::Deleted => Change::Deleted,
+        };
         Entry {
             ended: &self.ended,
             ..self.after.entry(change)
         }
     }
-
-    /// The changes of objects, if there are any.
-    pub(super) fn batch(&self) -> Option<&Batch> {
-        match &self.change {
-            OwnedChange::Batch(batch) => Some(&**batch).filter(|batch| !batch.is_empty()),
-            OwnedChange::Replaced(_) | OwnedChange::Deleted => None,
-        }
-    }
 }
 
 /// An unpublished state of objects that were accepted elsewhere, or that are read back.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NewState {
     pub(super) state: State,
-    /// What building it changed in the state that it replaces.
+    /// What building it changed.
     pub(super) applied: Applied,
+    /// The same state in the journal, if it is to be recorded.
+    pub(super) aside: Option<Aside>,
 }
 
 impl NewState {
@@ -168,6 +168,7 @@ impl NewState {
         Self {
             state,
             applied: Applied::default(),
+            aside: None,
         }
     }
 
@@ -181,40 +182,23 @@ impl NewState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Aside(pub u64);
 
-/// A step of a snapshot.
+/// A step of a snapshot, as a journal records it.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// Name of the snapshot.
-    pub snapshot: &'a str,
-    /// The snapshot's epoch.
-    pub epoch: &'a str,
-    /// The snapshot's revision afterwards.
-    pub revision: i64,
-    /// Number of the step in the epoch, from 1. Unlike the revision it grows
-    /// with every step, so a gap shows.
-    pub sequence: u64,
-    /// The time when the snapshot was created.
-    pub created: SystemTime,
-    /// The time when its last batch was applied, this one included.
-    pub updated: SystemTime,
-    /// The time that has passed since then.
-    pub age: Duration,
-    /// True if decisions are answered afterwards.
-    pub synced: bool,
+    /// The snapshot afterwards, as in an [`OwnedEntry`].
+    pub after: &'a SavedSnapshot,
     /// The change of its objects.
     pub change: Change<'a>,
-    /// Default constraints, where they are set.
-    pub defaults: Option<&'a Defaults>,
-    /// The versions up to which the feed has read all kinds, where they are set.
-    pub resource_versions: Option<&'a ResourceVersions>,
-    /// The number of the last reservation ever made.
-    pub last_serial: Serial,
-    /// The present form of reservations.
-    pub held: &'a [(Serial, Reservation)],
-    /// Answers that are kept from now on.
-    pub answers: &'a [(Serial, KeptAnswer)],
     /// Reservations that have ended, and answers that are forgotten.
     pub ended: &'a [Serial],
+}
+
+impl Deref for Entry<'_> {
+    type Target = SavedSnapshot;
+
+    fn deref(&self) -> &SavedSnapshot {
+        self.after
+    }
 }
 
 impl Entry<'_> {
@@ -271,8 +255,15 @@ pub enum JournalError {
     #[error("the log of the servers cannot be followed: {0}")]
     Untrusted(String),
     /// No answer came in time: the entry may still be appended.
-    #[error(transparent)]
-    UnknownFate(Doubt),
+    #[error(
+        "the log of the servers did not answer: {why}; whether the update is applied is not known"
+    )]
+    UnknownFate {
+        /// The reason why that is unknown.
+        why: String,
+        /// True if the snapshot must not be used any more, as with [`JournalError::Untrusted`].
+        is_untrusted: bool,
+    },
     /// The log of the servers may not grow. Nothing was appended.
     #[error("the log of the servers is full: {0}")]
     LogFull(String),
@@ -282,18 +273,6 @@ pub enum JournalError {
     /// Any other fault.
     #[error("the state directory cannot be written: {0}; the update was not applied")]
     Failed(String),
-}
-
-/// The doubt whether an entry is recorded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the log of the servers did not answer: {why}; whether the update is applied is not known")]
-pub struct Doubt {
-    /// The reason why that is unknown.
-    pub why: String,
-    /// The [`OwnedEntry::mark`] of the entry if it is recorded after all.
-    pub mark: Uuid,
-    /// True if the snapshot must not be used any more, as with [`JournalError::Untrusted`].
-    pub is_untrusted: bool,
 }
 
 /// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`], it has only those
@@ -346,20 +325,8 @@ impl SavedSnapshot {
     /// The step that leads to this snapshot.
     pub fn entry<'a>(&'a self, change: Change<'a>) -> Entry<'a> {
         Entry {
-            snapshot: &self.name,
-            epoch: &self.epoch,
-            revision: self.revision,
-            sequence: self.sequence,
-            created: self.created,
-            updated: self.updated,
-            age: self.age,
-            synced: self.synced,
+            after: self,
             change,
-            defaults: self.defaults.as_deref(),
-            resource_versions: self.resource_versions.as_deref(),
-            last_serial: self.last_serial,
-            held: &self.held,
-            answers: &self.answers,
             ended: &[],
         }
     }

@@ -2,13 +2,12 @@
 //!
 //! - `registry` has the named snapshots (`named`); `reads` answers the questions of readers;
 //!   `imagined` is a snapshot as a plan would change it.
-//! - A change is an `offer`, of which `commit` plans an entry. With the `turn` an entry is recorded
-//!   in the `journal` and then applied to a clone of the state, which is published; several at once
-//!   in `group_commit`.
+//! - A change is an `offer`, of which `commit` plans an entry. With the `turn` an entry is applied to
+//!   a clone of the state, which is published once the `journal` has recorded the entry; several at
+//!   once in `group_commit`.
 //! - `following` applies entries of other servers. `replacing` replaces the state, `successor` the
 //!   whole snapshot.
-//! - Reservations: `reservation_ids`, `reserving`, `assigning`, `ending`,
-//!   `unclaimed`.
+//! - Reservations: `reservation_ids`, `reserving`, `assigning`, `ending`.
 
 pub mod assigning;
 pub mod capacity;
@@ -33,4 +32,3 @@ pub mod reserving;
 pub mod staged;
 pub mod successor;
 pub mod turn;
-pub mod unclaimed;

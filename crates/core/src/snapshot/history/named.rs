@@ -15,7 +15,6 @@ use super::group_commit::GroupCommit;
 use super::journal::{Journal, OwnedChange, OwnedEntry, Restoring};
 use super::observer::Observer;
 use super::offer::{FeedSign, Job, Outcomes, Update};
-use super::unclaimed::Unclaimed;
 use crate::account::Account;
 use crate::snapshot::clock::{Clock, Now};
 use crate::snapshot::counters::{self, SnapshotCounters};
@@ -37,7 +36,6 @@ pub struct Snapshot {
     /// The turn to change the snapshot.
     pub(super) position: Mutex<JournalPosition>,
     pub(super) updated: Mutex<Now>,
-    pub(super) unclaimed: Mutex<Unclaimed>,
     moved: Event,
     pub(super) freshness: Freshness,
     /// Callers that wait for the turn.
@@ -113,7 +111,6 @@ impl Snapshot {
             state: ArcSwap::from_pointee(state),
             position: Mutex::default(),
             updated: Mutex::new(at),
-            unclaimed: Mutex::default(),
             moved: Event::new(),
             group_commit: GroupCommit::default(),
             around,
@@ -146,9 +143,8 @@ impl Snapshot {
             after: saved,
             change: OwnedChange::Replaced(Box::new(from.state)),
             ended: Vec::new(),
-            mark: Uuid::nil(),
         };
-        state.apply_entry(entry, now.steady);
+        state.apply_entry(&entry, now.steady);
         snapshot.publish(&Arc::new(state));
         snapshot
     }

@@ -297,16 +297,18 @@ impl Registry {
         only_if: (Option<i64>, Option<&Fence>),
         arrived: Moment,
     ) -> Result<Update, Error> {
-        let mut staged = Some(staged);
         loop {
             let snapshot = self.get_or_create(name)?;
-            let replaced = snapshot.replace(&mut staged, only_if, arrived);
+            let replaced = snapshot.replace(&staged, only_if, arrived);
             if replaced.is_err() {
                 self.remove_if_unused(&snapshot);
             }
             // `None` means that the snapshot was deleted meanwhile. The next round looks for
             // another one.
             if let Some(replaced) = replaced.transpose() {
+                if replaced.is_ok() {
+                    staged.keep();
+                }
                 return replaced;
             }
             self.remove(&snapshot);

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use super::capacity::check_room;
 use super::error::Error;
-use super::journal::{JournalError, OwnedEntry};
 use super::named::Snapshot;
 use super::turn::WriteTurn;
 use crate::account::Purpose;
@@ -81,6 +80,13 @@ pub struct DecidedPicks<T> {
     /// The answer.
     pub answer: T,
 }
+
+/// The present form of reservations, answers to keep, and reservations that end.
+type HeldChanges = (
+    Vec<(Serial, Reservation)>,
+    Vec<(Serial, KeptAnswer)>,
+    Vec<Serial>,
+);
 
 impl Snapshot {
     /// Returns the earlier answer to a request; `None` when it is new, or the time of the answer is
@@ -163,7 +169,7 @@ impl Snapshot {
             ids: held.iter().map(|(serial, _)| self.id(*serial)).collect(),
             until: now.wall + ttl,
         };
-        let (revision, expires) = (reserved.revision, reserved.until);
+        let expires = reserved.until;
         let answer = tell(reserved);
         let kept = |request| KeptAnswer {
             request,
@@ -176,41 +182,7 @@ impl Snapshot {
         if moves || !answers.is_empty() {
             self.check_growth()?;
         }
-        if !moves && answers.is_empty() {
-            return Ok(());
-        }
-        let (mut entry, made) = (turn.entry(), held.len());
-        if moves {
-            entry.after.revision = revision;
-            entry.after.updated = now.wall;
-        }
-        entry.after.last_serial = last + answers.len() as Serial;
-        entry.after.held = held;
-        entry.after.answers = answers;
-        self.record_held(turn, &mut entry)?;
-        counters::add(&self.around.counters.reserved, made);
-        turn.apply_own(entry, now);
-        Ok(())
-    }
-
-    /// Records the entry of reservations. If it stays unknown whether the entry is recorded, and
-    /// the request will not be repeated, the reservations are released if the entry turns out to be
-    /// recorded.
-    pub(super) fn record_held(
-        &self,
-        turn: &mut WriteTurn<'_>,
-        entry: &mut OwnedEntry,
-    ) -> Result<(), Error> {
-        let recorded = turn.record(&mut [entry]);
-        // A request with an id is repeated, and then learns the outcome.
-        if let Err(Error::NotStored(JournalError::UnknownFate(doubt))) = &recorded
-            && entry.after.answers.is_empty()
-        {
-            let serials = entry.after.held.iter().map(|(serial, _)| *serial).collect();
-            let number = turn.position.sequence + 1;
-            self.unclaimed.lock().doubt(number, doubt.mark, serials);
-        }
-        recorded
+        self.change_held(turn, now, moves, (held, answers, Vec::new()))
     }
 
     /// Records which pods reservations became. Those whose pod is on a node already end.
@@ -232,7 +204,7 @@ impl Snapshot {
                 }
             }
             let claims = confirmed.iter().filter_map(|(serial, held)| {
-                let namespace = &*held.hold.namespace;
+                let namespace = held.hold.namespace();
                 Some((*serial, namespace, held.claim.as_ref()?))
             });
             let arrived = turn.live.arrived(claims);
@@ -241,7 +213,8 @@ impl Snapshot {
             if !confirmed.is_empty() {
                 self.check_growth()?;
             }
-            self.end_in_turn(turn, confirmed, arrived, now)?;
+            let moves = !arrived.is_empty();
+            self.change_held(turn, now, moves, (confirmed, Vec::new(), arrived))?;
             Ok(Ended {
                 revision: self.revision(),
                 unknown,
@@ -270,7 +243,7 @@ impl Snapshot {
                 until = until.into_iter().chain([held.expires]).min();
                 longer.extend(is_longer.then_some((serial, held)));
             }
-            self.end_in_turn(turn, longer, Vec::new(), now)?;
+            self.change_held(turn, now, false, (longer, Vec::new(), Vec::new()))?;
             Ok(Renewed {
                 revision: self.revision(),
                 unknown,
@@ -295,7 +268,8 @@ impl Snapshot {
                     None => unknown.push(id.clone()),
                 }
             }
-            self.end_in_turn(turn, Vec::new(), serials, now)?;
+            let moves = !serials.is_empty();
+            self.change_held(turn, now, moves, (Vec::new(), Vec::new(), serials))?;
             Ok(Ended {
                 revision: self.revision(),
                 unknown,
@@ -317,26 +291,33 @@ impl Snapshot {
         asked.take(count).map(listed).collect()
     }
 
-    /// Ends reservations, and records the new form of others, once the journal has the entry.
-    fn end_in_turn(
+    /// Records the present form of reservations, answers to keep, and reservations that end, by one
+    /// entry if there is anything to record. It moves the revision if pods begin or cease to count.
+    pub(super) fn change_held(
         &self,
         turn: &mut WriteTurn<'_>,
-        held: Vec<(Serial, Reservation)>,
-        ended: Vec<Serial>,
         now: Now,
+        moves: bool,
+        (held, answers, ended): HeldChanges,
     ) -> Result<(), Error> {
-        if held.is_empty() && ended.is_empty() {
+        if held.is_empty() && answers.is_empty() && ended.is_empty() {
             return Ok(());
         }
         let mut entry = turn.entry();
-        if !ended.is_empty() {
+        if moves {
             entry.after.revision += 1;
             entry.after.updated = now.wall;
         }
+        let known = entry.after.last_serial;
+        let serials = held.iter().map(|(serial, _)| *serial);
+        let serials = serials.chain(answers.iter().map(|(serial, _)| *serial));
+        let made = held.iter().filter(|(serial, _)| *serial > known).count();
+        entry.after.last_serial = serials.fold(known, Serial::max);
         entry.after.held = held;
+        entry.after.answers = answers;
         entry.ended = ended;
-        turn.record(&mut [&mut entry])?;
-        turn.apply_own(entry, now);
+        turn.change(entry, now, None)?;
+        counters::add(&self.around.counters.reserved, made);
         Ok(())
     }
 

@@ -22,7 +22,7 @@ pub struct Staged {
     pub(super) version: Option<KubernetesVersion>,
     /// The versions up to which the feed has read its cluster.
     pub(super) resource_versions: ResourceVersions,
-    /// The snapshot that the state will replace, if it exists: changes are counted against it.
+    /// The snapshot that the state will replace, if it exists.
     replaced: Weak<Snapshot>,
     /// The same state in the journal, if there is one.
     written: Option<WrittenAside>,
@@ -36,8 +36,8 @@ struct WrittenAside {
 }
 
 impl Staged {
-    /// An empty state, which is written to a journal as well if there is one. Its changes are
-    /// counted against the snapshot that it will replace.
+    /// An empty state, which is written to a journal as well if there is one, to replace that of a
+    /// snapshot.
     ///
     /// # Errors
     /// [`Error::OverLimit`] and [`Error::NotStored`].
@@ -55,27 +55,24 @@ impl Staged {
                 is_kept: false,
             })
         });
+        let written = written.transpose().map_err(Error::NotStored)?;
+        let mut new = NewState::new(empty);
+        new.aside = written.as_ref().map(|written| written.aside);
         Ok(Self {
-            new: NewState::new(empty),
+            new,
             defaults: None,
             version: None,
             resource_versions: ResourceVersions::default(),
             replaced: replaced.map(Arc::downgrade).unwrap_or_default(),
-            written: written.transpose().map_err(Error::NotStored)?,
+            written,
         })
     }
 
-    /// The state in the journal.
-    pub(super) fn aside(&self) -> Option<Aside> {
-        self.written.as_ref().map(|written| written.aside)
-    }
-
-    /// Takes the state. The journal keeps its own copy of it.
-    pub(super) fn into_new(mut self) -> NewState {
+    /// Notes that the state became that of a snapshot: the journal keeps its own copy of it.
+    pub(super) fn keep(mut self) {
         if let Some(written) = &mut self.written {
             written.is_kept = true;
         }
-        self.new
     }
 
     /// Sets the version of Kubernetes for later batches, if one is given.
@@ -106,8 +103,7 @@ impl Staged {
         VersionRules::of(self.version.or_else(kept))
     }
 
-    /// Applies a batch to the state. A change makes no difference if the state to be replaced has
-    /// the object in the same form.
+    /// Applies a batch to the state.
     ///
     /// # Errors
     /// [`Error::OverLimit`] when the state would grow too large, and [`Error::NotStored`].
@@ -124,10 +120,7 @@ impl Staged {
             written.map_err(Error::NotStored)?;
         }
         let revision = self.new.state.revision + 1;
-        let mut applied = self.new.state.apply(batch, revision);
-        if let Some(snapshot) = self.replaced.upgrade() {
-            applied.spare(snapshot.state().held_alike(batch));
-        }
+        let applied = self.new.state.apply(batch, revision);
         self.new.applied.add(applied);
         self.defaults = defaults.or(self.defaults.take());
         Ok(applied)

@@ -63,10 +63,6 @@ impl Registry {
             Some(restoring) => Snapshot::restored(restoring, expected, around),
             None => Snapshot::new(name, expected, around),
         };
-        if let Ok(old) = self.get(name) {
-            let unclaimed = old.unclaimed.lock().clone();
-            *snapshot.unclaimed.lock() = unclaimed;
-        }
         Successor { snapshot }
     }
 

@@ -1,18 +1,16 @@
 //! The turn of a snapshot. A caller that changes a snapshot takes the turn first, plans an entry,
-//! records it in the journal and then applies it. Entries of other servers and those that are read
-//! back are applied in the same way.
+//! applies it to a clone of the state, records it in the journal, and then publishes the clone.
+//! Entries of other servers and those that are read back are applied in the same way.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::MutexGuard;
-use uuid::Uuid;
 
 use super::error::Error;
 use super::journal::{
-    Change, Entry, Journal, JournalError, NewState, OwnedChange, OwnedEntry, SavedSnapshot,
-    Standing, Whole,
+    Change, Entry, Journal, JournalError, OwnedChange, OwnedEntry, SavedSnapshot, Standing, Whole,
 };
 use super::named::{JournalPosition, Origin, Snapshot};
 use super::offer::{FeedSign, Update};
@@ -28,39 +26,42 @@ pub(super) struct WriteTurn<'s> {
     pub live: Arc<State>,
 }
 
-/// A recorded entry that is to be applied.
-pub(super) struct RecordedStep {
+/// An entry that was applied to the next state. It takes effect once that is published.
+pub(super) struct Step {
     /// The entry.
     pub entry: OwnedEntry,
-    /// The time of the entry.
-    pub at: Now,
-    /// The moment from which the times of its reservations are measured.
-    pub now: Moment,
+    at: Now,
     /// The sign of a feed, if the entry is one.
-    pub feed: Option<FeedSign>,
+    feed: Option<FeedSign>,
+    applied: Applied,
+    /// True if it leads to another revision.
+    moves: bool,
 }
 
-impl RecordedStep {
-    /// An entry of this server.
-    pub fn own(entry: OwnedEntry, at: Now, feed: Option<FeedSign>) -> Self {
-        let now = at.steady;
+impl Step {
+    /// Applies an entry of this time to the next state. The times of its reservations are measured
+    /// from `now`.
+    pub fn apply(
+        next: &mut State,
+        entry: OwnedEntry,
+        at: Now,
+        now: Moment,
+        feed: Option<FeedSign>,
+    ) -> Self {
+        let before = next.revision;
+        let mut applied = next.apply_entry(&entry, now);
+        if feed.is_some() {
+            // The ends of reservations are no changes of the caller.
+            applied.changed = applied.changed.saturating_sub(entry.ended.len());
+        }
         Self {
+            moves: next.revision != before,
             entry,
             at,
-            now,
             feed,
+            applied,
         }
     }
-}
-
-/// The consequences of an entry once its state is published.
-struct AppliedStep {
-    revision: i64,
-    moves: bool,
-    synced: bool,
-    applied: Applied,
-    at: Now,
-    feed: Option<FeedSign>,
 }
 
 impl<'s> WriteTurn<'s> {
@@ -110,13 +111,18 @@ impl<'s> WriteTurn<'s> {
 
     /// An entry that changes nothing. It gets its number when it is recorded.
     pub fn entry(&self) -> OwnedEntry {
+        self.entry_after(&self.live)
+    }
+
+    /// An entry that changes nothing in a state which follows the live one.
+    pub fn entry_after(&self, state: &State) -> OwnedEntry {
         let Origin { epoch, created } = self.snapshot.origin();
         let updated = *self.snapshot.updated.lock();
         OwnedEntry {
             after: SavedSnapshot {
                 name: self.snapshot.name().to_owned(),
                 epoch: epoch.clone(),
-                revision: self.live.revision,
+                revision: state.revision,
                 sequence: 0,
                 created: *created,
                 updated: updated.wall,
@@ -124,33 +130,42 @@ impl<'s> WriteTurn<'s> {
                 synced: self.snapshot.is_synced(),
                 defaults: None,
                 resource_versions: None,
-                last_serial: self.live.reservations.last,
+                last_serial: state.reservations.last,
                 held: Vec::new(),
                 answers: Vec::new(),
             },
             change: OwnedChange::Batch(Arc::default()),
             ended: Vec::new(),
-            mark: Uuid::nil(),
         }
     }
 
-    /// Numbers batches and records them in the journal, if there is one, before they are applied.
+    /// Records an entry of this server and applies it.
     ///
     /// # Errors
-    /// [`Error::NotStored`]; the entries must not be applied then.
-    pub fn record(&mut self, entries: &mut [&mut OwnedEntry]) -> Result<(), Error> {
-        self.record_as(entries, |entry| Change::Batch(entry.batch()))
+    /// [`Error::NotStored`]; then nothing is changed.
+    pub fn change(
+        &mut self,
+        entry: OwnedEntry,
+        at: Now,
+        feed: Option<FeedSign>,
+    ) -> Result<Update, Error> {
+        let mut next = State::clone(&self.live);
+        let step = Step::apply(&mut next, entry, at, at.steady, feed);
+        let mut updates = self.commit(next, vec![step])?;
+        Ok(updates.pop().expect("each step has an update"))
     }
 
-    /// As [`Self::record`], of entries with other changes.
+    /// Records steps, and publishes the state after them.
     ///
     /// # Errors
-    /// [`Error::NotStored`]; the entries must not be applied then.
-    pub fn record_as(
-        &mut self,
-        entries: &mut [&mut OwnedEntry],
-        change: impl Fn(&OwnedEntry) -> Change<'_>,
-    ) -> Result<(), Error> {
+    /// [`Error::NotStored`]; then nothing is changed.
+    pub fn commit(&mut self, next: State, mut steps: Vec<Step>) -> Result<Vec<Update>, Error> {
+        self.record(steps.iter_mut().map(|step| &mut step.entry).collect())?;
+        Ok(self.publish(next, steps))
+    }
+
+    /// Numbers entries and records them in the journal, if there is one.
+    fn record(&mut self, mut entries: Vec<&mut OwnedEntry>) -> Result<(), Error> {
         let journal = self.snapshot.around.journal.as_deref();
         // A deleted snapshot is not in the journal any more.
         let is_recorded = !entries.is_empty() && !self.position.deleted;
@@ -160,8 +175,7 @@ impl<'s> WriteTurn<'s> {
         for (entry, sequence) in entries.iter_mut().zip(self.position.sequence + 1..) {
             entry.after.sequence = sequence;
         }
-        let recorded = entries.iter().map(|entry| entry.entry(change(entry)));
-        let recorded: Vec<Entry<'_>> = recorded.collect();
+        let recorded: Vec<Entry<'_>> = entries.iter().map(|entry| entry.entry()).collect();
         let mut appended = journal.append(&recorded);
         if appended == Err(JournalError::OutOfStep) {
             appended = self
@@ -170,9 +184,6 @@ impl<'s> WriteTurn<'s> {
         }
         if appended.is_ok() {
             self.position.sequence += recorded.len() as u64;
-            // A doubtful entry with one of these numbers was never recorded.
-            let unclaimed = &self.snapshot.unclaimed;
-            unclaimed.lock().settle(self.position.sequence, Uuid::nil());
             let Origin { epoch, created } = self.snapshot.origin();
             self.snapshot.begin(epoch, *created);
         }
@@ -184,7 +195,7 @@ impl<'s> WriteTurn<'s> {
     pub fn not_stored(&self, error: JournalError) -> Error {
         let is_untrusted = match &error {
             JournalError::Untrusted(_) => true,
-            JournalError::UnknownFate(doubt) => doubt.is_untrusted,
+            JournalError::UnknownFate { is_untrusted, .. } => *is_untrusted,
             _ => false,
         };
         if is_untrusted && self.snapshot.synced.swap(false, Ordering::AcqRel) {
@@ -207,27 +218,12 @@ impl<'s> WriteTurn<'s> {
         write().inspect_err(|_| journal.drop_aside(aside))
     }
 
-    /// Applies recorded entries, and publishes the state after all of them.
-    pub fn apply(&mut self, steps: impl IntoIterator<Item = RecordedStep>) -> Vec<Update> {
-        let mut next = State::clone(&self.live);
-        let steps = steps.into_iter();
-        let steps: Vec<_> = steps
-            .map(|step| self.snapshot.apply_to(&mut next, step))
-            .collect();
-        self.publish(next);
-        let done = |step| self.snapshot.note_applied(step);
-        steps.into_iter().map(done).collect()
-    }
-
-    /// Applies a recorded entry that is no sign of a feed.
-    pub fn apply_own(&mut self, entry: OwnedEntry, at: Now) {
-        self.apply([RecordedStep::own(entry, at, None)]);
-    }
-
-    /// Makes a state the one that answers.
-    pub fn publish(&mut self, state: State) {
-        self.live = Arc::new(state);
+    /// Makes the state after recorded steps the one that answers, and tells everyone.
+    pub fn publish(&mut self, next: State, steps: Vec<Step>) -> Vec<Update> {
+        self.live = Arc::new(next);
         self.snapshot.publish(&self.live);
+        let told = |step| self.snapshot.note_applied(step);
+        steps.into_iter().map(told).collect()
     }
 
     /// Deletes the snapshot.
@@ -236,7 +232,8 @@ impl<'s> WriteTurn<'s> {
     /// [`Error::NotStored`]; then it is not deleted.
     pub fn delete(&mut self) -> Result<(), Error> {
         let mut entry = self.entry();
-        self.record_as(&mut [&mut entry], |_| Change::Deleted)?;
+        entry.change = OwnedChange::Deleted;
+        self.record(vec![&mut entry])?;
         self.note_deleted();
         Ok(())
     }
@@ -250,25 +247,22 @@ impl<'s> WriteTurn<'s> {
 
 impl State {
     /// The one way in which an entry changes a state, whoever made it.
-    pub(super) fn apply_entry(&mut self, entry: OwnedEntry, now: Moment) -> Applied {
+    pub(super) fn apply_entry(&mut self, entry: &OwnedEntry, now: Moment) -> Applied {
         let OwnedEntry {
             after,
             change,
             ended,
-            ..
         } = entry;
-        let defaults = after.defaults;
-        let read = after.resource_versions;
         let applied = match change {
             OwnedChange::Batch(batch) => {
-                let batch = self.with_reservations(batch, &after.held, &ended);
-                self.reservations.put_all(after.held, after.answers, now);
-                self.reservations.remove_all(&ended);
-                if let Some(defaults) = defaults {
-                    self.shared.defaults = defaults;
+                let batch = self.with_reservations(batch, &after.held, ended);
+                self.reservations.put_all(&after.held, &after.answers, now);
+                self.reservations.remove_all(ended);
+                if let Some(defaults) = &after.defaults {
+                    self.shared.defaults = Arc::clone(defaults);
                 }
-                if let Some(read) = read {
-                    self.resource_versions = read;
+                if let Some(read) = &after.resource_versions {
+                    self.resource_versions = Arc::clone(read);
                 }
                 match after.revision == self.revision {
                     true => Applied::default(),
@@ -276,16 +270,15 @@ impl State {
                 }
             }
             OwnedChange::Replaced(new) => {
-                let NewState { state, applied, .. } = *new;
-                let former = std::mem::replace(self, state);
-                let defaults = defaults.unwrap_or_else(|| Arc::clone(former.defaults()));
+                let former = std::mem::replace(self, new.state.clone());
+                let defaults = after.defaults.as_ref().unwrap_or(former.defaults());
                 self.reservations = former.reservations.clone();
-                self.reservations.put_all(after.held, after.answers, now);
-                self.reservations.remove_all(&ended);
+                self.reservations.put_all(&after.held, &after.answers, now);
+                self.reservations.remove_all(ended);
                 self.add_reserved_pods();
-                self.adopt(after.revision, defaults, &former);
-                self.resource_versions = read.unwrap_or_default();
-                applied
+                self.adopt(after.revision, Arc::clone(defaults), &former);
+                self.resource_versions = after.resource_versions.clone().unwrap_or_default();
+                new.applied
             }
             OwnedChange::Deleted => Applied::default(),
         };
@@ -295,40 +288,15 @@ impl State {
 }
 
 impl Snapshot {
-    /// Applies an entry to a state: its objects, and the reservations that begin and end with it.
-    fn apply_to(&self, next: &mut State, step: RecordedStep) -> AppliedStep {
-        let RecordedStep {
-            entry,
-            at,
-            now,
-            feed,
-        } = step;
-        let before = next.revision;
-        let (synced, revision) = (entry.after.synced, entry.after.revision);
-        if matches!(entry.change, OwnedChange::Replaced(_)) {
+    /// Tells everyone about an entry whose state is published.
+    fn note_applied(&self, step: Step) -> Update {
+        let after = &step.entry.after;
+        if matches!(step.entry.change, OwnedChange::Replaced(_)) {
             counters::add(&self.around.counters.replaces, 1);
         }
-        let ended = entry.ended.len();
-        let mut applied = next.apply_entry(entry, now);
-        if feed.is_some() {
-            // The ends of reservations are no changes of the caller.
-            applied.changed = applied.changed.saturating_sub(ended);
-        }
-        AppliedStep {
-            revision,
-            moves: revision != before,
-            synced,
-            applied,
-            at,
-            feed,
-        }
-    }
-
-    /// Tells everyone about an entry whose state is published.
-    fn note_applied(&self, step: AppliedStep) -> Update {
         if !step.moves {
             return Update {
-                revision: step.revision,
+                revision: after.revision,
                 epoch: self.epoch().to_owned(),
                 applied: step.applied,
             };
@@ -337,14 +305,13 @@ impl Snapshot {
             Some(feed) => self.fed(step.at, feed),
             None => *self.updated.lock() = step.at,
         }
-        self.moved_on(step.revision, step.applied, step.synced)
+        self.moved_on(after.revision, step.applied, after.synced)
     }
 
-    /// The whole content of the snapshot. `mark` gets its position in the journal, and may refuse
-    /// it. `None` if it does, or if the snapshot is deleted.
-    pub fn whole<M>(&self, mark: impl FnOnce(Standing<'_>) -> Option<M>) -> Option<(Whole, M)> {
+    /// Calls a function with the whole content of the snapshot and its position in the journal. The
+    /// snapshot does not change meanwhile. `None` when it is deleted.
+    pub fn with_whole<T>(&self, act: impl FnOnce(Standing<'_>, Whole) -> T) -> Option<T> {
         let turn = WriteTurn::take_unless_deleted(self)?;
-        let mark = mark(turn.standing())?;
-        Some((turn.whole(), mark))
+        Some(act(turn.standing(), turn.whole()))
     }
 }

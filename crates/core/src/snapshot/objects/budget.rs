@@ -90,29 +90,6 @@ impl DisruptionBudget {
         };
         running.saturating_sub(wanted)
     }
-
-    /// The budget as an object.
-    pub(super) fn to_wire(
-        self,
-        metadata: Option<v1::ObjectMeta>,
-        selector: Option<v1::LabelSelector>,
-    ) -> v1::PodDisruptionBudget {
-        let (min_available, max_unavailable) = match self.bound {
-            BudgetBound::MinAvailable(share) => (Some(share.to_wire()), None),
-            BudgetBound::MaxUnavailable(share) => (None, Some(share.to_wire())),
-        };
-        v1::PodDisruptionBudget {
-            metadata,
-            spec: Some(v1::PodDisruptionBudgetSpec {
-                min_available,
-                selector,
-                max_unavailable,
-            }),
-            status: self.allowed.map(|allowed| v1::PodDisruptionBudgetStatus {
-                disruptions_allowed: Some(allowed),
-            }),
-        }
-    }
 }
 
 impl BudgetShare {
@@ -143,20 +120,6 @@ impl BudgetShare {
                 let percent = usize::try_from(percent).unwrap_or(0);
                 pods.saturating_mul(percent).div_ceil(100)
             }
-        }
-    }
-
-    fn to_wire(self) -> v1::IntOrString {
-        match self {
-            Self::Count(count) => v1::IntOrString {
-                int_val: count,
-                ..Default::default()
-            },
-            Self::Percent(percent) => v1::IntOrString {
-                r#type: 1,
-                str_val: format!("{percent}%"),
-                ..Default::default()
-            },
         }
     }
 }

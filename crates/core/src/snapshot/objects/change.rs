@@ -20,8 +20,6 @@ use crate::proto::v1::change::Object;
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     changes: Vec<CheckedChange>,
-    /// The number of requested ports and named resources, which most pods do not request.
-    pub(in crate::snapshot) requests: usize,
     /// True if there are changes of nodes.
     pub(in crate::snapshot) has_nodes: bool,
     /// True if there are changes of objects that all namespaces share, besides nodes.
@@ -189,7 +187,6 @@ impl Batch {
     fn add(&mut self, change: CheckedChange) {
         match &change {
             CheckedChange::Pod(pod) => {
-                self.requests += pod.requests().map_or(0, |requests| requests.rare_len());
                 self.nominates |= pod.nominated_to().is_some();
                 self.differs_by_version |= pod.differs_by_version();
             }
@@ -299,14 +296,6 @@ impl<'a> ValidChange<'a> {
             _ => 0,
         };
         1 + labels
-    }
-
-    /// Returns the object as it came; `None` for a pod, which is kept in its bytes.
-    pub fn object(&self) -> Option<&'a Object> {
-        match self.change {
-            CheckedChange::Pod(_) => None,
-            CheckedChange::Other(other) => Some(&other.0),
-        }
     }
 
     /// The object for the wire. A pod has the parts that are stored.

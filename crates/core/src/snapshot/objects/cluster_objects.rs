@@ -49,15 +49,6 @@ impl ClusterObjects {
         }
     }
 
-    /// Returns whether it has the object of a change in the same form.
-    pub fn has_same(&self, change: &ValidChange<'_>) -> bool {
-        match change.form {
-            Form::Namespace(it) => self.namespaces.has_same(change.id.name, it),
-            Form::Storage(it) => self.storage.has_same(change, it),
-            _ => false,
-        }
-    }
-
     /// Applies a batch, and tells `note` for each change of one of these objects whether it made a
     /// difference.
     ///

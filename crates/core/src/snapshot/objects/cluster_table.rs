@@ -33,14 +33,9 @@ impl<T: PartialEq> ClusterTable<T> {
         self.all.iter().map(|(name, object)| (&**name, &**object))
     }
 
-    /// Returns whether the table has an object in the same form.
-    pub fn has_same(&self, name: &str, object: &T) -> bool {
-        self.get(name).is_some_and(|known| **known == *object)
-    }
-
     /// Creates or updates an object. Returns the old one, and whether there is a difference.
     pub fn put(&mut self, name: &str, object: &Arc<T>) -> (Option<Arc<T>>, bool) {
-        if self.has_same(name, object) {
+        if self.get(name).is_some_and(|known| known == object) {
             return (None, false);
         }
         (self.all.insert(name.into(), Arc::clone(object)), true)

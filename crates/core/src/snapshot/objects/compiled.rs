@@ -60,7 +60,8 @@ impl Compiled {
             check_reference(kind, reference, limits, path.field("delete"), faults);
             return kind.map(Self::Delete);
         }
-        let path = path.field(kind?.field());
+        let field = kind?.field();
+        let path = path.field(&field);
         check_metadata(kind?, metadata_of(object), limits, path, faults);
         Self::of(object, limits, path, faults)
     }

@@ -14,13 +14,19 @@ const FANOUT: usize = 1 << BITS;
 /// The most entries of a leaf that can be split.
 const MAX_LEAF: usize = 16;
 
+/// An entry that knows its hash.
+pub trait Hashed: Clone {
+    /// The hash, of which the lowest bits are used first.
+    fn hash(&self) -> u64;
+}
+
 #[derive(Debug, Clone)]
 enum Node<T> {
     Leaf(Arc<[T]>),
     Inner(Arc<[Self; FANOUT]>),
 }
 
-/// Entries by a hash, of which the lowest bits are used first.
+/// Entries by their hash.
 #[derive(Debug, Clone)]
 pub struct HashTrie<T> {
     root: Node<T>,
@@ -76,7 +82,7 @@ impl<T> HashTrie<T> {
     }
 }
 
-impl<T: Clone> HashTrie<T> {
+impl<T: Hashed> HashTrie<T> {
     /// The leaf for a hash, to change it, and its depth.
     fn leaf(&mut self, hash: u64) -> (&mut Node<T>, u32) {
         let (mut node, mut depth) = (&mut self.root, 0);
@@ -97,9 +103,9 @@ impl<T: Clone> HashTrie<T> {
     }
 
     /// Adds an entry that is not there.
-    pub fn insert(&mut self, hash: u64, entry: T, hash_of: impl Fn(&T) -> u64) {
+    pub fn insert(&mut self, entry: T) {
         self.len += 1;
-        let (node, depth) = self.leaf(hash);
+        let (node, depth) = self.leaf(entry.hash());
         let Node::Leaf(entries) = &mut *node else {
             return;
         };
@@ -107,7 +113,7 @@ impl<T: Clone> HashTrie<T> {
         if entries.len() > MAX_LEAF && BITS * depth < u64::BITS {
             let mut parts: [Vec<T>; FANOUT] = Default::default();
             for entry in entries.iter() {
-                parts[child_of(hash_of(entry), depth)].push(entry.clone());
+                parts[child_of(entry.hash(), depth)].push(entry.clone());
             }
             let leaf = |part: Vec<T>| Node::Leaf(part.into());
             *node = Node::Inner(Arc::new(parts.map(leaf)));
@@ -171,6 +177,12 @@ mod tests {
         u64::from(number / 3 % 500) << 12
     }
 
+    impl Hashed for u32 {
+        fn hash(&self) -> u64 {
+            hash(self)
+        }
+    }
+
     #[test]
     fn a_table_has_what_was_put_and_a_copy_stays_as_it_was() {
         let (mut table, mut wanted) = (HashTrie::default(), BTreeSet::new());
@@ -180,7 +192,7 @@ mod tests {
             while wanted.len() != size {
                 let number = random.u32(..4_000);
                 if wanted.len() < size && wanted.insert(number) {
-                    table.insert(hash(&number), number, hash);
+                    table.insert(number);
                 } else if wanted.len() > size {
                     let removed = table.remove(hash(&number), |it| *it == number);
                     assert_eq!(removed.is_some(), wanted.remove(&number));

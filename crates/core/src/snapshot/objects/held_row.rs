@@ -1,13 +1,11 @@
 //! The stored form of reservations and kept answers, which is also sent to other servers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
 use super::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable};
-use crate::matching::{PodTerm, Requests};
 use crate::proto::v1;
 use crate::snapshot::clock::{UPTIME_STEP, Uptime};
 
@@ -20,12 +18,9 @@ pub struct HeldRow {
     /// The time for which it is held, in nanoseconds.
     #[prost(int64, tag = "2")]
     pub ttl: i64,
-    /// Namespace that it counts in.
-    #[prost(string, tag = "3")]
-    pub namespace: String,
-    /// Labels that it counts with.
-    #[prost(btree_map = "string, string", tag = "4")]
-    pub labels: BTreeMap<String, String>,
+    /// The pod by which it counts, without a name and a node.
+    #[prost(message, optional, tag = "3")]
+    pub template: Option<v1::Pod>,
     /// The reservation's node.
     #[prost(string, tag = "5")]
     pub node: String,
@@ -35,24 +30,15 @@ pub struct HeldRow {
     /// The pod that it was confirmed for.
     #[prost(message, optional, tag = "7")]
     pub pod: Option<v1::ReservedPod>,
-    /// The reservation's requests.
-    #[prost(message, optional, tag = "8")]
-    pub requests: Option<v1::Container>,
     /// The answer. A row with an answer uses only `ttl` and `expires` besides.
     #[prost(message, optional, tag = "9")]
     pub answer: Option<AnswerRow>,
-    /// The terms by which it keeps other pods away.
-    #[prost(message, repeated, tag = "10")]
-    pub keeps_away: Vec<v1::PodAffinityTerm>,
     /// The [`Reservation::decided`].
     #[prost(string, tag = "11")]
     pub decided: String,
     /// In a state directory: the end of its time by a clock that cannot be set.
     #[prost(message, optional, tag = "12")]
     pub measured: Option<MeasuredRow>,
-    /// The claims and disks that it uses.
-    #[prost(message, repeated, tag = "13")]
-    pub volumes: Vec<v1::Volume>,
     /// The time that is left when the row is written, in nanoseconds; 0 for the whole time.
     #[prost(int64, tag = "14")]
     pub left: i64,
@@ -101,17 +87,13 @@ impl HeldRow {
         Self {
             owner: held.hold.owner.to_string(),
             ttl: length(held.hold.ttl),
-            namespace: held.hold.namespace.to_string(),
-            labels: (*held.hold.labels).clone(),
+            template: Some((*held.hold.template).clone()),
             node: held.node.to_string(),
             expires: nanos(held.expires),
             pod,
-            requests: held.hold.requests.to_wire(),
             answer: None,
-            keeps_away: held.hold.keeps_away.iter().map(PodTerm::to_wire).collect(),
             decided: held.decided.to_string(),
             measured: None,
-            volumes: held.hold.volumes.to_vec(),
             left: left(held.left, held.hold.ttl),
         }
     }
@@ -211,14 +193,7 @@ impl HeldRow {
             hold: Hold {
                 owner: self.owner.into(),
                 ttl,
-                namespace: self.namespace.into(),
-                labels: Arc::new(self.labels),
-                requests: Arc::new(
-                    self.requests
-                        .map_or_else(Requests::default, Requests::of_one),
-                ),
-                keeps_away: self.keeps_away.iter().map(PodTerm::trusted).collect(),
-                volumes: self.volumes.into(),
+                template: Arc::new(self.template.unwrap_or_default()),
             },
             node: self.node.into(),
             expires: time(self.expires),

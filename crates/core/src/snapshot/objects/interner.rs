@@ -1,48 +1,92 @@
-//! A table that keeps each distinct entry once and names it by a number.
+//! A table that keeps each distinct value once, as long as it is used, and names it by a number.
+
+use std::hash::{BuildHasher, Hash};
 
 use hashbrown::DefaultHashBuilder;
 
 use super::blocks::Blocks;
-use super::hash_trie::HashTrie;
+use super::hash_trie::{HashTrie, Hashed};
 
 /// The number of free numbers that is never too many.
 const MIN_FREE: usize = 256;
 
-/// Entries by number, found by a hash of their content. A change of an entry copies `BLOCK`
-/// entries.
+/// Values by number, found by a hash of their content. A change of a value copies `BLOCK` of them.
 ///
-/// Numbers are reused. The last entry is always in use.
-#[derive(Debug, Clone, Default)]
-pub struct Interner<E, const BLOCK: usize> {
-    by_hash: HashTrie<u32>,
-    entries: Blocks<E, BLOCK>,
+/// Numbers are reused. The last value is always in use.
+#[derive(Debug, Clone)]
+pub struct Interner<V, const BLOCK: usize> {
+    by_hash: HashTrie<Numbered>,
+    entries: Blocks<Option<Interned<V>>, BLOCK>,
     /// Numbers to give out again. Some may be past the end of `entries`.
     free: Vec<u32>,
     hasher: DefaultHashBuilder,
 }
 
-impl<E, const BLOCK: usize> Interner<E, BLOCK> {
-    /// Returns the hasher by which entries are found.
-    pub fn hasher(&self) -> &DefaultHashBuilder {
-        &self.hasher
+#[derive(Debug, Clone)]
+struct Interned<V> {
+    value: V,
+    hash: u64,
+    uses: u32,
+}
+
+/// The number of a value, by the hash of the value.
+#[derive(Debug, Clone)]
+struct Numbered {
+    hash: u64,
+    number: u32,
+}
+
+impl Hashed for Numbered {
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl<V, const BLOCK: usize> Default for Interner<V, BLOCK> {
+    fn default() -> Self {
+        Self {
+            by_hash: HashTrie::default(),
+            entries: Blocks::default(),
+            free: Vec::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+}
+
+impl<V, const BLOCK: usize> Interner<V, BLOCK> {
+    /// Returns the hash by which a content is found.
+    pub fn hash(&self, content: impl Hash) -> u64 {
+        self.hasher.hash_one(content)
     }
 
-    /// The number of the entry with this hash for which `same` returns true.
-    pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
-        self.by_hash.find(hash, |number| same(*number)).copied()
+    /// The number of the value with this hash for which `same` returns true.
+    pub fn find(&self, hash: u64, same: impl Fn(&V) -> bool) -> Option<u32> {
+        let is_it = |it: &Numbered| it.hash == hash && same(self.get(it.number));
+        self.by_hash.find(hash, is_it).map(|it| it.number)
     }
 
-    /// An entry by number.
-    pub fn get(&self, number: u32) -> &E {
-        &self.entries[number as usize]
+    fn entry(&self, number: u32) -> &Interned<V> {
+        let entry = self.entries[number as usize].as_ref();
+        entry.expect("the number is in use")
     }
 
-    /// The entries with their numbers, in order; unused ones too.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
-        (0..).zip(self.entries.iter())
+    /// The value of a number that is in use.
+    pub fn get(&self, number: u32) -> &V {
+        &self.entry(number).value
     }
 
-    /// Returns the number of entries.
+    /// Returns how often a value is used.
+    pub fn uses(&self, number: u32) -> u32 {
+        self.entry(number).uses
+    }
+
+    /// The values with their numbers, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &V)> {
+        let all = (0..).zip(self.entries.iter());
+        all.filter_map(|(number, entry)| Some((number, &entry.as_ref()?.value)))
+    }
+
+    /// Returns the number of values.
     pub fn count(&self) -> usize {
         self.by_hash.len()
     }
@@ -53,16 +97,29 @@ impl<E, const BLOCK: usize> Interner<E, BLOCK> {
     }
 }
 
-impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
-    /// An entry by number, to change it.
-    pub fn get_mut(&mut self, number: u32) -> &mut E {
-        self.entries.get_mut(number as usize)
+impl<V: Clone, const BLOCK: usize> Interner<V, BLOCK> {
+    fn entry_mut(&mut self, number: u32) -> &mut Interned<V> {
+        let entry = self.entries.get_mut(number as usize).as_mut();
+        entry.expect("the number is in use")
     }
 
-    /// Adds a new entry and returns its number. `hash_of` computes the hash of
-    /// an entry.
-    pub fn insert(&mut self, entry: E, hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64) -> u32 {
-        let hash = hash_of(&self.hasher, &entry);
+    /// The value of a number that is in use, to change what is not hashed.
+    pub fn get_mut(&mut self, number: u32) -> &mut V {
+        &mut self.entry_mut(number).value
+    }
+
+    /// Uses a value once more.
+    pub fn use_again(&mut self, number: u32) {
+        self.entry_mut(number).uses += 1;
+    }
+
+    /// Adds a new value, which is used once, and returns its number.
+    pub fn insert(&mut self, hash: u64, value: V) -> u32 {
+        let entry = Some(Interned {
+            value,
+            hash,
+            uses: 1,
+        });
         let number = match self.pop_free() {
             Some(number) => {
                 *self.entries.get_mut(number as usize) = entry;
@@ -73,32 +130,24 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
                 u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 entries")
             }
         };
-        let Self {
-            by_hash,
-            entries,
-            hasher,
-            ..
-        } = self;
-        by_hash.insert(hash, number, |number| {
-            hash_of(hasher, &entries[*number as usize])
-        });
+        self.by_hash.insert(Numbered { hash, number });
         number
     }
 
-    /// Removes an entry and frees its number.
-    pub fn remove(
-        &mut self,
-        number: u32,
-        is_used: impl Fn(&E) -> bool,
-        hash_of: impl Fn(&DefaultHashBuilder, &E) -> u64,
-    ) -> E {
-        let hash = hash_of(&self.hasher, self.get(number));
-        let removed = self.by_hash.remove(hash, |other| *other == number);
-        debug_assert!(removed.is_some(), "an entry in use is in the table");
-        let entry = std::mem::take(self.get_mut(number));
+    /// Gives one use of a value back. Returns the value if that was the last.
+    pub fn release(&mut self, number: u32) -> Option<V> {
+        let entry = self.entry_mut(number);
+        entry.uses -= 1;
+        if entry.uses > 0 {
+            return None;
+        }
+        let hash = entry.hash;
+        let removed = self.by_hash.remove(hash, |other| other.number == number);
+        debug_assert!(removed.is_some(), "a value in use is in the table");
+        let entry = self.entries.get_mut(number as usize).take();
         self.free.push(number);
-        self.trim(is_used);
-        entry
+        self.trim();
+        entry.map(|entry| entry.value)
     }
 
     /// A number to give out again. As long as `free` has one, `entries` does not grow, so a number
@@ -109,8 +158,8 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
     }
 
     /// Drops unused entries at the end, and their numbers once most of the free ones are of these.
-    fn trim(&mut self, is_used: impl Fn(&E) -> bool) {
-        while self.entries.last().is_some_and(|entry| !is_used(entry)) {
+    fn trim(&mut self) {
+        while self.entries.last().is_some_and(Option::is_none) {
             self.entries.pop();
         }
         let len = self.entries.len();
@@ -124,40 +173,31 @@ impl<E: Clone + Default, const BLOCK: usize> Interner<E, BLOCK> {
 
 #[cfg(test)]
 mod tests {
-    use std::hash::BuildHasher;
-
     use super::*;
 
-    type Texts = Interner<Option<u32>, 4>;
+    type Numbers = Interner<u32, 4>;
 
-    fn hash_of(hasher: &DefaultHashBuilder, entry: &Option<u32>) -> u64 {
-        hasher.hash_one(entry)
+    fn insert(numbers: &mut Numbers, value: u32) -> u32 {
+        numbers.insert(numbers.hash(value), value)
     }
 
-    fn insert(texts: &mut Texts, value: u32) -> u32 {
-        texts.insert(Some(value), hash_of)
-    }
-
-    fn remove(texts: &mut Texts, number: u32) {
-        texts.remove(number, Option::is_some, hash_of);
-    }
-
-    fn find(texts: &Texts, value: u32) -> Option<u32> {
-        let same = |number| *texts.get(number) == Some(value);
-        texts.find(hash_of(texts.hasher(), &Some(value)), same)
+    fn find(numbers: &Numbers, value: u32) -> Option<u32> {
+        numbers.find(numbers.hash(value), |it| *it == value)
     }
 
     #[test]
     fn what_is_left_is_found_by_its_number_whatever_goes() {
-        let mut texts = Texts::default();
+        let mut texts = Numbers::default();
         let numbers: Vec<u32> = (0..2_000).map(|value| insert(&mut texts, value)).collect();
+        texts.use_again(numbers[700]);
+        assert_eq!(texts.release(numbers[700]), None, "it is used once more");
         let copy = texts.clone();
         // Removes from the middle, from the end, and then nearly all.
         for value in (500..600).chain(1_900..2_000).chain(10..500) {
-            remove(&mut texts, numbers[value]);
+            assert_eq!(texts.release(numbers[value]), Some(value as u32));
         }
         for number in &numbers[600..1_900] {
-            remove(&mut texts, *number);
+            assert!(texts.release(*number).is_some());
         }
         assert_eq!((texts.count(), texts.bound()), (10, 10));
         for value in 0..2_000 {

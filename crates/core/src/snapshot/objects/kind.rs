@@ -147,20 +147,9 @@ impl ObjectKind {
     }
 
     /// The field of a `Change` that holds an object of the kind.
-    pub fn field(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Pod => "pod",
-            Self::Owner(OwnerKind::Service) => "service",
-            Self::Owner(OwnerKind::ReplicaSet) => "replicaSet",
-            Self::Owner(OwnerKind::StatefulSet) => "statefulSet",
-            Self::Owner(OwnerKind::ReplicationController) => "replicationController",
-            Self::Namespace => "namespace",
-            Self::Owner(OwnerKind::PodDisruptionBudget) => "podDisruptionBudget",
-            Self::Storage(StorageKind::Claim) => "persistentVolumeClaim",
-            Self::Storage(StorageKind::Volume) => "persistentVolume",
-            Self::Storage(StorageKind::Class) => "storageClass",
-        }
+    pub fn field(self) -> String {
+        let name = self.as_str();
+        name[..1].to_ascii_lowercase() + &name[1..]
     }
 }
 

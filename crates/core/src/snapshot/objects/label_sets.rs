@@ -3,13 +3,11 @@
 //! instead of against pods.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::HashMap;
 
 use super::interner::Interner;
-use super::shrink;
 use super::slot_counts::SlotCounts;
 use super::slots::Slot;
 use super::symbols::{InternedLabels, Symbol, Symbols};
@@ -37,12 +35,10 @@ pub struct LabelSets {
     terminating: Arc<HashMap<(LabelSetId, Slot), u32>>,
 }
 
-/// One label set.
-#[derive(Debug, Clone, Default)]
+/// One label set, used by each pod that has it, counted or not.
+#[derive(Debug, Clone)]
 struct LabelSet {
     labels: InternedLabels,
-    /// The number of pods that have it, counted or not.
-    pods: u32,
     /// The number of pods with it that count, by the node that they count on.
     counted: SlotCounts,
 }
@@ -50,9 +46,8 @@ struct LabelSet {
 impl LabelSets {
     /// The id of a label set, if a pod has it.
     pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
-        let hash = hash(self.sets.hasher(), texts(labels));
-        let same = |number| self.is(LabelSetId(number), labels);
-        self.sets.find(hash, same).map(LabelSetId)
+        let same = |set: &LabelSet| self.has(set, labels);
+        self.sets.find(self.hash(labels), same).map(LabelSetId)
     }
 
     /// As [`Self::find`], where the id is probably `guess`.
@@ -62,13 +57,17 @@ impl LabelSets {
         labels: &BTreeMap<String, String>,
     ) -> Option<LabelSetId> {
         guess
-            .filter(|id| self.is(*id, labels))
+            .filter(|id| self.has(self.sets.get(id.0), labels))
             .or_else(|| self.find(labels))
     }
 
     /// Returns whether a label set consists of these labels.
-    fn is(&self, id: LabelSetId, labels: &BTreeMap<String, String>) -> bool {
-        self.sets.get(id.0).labels.len() == labels.len() && self.texts(id).eq(texts(labels))
+    fn has(&self, set: &LabelSet, labels: &BTreeMap<String, String>) -> bool {
+        set.labels.len() == labels.len() && self.symbols.label_texts(&set.labels).eq(texts(labels))
+    }
+
+    fn hash(&self, labels: &BTreeMap<String, String>) -> u64 {
+        self.sets.hash(labels)
     }
 
     /// Counts one more pod of a label set. Returns the set's id, and whether this is its first pod;
@@ -79,29 +78,23 @@ impl LabelSets {
         labels: &BTreeMap<String, String>,
     ) -> (LabelSetId, bool) {
         if let Some(id) = known {
-            self.sets.get_mut(id.0).pods += 1;
+            self.sets.use_again(id.0);
             return (id, false);
         }
         let set = LabelSet {
             labels: self.symbols.acquire_labels(labels),
-            pods: 1,
             counted: SlotCounts::default(),
         };
-        let id = self.sets.insert(set, hash_of(&self.symbols));
-        (LabelSetId(id), true)
+        (LabelSetId(self.sets.insert(self.hash(labels), set)), true)
     }
 
     /// Removes a pod from a label set. Returns whether it was the last.
     pub fn release(&mut self, id: LabelSetId) -> bool {
-        let set = self.sets.get_mut(id.0);
-        set.pods -= 1;
-        if set.pods > 0 {
-            return false;
+        let last = self.sets.release(id.0);
+        if let Some(set) = &last {
+            self.symbols.release_labels(&set.labels);
         }
-        let is_used = |set: &LabelSet| set.pods > 0;
-        let set = self.sets.remove(id.0, is_used, hash_of(&self.symbols));
-        self.symbols.release_labels(&set.labels);
-        true
+        last.is_some()
     }
 
     /// Counts a pod of a label set on a node.
@@ -122,7 +115,13 @@ impl LabelSets {
 
     /// Removes a terminating pod.
     pub fn forget_terminating(&mut self, id: LabelSetId, slot: Slot) {
-        shrink::uncount(Arc::make_mut(&mut self.terminating), &(id, slot));
+        let terminating = Arc::make_mut(&mut self.terminating);
+        let pods = terminating.get_mut(&(id, slot));
+        let pods = pods.expect("what goes was counted");
+        *pods -= 1;
+        if *pods == 0 {
+            terminating.remove(&(id, slot));
+        }
     }
 
     /// The terminating pods that would count otherwise, by label set and node.
@@ -140,7 +139,7 @@ impl LabelSets {
         let selector = selector.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT));
         let each = 1 + selector.len();
         let matches = move |set: &LabelSet| {
-            set.pods > 0 && selector.matches(|key| self.symbols.label_value(&set.labels, *key))
+            selector.matches(|key| self.symbols.label_value(&set.labels, *key))
         };
         let all = self.sets.iter();
         all.filter_map(move |(number, set)| match deadline.step(each) {
@@ -190,15 +189,10 @@ impl LabelSets {
         selector.matches::<str>(|key| value(key).map(|value| self.symbols.text(*value)))
     }
 
-    /// Returns whether a number is that of a label set.
-    pub fn is_in_use(&self, id: LabelSetId) -> bool {
-        id.index() < self.sets.bound() && self.sets.get(id.0).pods > 0
-    }
-
     /// The label sets in use, each with the number of its pods.
     pub fn in_use(&self) -> impl Iterator<Item = (LabelSetId, u32)> {
-        let all = self.sets.iter().filter(|(_, set)| set.pods > 0);
-        all.map(|(number, set)| (LabelSetId(number), set.pods))
+        let all = self.sets.iter();
+        all.map(|(number, _)| (LabelSetId(number), self.sets.uses(number)))
     }
 
     /// Returns the number of pods of a label set that count on a node.
@@ -246,16 +240,4 @@ impl LabelSetId {
 /// Keys and values of labels.
 fn texts(labels: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
     labels.iter().map(|(key, value)| (&**key, &**value))
-}
-
-fn hash_of(symbols: &Symbols) -> impl Fn(&DefaultHashBuilder, &LabelSet) -> u64 {
-    move |hasher, set| hash(hasher, symbols.label_texts(&set.labels))
-}
-
-fn hash<'a>(hasher: &impl BuildHasher, labels: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
-    let mut state = hasher.build_hasher();
-    for label in labels {
-        label.hash(&mut state);
-    }
-    state.finish()
 }

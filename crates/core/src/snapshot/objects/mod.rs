@@ -40,7 +40,6 @@ pub mod requirements;
 pub mod reservation;
 pub mod reservation_table;
 pub mod resource_versions;
-pub mod shrink;
 pub mod slot_counts;
 pub mod slots;
 pub mod storage_objects;

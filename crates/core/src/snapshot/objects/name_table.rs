@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::hash_trie::HashTrie;
+use super::hash_trie::{HashTrie, Hashed};
 
 /// Entries by name. Copies share what does not change.
 #[derive(Debug, Clone)]
@@ -16,10 +16,16 @@ pub struct NameTable<T> {
 
 #[derive(Debug, Clone)]
 struct NamedEntry<T> {
-    /// The highest bits of the hash: most names that differ need not be read.
-    tag: u32,
+    /// The hash of the name: most names that differ need not be read.
+    hash: u64,
     name: Arc<str>,
     entry: T,
+}
+
+impl<T: Clone> Hashed for NamedEntry<T> {
+    fn hash(&self) -> u64 {
+        self.hash
+    }
 }
 
 impl<T> Default for NameTable<T> {
@@ -31,12 +37,8 @@ impl<T> Default for NameTable<T> {
     }
 }
 
-fn tag_of(hash: u64) -> u32 {
-    (hash >> 32) as u32
-}
-
 fn is_named<T>(name: &str, hash: u64) -> impl Fn(&NamedEntry<T>) -> bool {
-    move |other| other.tag == tag_of(hash) && *other.name == *name
+    move |other| other.hash == hash && *other.name == *name
 }
 
 impl<T> NameTable<T> {
@@ -81,18 +83,14 @@ impl<T: Clone> NameTable<T> {
     /// Adds an entry, or replaces the one of its name.
     pub fn put(&mut self, name: &str, entry: T) {
         let hash = self.hasher.hash_one(name);
-        if let Some(named) = self.entries.find_mut(hash, is_named(name, hash)) {
-            named.entry = entry;
-            return;
+        match self.entries.find_mut(hash, is_named(name, hash)) {
+            Some(named) => named.entry = entry,
+            None => self.entries.insert(NamedEntry {
+                hash,
+                name: name.into(),
+                entry,
+            }),
         }
-        let named = NamedEntry {
-            tag: tag_of(hash),
-            name: name.into(),
-            entry,
-        };
-        let hasher = &self.hasher;
-        self.entries
-            .insert(hash, named, |named| hasher.hash_one(&*named.name));
     }
 
     /// Removes an entry.
@@ -101,61 +99,5 @@ impl<T: Clone> NameTable<T> {
         let hash = self.hasher.hash_one(name);
         let removed = self.entries.remove(hash, is_named(name, hash))?;
         Some(removed.entry)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::proto::v1;
-    use crate::snapshot::objects::label_sets::LabelSetId;
-    use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
-
-    fn record(uid: u32) -> PodRecord {
-        let uid = format!("00000000-0000-0000-0000-{uid:012x}");
-        let metadata = Some(v1::ObjectMeta {
-            uid,
-            ..Default::default()
-        });
-        let pod = v1::Pod {
-            metadata,
-            ..Default::default()
-        };
-        PodRecord {
-            labels: LabelSetId::at(0),
-            node: None,
-            life: CompiledPod::trusted(pod).life,
-        }
-    }
-
-    #[test]
-    fn a_table_has_what_was_put_and_a_copy_stays_as_it_was() {
-        let mut table = NameTable::default();
-        let mut wanted = BTreeMap::new();
-        let mut random = fastrand::Rng::with_seed(7);
-        for size in [10, 1_000, 20_000, 300, 0] {
-            let (copy, before) = (table.clone(), wanted.clone());
-            while wanted.len() != size {
-                let name = format!("pod-{}", random.u32(..40_000));
-                if wanted.len() < size {
-                    let number = random.u32(..);
-                    table.put(&name, record(number));
-                    wanted.insert(name, record(number));
-                } else {
-                    assert_eq!(table.remove(&name), wanted.remove(&name), "{name}");
-                }
-            }
-            for (table, wanted) in [(&table, &wanted), (&copy, &before)] {
-                assert!(table.names().eq(wanted.keys()), "{size}");
-                assert!(
-                    wanted
-                        .iter()
-                        .all(|(name, pod)| table.get(name) == Some(pod))
-                );
-                assert_eq!(table.len(), wanted.len());
-            }
-        }
     }
 }

@@ -9,9 +9,6 @@ use super::symbols::{Symbol, Symbols};
 use crate::matching::{Allocatable, NodeAffinity};
 use crate::proto::v1;
 
-/// The number of new nodes that are inserted into node order one by one, at most.
-const MAX_INSERTIONS: usize = 64;
-
 /// All nodes, by slot, by name and in node order.
 #[derive(Debug, Clone, Default)]
 pub struct Nodes {
@@ -69,7 +66,7 @@ impl Nodes {
     }
 
     /// Returns whether a valid node with this compiled form is new or changed.
-    pub fn is_changed_by(&self, wire: &v1::Node, compiled: &CompiledNode) -> bool {
+    fn is_changed_by(&self, wire: &v1::Node, compiled: &CompiledNode) -> bool {
         let Some(metadata) = &wire.metadata else {
             return false;
         };
@@ -139,17 +136,10 @@ impl Nodes {
             order.retain(exists);
         }
         added.retain(exists);
-        let name = |slot: &Slot| slots.name(*slot);
-        if added.len() <= MAX_INSERTIONS {
-            for slot in added.drain(..) {
-                if let Err(at) = order.binary_search_by_key(&name(&slot), name) {
-                    order.insert(at, slot);
-                }
-            }
-        } else {
+        if !added.is_empty() {
             order.append(added);
             // A stable sort is linear where the list is already sorted.
-            order.sort_by_key(name);
+            order.sort_by_key(|slot| slots.name(*slot));
             order.dedup();
         }
     }

@@ -37,10 +37,8 @@ type PodKey = Arc<str>;
 /// All nominated pods of a snapshot. There are few, usually none.
 #[derive(Debug, Clone, Default)]
 pub struct Nominations {
-    /// The pods, by the name of the node, which may not exist, and by the key of the pod.
-    pods: BTreeMap<(Arc<str>, PodKey), Arc<NominatedPod>>,
-    /// The node of each pod.
-    nodes: HashMap<PodKey, Arc<str>>,
+    /// The pods, each with the name of its node, which may not exist.
+    pods: BTreeMap<PodKey, (Box<str>, Arc<NominatedPod>)>,
     /// The reservations of pods for which a client has decided, by the uids of these pods. Such a
     /// pod counts where the reservation is, and nowhere else.
     decided: HashMap<Box<str>, PodKey>,
@@ -48,7 +46,7 @@ pub struct Nominations {
 
 impl NominatedPod {
     /// The nominated pod of a change, if it is one, and its node.
-    fn of(change: ValidChange<'_>) -> Option<(Arc<str>, Self)> {
+    fn of(change: ValidChange<'_>) -> Option<(Box<str>, Self)> {
         let Form::Pod(compiled) = change.form else {
             return None;
         };
@@ -91,8 +89,11 @@ impl Nominations {
 
     /// The pods that count, by the names of their nodes, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NominatedPod)> {
-        let all = self.pods.iter().map(|((node, _), pod)| (&**node, &**pod));
-        all.filter(|(_, pod)| !self.decided.contains_key(&*pod.uid))
+        let all = self.pods.values().map(|(node, pod)| (&**node, &**pod));
+        let counted = all.filter(|(_, pod)| !self.decided.contains_key(&*pod.uid));
+        let mut counted: Vec<_> = counted.collect();
+        counted.sort_by_key(|(node, _)| *node);
+        counted.into_iter()
     }
 
     /// Returns whether a batch may change the nominations.
@@ -110,7 +111,7 @@ impl Nominations {
     }
 
     fn has(&self, id: ObjectId<'_>) -> bool {
-        !self.is_empty() && self.nodes.contains_key(&key_of(id))
+        !self.is_empty() && self.pods.contains_key(&key_of(id))
     }
 
     /// Applies a batch.
@@ -128,7 +129,7 @@ impl Nominations {
                 Form::Pod(..) => {
                     self.remove(change.id, "");
                     if let Some((node, pod)) = NominatedPod::of(change) {
-                        self.add(key_of(change.id), node, pod);
+                        self.pods.insert(key_of(change.id), (node, Arc::new(pod)));
                     }
                 }
                 Form::Delete(uid) if change.id.kind == ObjectKind::Pod => {
@@ -157,26 +158,15 @@ impl Nominations {
         }
     }
 
-    fn add(&mut self, key: PodKey, node: Arc<str>, pod: NominatedPod) {
-        let pod = Arc::new(pod);
-        self.nodes.insert(Arc::clone(&key), Arc::clone(&node));
-        self.pods.insert((node, key), pod);
-    }
-
     /// Removes a pod, if `uid` is empty or its own.
     fn remove(&mut self, id: ObjectId<'_>, uid: &str) {
         if self.is_empty() {
             return;
         }
         let key = key_of(id);
-        let Some(node) = self.nodes.get(&key) else {
-            return;
-        };
-        let place = (Arc::clone(node), key);
-        let pod = &self.pods[&place];
-        if uid.is_empty() || *pod.uid == *uid {
-            self.pods.remove(&place);
-            self.nodes.remove(&place.1);
+        let is_meant = |pod: &NominatedPod| uid.is_empty() || *pod.uid == *uid;
+        if self.pods.get(&key).is_some_and(|(_, pod)| is_meant(pod)) {
+            self.pods.remove(&key);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::budget::DisruptionBudget;
-use super::kind::{ObjectKind, OwnerKind, metadata_of};
+use super::kind::{ObjectKind, OwnerKind, metadata_mut, metadata_of};
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -22,9 +22,10 @@ pub struct Owners {
 type ByName = BTreeMap<(OwnerKind, Box<str>), Arc<Owner>>;
 
 /// A service or a controller.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Owner {
-    uid: Box<str>,
+    /// The object, of whose metadata only name and uid are kept.
+    object: Object,
     selects: OwnerSelector,
     /// The disruptions that it allows, if it is a budget.
     budget: Option<DisruptionBudget>,
@@ -153,9 +154,16 @@ impl Owner {
             }),
             _ => None,
         };
-        let uid = metadata_of(object).map_or("", |metadata| &metadata.uid);
+        let mut object = object.clone();
+        if let Some(metadata) = metadata_mut(&mut object) {
+            *metadata = v1::ObjectMeta {
+                name: std::mem::take(&mut metadata.name),
+                uid: std::mem::take(&mut metadata.uid),
+                ..v1::ObjectMeta::default()
+            };
+        }
         Some(Self {
-            uid: uid.into(),
+            object,
             selects,
             budget,
             numbering: numbering.unwrap_or_default(),
@@ -172,50 +180,16 @@ impl Owner {
         }
     }
 
-    fn to_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Object {
-        let metadata = Some(v1::ObjectMeta {
-            name: name.to_owned(),
-            namespace: namespace.to_owned(),
-            uid: self.uid.to_string(),
-            ..Default::default()
-        });
-        let (labels, selector) = match &self.selects {
-            OwnerSelector::Labels(labels) => (labels.clone(), None),
-            OwnerSelector::Selector(selector) => (BTreeMap::new(), selector.to_wire()),
-        };
-        // The kind of the owner decides whether it has labels or a selector.
-        match kind {
-            OwnerKind::Service => Object::Service(v1::Service {
-                metadata,
-                spec: Some(v1::ServiceSpec { selector: labels }),
-            }),
-            OwnerKind::ReplicationController => {
-                let spec = Some(v1::ReplicationControllerSpec { selector: labels });
-                Object::ReplicationController(v1::ReplicationController { metadata, spec })
-            }
-            OwnerKind::ReplicaSet => Object::ReplicaSet(v1::ReplicaSet {
-                metadata,
-                spec: Some(v1::ReplicaSetSpec { selector }),
-            }),
-            OwnerKind::StatefulSet => Object::StatefulSet(v1::StatefulSet {
-                metadata,
-                spec: Some(v1::StatefulSetSpec {
-                    replicas: self.numbering.replicas,
-                    selector,
-                    pod_management_policy: match self.numbering.is_parallel {
-                        true => PARALLEL.to_owned(),
-                        false => String::new(),
-                    },
-                    ordinals: (self.numbering.start != 0).then_some(v1::StatefulSetOrdinals {
-                        start: self.numbering.start,
-                    }),
-                }),
-            }),
-            OwnerKind::PodDisruptionBudget => {
-                let budget = self.budget.unwrap_or_default();
-                Object::PodDisruptionBudget(budget.to_wire(metadata, selector))
-            }
+    fn uid(&self) -> &str {
+        metadata_of(&self.object).map_or("", |metadata| &metadata.uid)
+    }
+
+    fn to_wire(&self, namespace: &str) -> Object {
+        let mut object = self.object.clone();
+        if let Some(metadata) = metadata_mut(&mut object) {
+            namespace.clone_into(&mut metadata.namespace);
         }
+        object
     }
 }
 
@@ -241,7 +215,7 @@ impl Owners {
     /// difference.
     pub fn remove(&mut self, kind: OwnerKind, name: &str, uid: &str) -> bool {
         let key = (kind, name.into());
-        let meant = |o: &Arc<Owner>| uid.is_empty() || *o.uid == *uid;
+        let meant = |o: &Arc<Owner>| uid.is_empty() || o.uid() == uid;
         if !self.by_name.get(&key).is_some_and(meant) {
             return false;
         }
@@ -252,11 +226,6 @@ impl Owners {
     /// Returns whether an owner exists.
     pub fn contains(&self, kind: OwnerKind, name: &str) -> bool {
         self.by_name.contains_key(&(kind, name.into()))
-    }
-
-    /// Returns whether an owner exists in the same form.
-    pub fn has_same(&self, kind: OwnerKind, name: &str, owner: &Arc<Owner>) -> bool {
-        self.by_name.get(&(kind, name.into())) == Some(owner)
     }
 
     /// Returns the number of owners.
@@ -335,16 +304,7 @@ impl Owners {
 
     /// All owners for the wire, ascending by kind and name.
     pub fn to_wire<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = Object> + 'a {
-        let object = |((kind, name), owner): (&(OwnerKind, Box<str>), &Arc<Owner>)| {
-            owner.to_wire(*kind, namespace, name)
-        };
-        self.by_name.iter().map(object)
-    }
-
-    /// An owner for the wire.
-    pub fn get_wire(&self, kind: OwnerKind, namespace: &str, name: &str) -> Option<Object> {
-        let owner = self.by_name.get(&(kind, name.into()))?;
-        Some(owner.to_wire(kind, namespace, name))
+        self.by_name.values().map(|owner| owner.to_wire(namespace))
     }
 
     fn of_kind(&self, kind: OwnerKind) -> impl Iterator<Item = &Owner> {

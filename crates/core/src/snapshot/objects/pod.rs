@@ -12,7 +12,7 @@ use uuid::fmt::Hyphenated;
 use super::compiled::check_metadata;
 use super::kind::ObjectKind;
 use super::label_sets::LabelSetId;
-use super::requirements::{self, Requirements, RequirementsByVersion, TemplateId};
+use super::requirements::{Requirements, RequirementsByVersion, TemplateId};
 use super::slots::Slot;
 use crate::limits::{Limit, Limits};
 use crate::matching::{
@@ -105,14 +105,16 @@ impl<'l> PodCompiler<'l> {
         if let Some(spec) = &rest.spec {
             check_claim_names(spec, path.field("spec"), faults);
         }
-        let bytes = requirements::size_bytes(&rest);
-        faults.within(path.field("spec"), self.limits, Limit::PodSpecBytes, bytes);
         let requests = RequestsByVersion::compile(&rest, path, faults);
         let keeps_away = PodTerm::compile_existing(&rest, path, faults);
         if faults.total() > before {
             return RequirementsByVersion::default();
         }
         let compiled = RequirementsByVersion::new(&rest, requests, keeps_away);
+        let (spec, limit) = (path.field("spec"), Limit::PodSpecBytes);
+        if !faults.within(spec, self.limits, limit, compiled.bytes()) {
+            return RequirementsByVersion::default();
+        }
         let is_own = compiled.chosen.as_ref().is_some_and(|it| it.is_own);
         let bytes = self.known_bytes + self.rest.len();
         if bytes <= MAX_KNOWN_BYTES && !is_own {

@@ -3,10 +3,7 @@
 //! node. A decision reads only those that can match.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-
-use hashbrown::DefaultHashBuilder;
 
 use super::interner::Interner;
 use super::pair_index::PairIndex;
@@ -20,15 +17,6 @@ const BLOCK: usize = 4;
 /// The labels of a namespace without an object.
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
-/// The terms of a pod about other pods.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OwnedTerms {
-    /// The terms.
-    pub terms: Arc<[PodTerm]>,
-    /// The namespace of the pod.
-    pub namespace: Arc<str>,
-}
-
 /// A table of the terms of pods that are on nodes, each dropped with its last pod.
 #[derive(Debug, Clone, Default)]
 pub struct TermTable {
@@ -37,10 +25,9 @@ pub struct TermTable {
 }
 
 /// A term of pods.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct HeldTerm {
-    /// The key of the term; `None` where the number is free.
-    key: Option<Arc<TermKey>>,
+    key: Arc<TermKey>,
     /// The number of pods with the term, by node.
     counted: SlotCounts,
 }
@@ -56,12 +43,12 @@ struct TermKey {
 impl HeldTerm {
     /// The term.
     pub fn term(&self) -> &PodTerm {
-        &self.key().term
+        &self.key.term
     }
 
     /// The namespace of its pods, if the term covers only that one; else empty.
     pub fn own(&self) -> &str {
-        &self.key().own
+        &self.key.own
     }
 
     /// The nodes with pods that have the term, and their numbers.
@@ -73,28 +60,23 @@ impl HeldTerm {
     pub fn node_count(&self) -> usize {
         self.counted.len()
     }
-
-    fn key(&self) -> &TermKey {
-        let key = self.key.as_deref();
-        key.expect("only terms in use are asked for")
-    }
 }
 
 impl TermTable {
-    /// Counts a pod with these terms that comes to a node or leaves it.
-    pub fn shift(&mut self, slot: Slot, pod: &OwnedTerms, comes: bool) {
-        for term in &*pod.terms {
+    /// Counts a pod of a namespace with these terms that comes to a node or leaves it.
+    pub fn shift(&mut self, slot: Slot, terms: &[PodTerm], namespace: &str, comes: bool) {
+        for term in terms {
             let own = match term.is_about_own() {
-                true => &*pod.namespace,
+                true => namespace,
                 false => "",
             };
             match (self.find(term, own), comes) {
-                (Some(number), true) => self.count(number, slot),
-                (None, true) => {
-                    let number = self.add(term, own);
-                    self.count(number, slot);
+                (Some(number), true) => {
+                    self.terms.use_again(number);
+                    self.terms.get_mut(number).counted.add(slot);
                 }
-                (Some(number), false) => self.uncount(number, slot),
+                (None, true) => self.add(term, own, slot),
+                (Some(number), false) => self.remove(number, slot),
                 (None, false) => unreachable!("the term of a pod that goes was counted"),
             }
         }
@@ -113,7 +95,7 @@ impl TermTable {
         let candidates = candidates.map(|number| self.terms.get(number as u32));
         let namespace_labels = namespace_labels.unwrap_or(&NO_LABELS);
         candidates.filter(move |held| {
-            let TermKey { term, own } = held.key();
+            let TermKey { term, own } = &*held.key;
             term.is_about(own, namespace, Some(namespace_labels))
                 && term.selector.matches_labels(labels)
         })
@@ -127,8 +109,7 @@ impl TermTable {
 
     /// All terms, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &HeldTerm> {
-        let all = self.terms.iter().map(|(_, held)| held);
-        all.filter(|held| held.key.is_some())
+        self.terms.iter().map(|(_, held)| held)
     }
 
     /// Returns the number of terms.
@@ -142,47 +123,31 @@ impl TermTable {
     }
 
     fn find(&self, term: &PodTerm, own: &str) -> Option<u32> {
-        let hash = self.terms.hasher().hash_one((term, own));
-        let same = |number| {
-            let key = self.terms.get(number).key();
-            key.term == *term && *key.own == *own
-        };
-        self.terms.find(hash, same)
+        let same = |held: &HeldTerm| held.key.term == *term && *held.key.own == *own;
+        self.terms.find(self.terms.hash((term, own)), same)
     }
 
-    fn add(&mut self, term: &PodTerm, own: &str) -> u32 {
+    /// Adds the term of a first pod, which is on a node.
+    fn add(&mut self, term: &PodTerm, own: &str, slot: Slot) {
         let key = TermKey {
             term: term.clone(),
             own: own.into(),
         };
+        let mut counted = SlotCounts::default();
+        counted.add(slot);
         let held = HeldTerm {
-            key: Some(Arc::new(key)),
-            counted: SlotCounts::default(),
+            key: Arc::new(key),
+            counted,
         };
-        let number = self.terms.insert(held, hash_of);
+        let number = self.terms.insert(self.terms.hash((term, own)), held);
         Arc::make_mut(&mut self.index).add(&term.selector, number as usize);
-        number
     }
 
-    fn count(&mut self, number: u32, slot: Slot) {
-        self.terms.get_mut(number).counted.add(slot);
-    }
-
-    fn uncount(&mut self, number: u32, slot: Slot) {
-        let counted = &mut self.terms.get_mut(number).counted;
-        counted.remove(slot);
-        if counted.len() == 0 {
-            let key = self.terms.get(number).key.clone();
-            let key = key.expect("a counted term is in use");
-            Arc::make_mut(&mut self.index).remove(&key.term.selector, number as usize);
-            let is_used = |held: &HeldTerm| held.key.is_some();
-            self.terms.remove(number, is_used, hash_of);
+    /// Removes the term of a pod that leaves a node.
+    fn remove(&mut self, number: u32, slot: Slot) {
+        self.terms.get_mut(number).counted.remove(slot);
+        if let Some(gone) = self.terms.release(number) {
+            Arc::make_mut(&mut self.index).remove(&gone.key.term.selector, number as usize);
         }
     }
-}
-
-fn hash_of(hasher: &DefaultHashBuilder, held: &HeldTerm) -> u64 {
-    // A term that is being removed still has its key.
-    let key = held.key();
-    hasher.hash_one((&key.term, &*key.own))
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::blocks::Blocks;
-use super::pod_terms::{OwnedTerms, TermTable};
+use super::pod_terms::TermTable;
 use super::requirements::ReadRequirements;
 use super::slots::Slot;
 use super::storage_use::{PodUse, StorageUse};
-use crate::matching::{PodTerm, Requested, Requests};
+use crate::matching::{Requested, Requests};
 use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// The number of nodes in a block: decisions read copies, and a change of a node then copies its
@@ -40,111 +40,22 @@ struct RequestedOfPriority {
     requested: Requested,
 }
 
-/// The room that a pod takes.
-#[derive(Debug)]
-struct TakenRoom {
-    requests: Option<Arc<Requests>>,
-    priority: i32,
-}
-
-/// Pods that come to nodes and leave them.
-#[derive(Debug, Default)]
-pub struct Shifts {
-    /// The requests of pods that begin or cease to take room on a node, in order.
-    room: Vec<Shift<TakenRoom>>,
-    /// The terms by which these pods keep others away.
-    keeps_away: Vec<Shift<OwnedTerms>>,
-    /// The terms by which kube-scheduler scores nodes for other pods.
-    scored: Vec<Shift<OwnedTerms>>,
-    /// The storage that they use.
-    storage: Vec<Shift<PodUse>>,
-    /// The nodes that pods begin to name, or cease to, in order; true where they begin.
-    names: Vec<(Slot, bool)>,
-}
-
-/// A property of a pod that comes to a node or leaves it.
-#[derive(Debug)]
-struct Shift<T> {
-    slot: Slot,
-    of: T,
-    comes: bool,
-}
-
-impl Shifts {
-    /// Records that a pod of this namespace and name comes to a node with its requirements, or leaves
-    /// it.
-    pub fn note(
-        &mut self,
-        slot: Slot,
-        (namespace, name): (&str, &str),
-        read: Option<&ReadRequirements>,
-        comes: bool,
-    ) {
-        let of = TakenRoom {
-            requests: read.and_then(|read| read.requests.clone()),
-            priority: read.map_or(0, |read| read.priority),
-        };
-        self.room.push(Shift { slot, of, comes });
-        let Some(read) = read else { return };
-        let terms = |terms: &Arc<[PodTerm]>| {
-            let of = OwnedTerms {
-                terms: Arc::clone(terms),
-                namespace: namespace.into(),
-            };
-            Shift { slot, of, comes }
-        };
-        self.keeps_away.extend(read.keeps_away.as_ref().map(terms));
-        self.scored.extend(read.scored.as_ref().map(terms));
-        self.storage.extend(read.storage.as_ref().map(|used| {
-            let of = PodUse {
-                used: Arc::clone(used),
-                namespace: namespace.into(),
-                name: name.into(),
-            };
-            Shift { slot, of, comes }
-        }));
-    }
-
-    /// Records that a pod ceases to name one node and begins to name another.
-    pub fn note_move(&mut self, from: Option<Slot>, to: Option<Slot>) {
-        if from != to {
-            self.names.extend(to.map(|slot| (slot, true)));
-            self.names.extend(from.map(|slot| (slot, false)));
-        }
-    }
-
-    /// Applies the shifts to a table, which is copied if it is shared.
-    ///
-    /// # Errors
-    /// The deadline has passed.
-    pub fn apply_to(
-        &self,
-        table: &mut Arc<RequestedTable>,
-        deadline: &Deadline<'_>,
-    ) -> Result<(), Stopped> {
-        match self.room.is_empty() && self.names.is_empty() {
-            true => Ok(()),
-            false => Arc::make_mut(table).apply(self, deadline),
-        }
-    }
-}
-
 impl NodePods {
-    /// Adds the room of a pod that comes, or takes away that of one that leaves.
-    fn shift(&mut self, of: &TakenRoom, comes: bool) {
+    /// Adds the requests of a pod that comes, or takes away those of one that leaves.
+    fn shift(&mut self, requests: Option<&Requests>, priority: i32, comes: bool) {
         let shift = |sum: &mut Requested| match comes {
-            true => sum.add(of.requests.as_deref()),
-            false => sum.remove(of.requests.as_deref()),
+            true => sum.add(requests),
+            false => sum.remove(requests),
         };
         shift(&mut self.requested);
-        if of.priority == 0 {
+        if priority == 0 {
             return;
         }
         let all = &mut self.of_priorities;
-        let place = all.iter().position(|it| it.priority == of.priority);
+        let place = all.iter().position(|it| it.priority == priority);
         let place = place.unwrap_or_else(|| {
             all.push(RequestedOfPriority {
-                priority: of.priority,
+                priority,
                 requested: Requested::default(),
             });
             all.len() - 1
@@ -208,31 +119,54 @@ impl RequestedTable {
         &self.storage
     }
 
-    fn apply(&mut self, shifts: &Shifts, deadline: &Deadline<'_>) -> Result<(), Stopped> {
-        for (slot, begins) in &shifts.names {
-            let pods = &mut self.node(*slot).pods;
-            *pods = match begins {
-                true => *pods + 1,
-                false => *pods - 1,
+    /// Counts a pod of this namespace and name that comes to a node with its requirements, or leaves
+    /// it.
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn shift(
+        &mut self,
+        slot: Slot,
+        (namespace, name): (&str, &str),
+        read: Option<&ReadRequirements>,
+        comes: bool,
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
+        let none = ReadRequirements::default();
+        let read = read.unwrap_or(&none);
+        let tables = [
+            (&mut self.anti_affinity, &read.keeps_away),
+            (&mut self.scored_terms, &read.scored),
+        ];
+        for (table, terms) in tables {
+            if let Some(terms) = terms {
+                deadline.step(terms.len())?;
+                Arc::make_mut(table).shift(slot, terms, namespace, comes);
+            }
+        }
+        if let Some(used) = &read.storage {
+            deadline.step(used.claims.len() + used.disks.len())?;
+            let used = PodUse {
+                used: Arc::clone(used),
+                namespace: namespace.into(),
+                name: name.into(),
             };
+            Arc::make_mut(&mut self.storage).shift(slot, &used, comes);
         }
-        for Shift { slot, of, comes } in &shifts.keeps_away {
-            deadline.step(of.terms.len())?;
-            Arc::make_mut(&mut self.anti_affinity).shift(*slot, of, *comes);
-        }
-        for Shift { slot, of, comes } in &shifts.scored {
-            deadline.step(of.terms.len())?;
-            Arc::make_mut(&mut self.scored_terms).shift(*slot, of, *comes);
-        }
-        for Shift { slot, of, comes } in &shifts.storage {
-            deadline.step(of.used.claims.len() + of.used.disks.len())?;
-            Arc::make_mut(&mut self.storage).shift(*slot, of, *comes);
-        }
-        for shift in &shifts.room {
-            deadline.step(1 + shift.of.requests.as_ref().map_or(0, |it| it.rare_len()))?;
-            self.node(shift.slot).shift(&shift.of, shift.comes);
-        }
+        let requests = read.requests.as_deref();
+        deadline.step(1 + requests.map_or(0, Requests::rare_len))?;
+        self.node(slot).shift(requests, read.priority, comes);
         Ok(())
+    }
+
+    /// Notes that a pod ceases to name one node and begins to name another.
+    pub fn note_move(&mut self, from: Option<Slot>, to: Option<Slot>) {
+        if let Some(to) = to {
+            self.node(to).pods += 1;
+        }
+        if let Some(from) = from {
+            self.node(from).pods -= 1;
+        }
     }
 
     fn node(&mut self, slot: Slot) -> &mut NodePods {

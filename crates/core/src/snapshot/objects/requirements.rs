@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::DefaultHashBuilder;
 use prost::Message;
-use std::hash::BuildHasher;
 
 use super::interner::Interner;
 use super::reservation::is_reservation;
@@ -80,6 +78,11 @@ impl RequirementsByVersion {
             chosen: of(requests.newest),
             others: Some(others).filter(|others| !others.is_empty()),
         }
+    }
+
+    /// Returns the bytes that are stored.
+    pub fn bytes(&self) -> usize {
+        self.chosen.as_ref().map_or(0, |it| it.encoded.len())
     }
 
     /// Returns whether the versions differ.
@@ -175,56 +178,6 @@ impl Requirements {
     }
 }
 
-/// Returns the approximate bytes of a pod's requirements.
-pub fn size_bytes(pod: &v1::Pod) -> usize {
-    let owners = pod
-        .metadata
-        .as_ref()
-        .map_or(0, |m| all(&m.owner_references));
-    let name = pod.metadata.as_ref().map_or("", |metadata| &metadata.name);
-    let spec = pod.spec.as_ref().map_or(0, |spec| {
-        let selector = v1::PodSpec {
-            node_selector: spec.node_selector.clone(),
-            priority: spec.priority,
-            preemption_policy: spec.preemption_policy.clone(),
-            ..v1::PodSpec::default()
-        };
-        selector.encoded_len()
-            + spec.affinity.as_ref().map_or(0, Message::encoded_len)
-            + all(&spec.tolerations)
-            + all(&spec.topology_spread_constraints)
-            + all(&matching::kept_volumes(pod, is_reservation(name)))
-    });
-    owners + spec + requests_size_bytes(pod)
-}
-
-/// Returns the approximate bytes of a pod's requests on the wire.
-fn requests_size_bytes(pod: &v1::Pod) -> usize {
-    let spec = pod.spec.as_ref().map_or(0, |spec| {
-        all(&spec.containers)
-            + all(&spec.init_containers)
-            + quantities(&spec.overhead)
-            + spec.resources.as_ref().map_or(0, Message::encoded_len)
-    });
-    let status = pod.status.as_ref().map_or(0, |status| {
-        all(&status.container_statuses)
-            + all(&status.init_container_statuses)
-            + quantities(&status.allocated_resources)
-            + status.resources.as_ref().map_or(0, Message::encoded_len)
-    });
-    spec + status
-}
-
-fn all<M: Message>(messages: &[M]) -> usize {
-    messages.iter().map(Message::encoded_len).sum()
-}
-
-fn quantities(all: &std::collections::BTreeMap<String, v1::Quantity>) -> usize {
-    let all = all.iter();
-    all.map(|(name, quantity)| name.len() + quantity.encoded_len())
-        .sum()
-}
-
 /// Returns whether terms of a pod select nodes by their names.
 fn selects_by_name(spec: &v1::PodSpec) -> bool {
     let mut terms = spec.affinity.iter().flat_map(required_terms);
@@ -286,29 +239,18 @@ impl TemplateId {
 /// A table of templates: distinct requirements, each dropped with its last pod.
 #[derive(Debug, Clone, Default)]
 pub struct Templates {
-    all: Interner<TemplateEntry, BLOCK>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct TemplateEntry {
-    /// The requirements; `None` where the number is free.
-    requirements: Option<Arc<Requirements>>,
-    /// The number of pods that have them.
-    pods: u32,
+    all: Interner<Arc<Requirements>, BLOCK>,
 }
 
 impl Templates {
     /// The template of one more pod, which has these requirements.
     pub fn acquire(&mut self, requirements: &Arc<Requirements>) -> TemplateId {
         if let Some(id) = self.find(Some(requirements)) {
-            self.all.get_mut(id.0).pods += 1;
+            self.all.use_again(id.0);
             return id;
         }
-        let template = TemplateEntry {
-            requirements: Some(Arc::clone(requirements)),
-            pods: 1,
-        };
-        TemplateId(self.all.insert(template, hash_of))
+        let hash = self.all.hash(&requirements.encoded);
+        TemplateId(self.all.insert(hash, Arc::clone(requirements)))
     }
 
     /// The template of pods with these requirements; `None` when no pod has it.
@@ -316,23 +258,15 @@ impl Templates {
         let Some(requirements) = requirements else {
             return Some(TemplateId::ABSENT);
         };
-        let encoded = &*requirements.encoded;
-        let same = |number| {
-            let known = self.all.get(number).requirements.as_ref();
-            known.is_some_and(|known| *known.encoded == *encoded)
-        };
-        let found = self.all.find(self.all.hasher().hash_one(encoded), same);
+        let encoded = &requirements.encoded;
+        let same = |known: &Arc<Requirements>| known.encoded == *encoded;
+        let found = self.all.find(self.all.hash(encoded), same);
         found.map(TemplateId)
     }
 
     /// Removes a pod from its template, which must not be that of pods without requirements.
     pub fn release(&mut self, id: TemplateId) {
-        let template = self.all.get_mut(id.0);
-        template.pods -= 1;
-        if template.pods > 0 {
-            return;
-        }
-        self.all.remove(id.0, |template| template.pods > 0, hash_of);
+        self.all.release(id.0);
     }
 
     /// The requirements of the pods of a template, if they have any.
@@ -340,7 +274,7 @@ impl Templates {
         if id == TemplateId::ABSENT {
             return None;
         }
-        self.all.get(id.0).requirements.as_deref()
+        Some(self.all.get(id.0))
     }
 
     /// The requirements of the pods of a template that decisions about other pods read.
@@ -352,10 +286,4 @@ impl Templates {
     pub fn is_pinned(&self, id: TemplateId) -> bool {
         self.get(id).is_some_and(|it| it.is_pinned)
     }
-}
-
-fn hash_of(hasher: &DefaultHashBuilder, template: &TemplateEntry) -> u64 {
-    // A template that is being removed still has its requirements.
-    let requirements = template.requirements.as_ref();
-    hasher.hash_one(requirements.map_or(&[][..], |it| &*it.encoded))
 }

@@ -2,41 +2,31 @@
 //! under a name that no client can give. The answer to the request that made it is kept as long, so
 //! that a repeated request gets the same answer and nothing is reserved twice.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::matching::{PodTerm, Requests};
+use crate::matching::names;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
 /// The first character of the names of reservations' pods. No valid name has it.
 const MARK: char = '~';
 
-/// The owner of reserved picks, the time for which they are held, and the labels that they count
-/// with.
+/// The owner of reserved picks, the time for which they are held, and the pod that they count as.
 #[derive(Debug, Clone)]
 pub struct Hold {
     /// The owner.
     pub owner: Arc<str>,
     /// The time for which the picks are held.
     pub ttl: Duration,
-    /// The namespace that the picks count in.
-    pub namespace: Arc<str>,
-    /// The labels that the picks count with.
-    pub labels: Arc<BTreeMap<String, String>>,
-    /// The requests of each pick.
-    pub requests: Arc<Requests>,
-    /// The terms by which each pick keeps other pods away.
-    pub keeps_away: Arc<[PodTerm]>,
-    /// The claims and disks that each pick uses.
-    pub volumes: Arc<[v1::Volume]>,
+    /// The pod by which a pick counts, without a name and a node.
+    pub template: Arc<v1::Pod>,
 }
 
 /// A pick that is held.
 #[derive(Debug, Clone)]
 pub struct Reservation {
-    /// The owner, and the labels that the pick counts with.
+    /// The owner, and the pod that the pick counts as.
     pub hold: Hold,
     /// The node.
     pub node: Box<str>,
@@ -106,42 +96,20 @@ impl Claim {
 }
 
 impl Hold {
-    /// The affinity of a pod that keeps other pods away.
-    fn affinity(&self) -> Option<v1::Affinity> {
-        let terms: Vec<_> = self.keeps_away.iter().map(PodTerm::to_wire).collect();
-        (!terms.is_empty()).then(|| v1::Affinity {
-            pod_anti_affinity: Some(v1::PodAffinity {
-                required_during_scheduling_ignored_during_execution: terms,
-                ..v1::PodAffinity::default()
-            }),
-            ..v1::Affinity::default()
-        })
+    /// The namespace that the picks count in.
+    pub fn namespace(&self) -> &str {
+        let metadata = self.template.metadata.as_ref();
+        names::namespace_or_default(metadata.map_or("", |metadata| &metadata.namespace))
     }
 
     /// The pod by which a pick on a node counts.
     pub fn pod(&self, serial: Serial, node: &str, uid: &str) -> Object {
-        Object::Pod(v1::Pod {
-            metadata: Some(v1::ObjectMeta {
-                name: pod_name(serial),
-                namespace: self.namespace.to_string(),
-                uid: uid.to_owned(),
-                labels: (*self.labels).clone(),
-                ..Default::default()
-            }),
-            spec: Some(v1::PodSpec {
-                node_name: node.to_owned(),
-                containers: self.requests.to_wire().into_iter().collect(),
-                affinity: self.affinity(),
-                volumes: self.volumes.to_vec(),
-                ..Default::default()
-            }),
-            status: None,
-        })
-    }
-
-    /// Returns an address that distinguishes this hold from equal ones.
-    pub fn place(&self) -> usize {
-        Arc::as_ptr(&self.owner).cast::<u8>() as usize
+        let mut pod = v1::Pod::clone(&self.template);
+        let metadata = pod.metadata.get_or_insert_default();
+        metadata.name = pod_name(serial);
+        metadata.uid = uid.to_owned();
+        pod.spec.get_or_insert_default().node_name = node.to_owned();
+        Object::Pod(pod)
     }
 }
 
@@ -150,7 +118,7 @@ impl Reservation {
     pub fn deletion(&self, serial: Serial) -> Object {
         Object::Delete(v1::ObjectReference {
             kind: "Pod".to_owned(),
-            namespace: self.hold.namespace.to_string(),
+            namespace: self.hold.namespace().to_owned(),
             name: pod_name(serial),
             uid: self.decided.to_string(),
         })

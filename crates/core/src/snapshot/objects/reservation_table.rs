@@ -58,15 +58,15 @@ impl ReservationTable {
     /// is over stay until an entry ends them.
     pub fn put_all(
         &mut self,
-        held: Vec<(Serial, Reservation)>,
-        answers: Vec<(Serial, KeptAnswer)>,
+        held: &[(Serial, Reservation)],
+        answers: &[(Serial, KeptAnswer)],
         now: Moment,
     ) {
         for (serial, held) in held {
-            self.put(serial, held, now);
+            self.put(*serial, held.clone(), now);
         }
         for (serial, answer) in answers {
-            self.keep(serial, answer, now);
+            self.keep(*serial, answer.clone(), now);
         }
     }
 
@@ -239,7 +239,7 @@ impl ReservationTable {
     pub fn confirmed(&self) -> impl Iterator<Item = (Serial, &str, &Claim)> {
         let claim = |serial: &Serial| {
             let held = self.get(*serial)?;
-            Some((*serial, &*held.hold.namespace, held.claim.as_ref()?))
+            Some((*serial, held.hold.namespace(), held.claim.as_ref()?))
         };
         self.claims.values().flatten().filter_map(claim)
     }
@@ -293,5 +293,5 @@ impl ReservationTable {
 /// Returns the key under which a confirmed reservation is found.
 fn claim_key(held: &Reservation) -> Option<(Box<str>, PodIdentity)> {
     let claim = held.claim.as_ref()?;
-    Some((Box::from(&*held.hold.namespace), claim.known()))
+    Some((Box::from(held.hold.namespace()), claim.known()))
 }

@@ -96,16 +96,6 @@ impl StorageObjects {
         }
     }
 
-    /// Returns whether it has the object of a change in the same form.
-    pub fn has_same(&self, change: &ValidChange<'_>, object: &StorageObject) -> bool {
-        let id = change.id;
-        match object {
-            StorageObject::Claim(it) => self.claims.has_same(&key_of(id.namespace, id.name), it),
-            StorageObject::Volume(it) => self.volumes.has_same(id.name, it),
-            StorageObject::Class(it) => self.classes.has_same(id.name, it),
-        }
-    }
-
     /// Applies a change of an object about storage. Returns whether that made a difference.
     pub fn apply(&mut self, change: &ValidChange<'_>, kind: StorageKind) -> bool {
         let id = change.id;

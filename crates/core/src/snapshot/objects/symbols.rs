@@ -1,9 +1,6 @@
 //! Interned strings: each distinct text is kept once and named by a number.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
-
-use hashbrown::DefaultHashBuilder;
 
 use super::interner::Interner;
 
@@ -28,52 +25,29 @@ impl Symbol {
 /// A table of interned texts, each dropped with its last use.
 #[derive(Debug, Clone, Default)]
 pub struct Symbols {
-    texts: Interner<Text, BLOCK>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Text {
-    text: Arc<str>,
-    uses: u32,
-}
-
-impl Text {
-    fn hash(hasher: &DefaultHashBuilder, entry: &Self) -> u64 {
-        hasher.hash_one(&*entry.text)
-    }
+    texts: Interner<Arc<str>, BLOCK>,
 }
 
 impl Symbols {
     /// The symbol of `text`, if it is in the table.
     pub fn find(&self, text: &str) -> Option<Symbol> {
-        let same = |number| &*self.texts.get(number).text == text;
-        let hash = self.texts.hasher().hash_one(text);
-        self.texts.find(hash, same).map(Symbol)
+        let hash = self.texts.hash(text);
+        self.texts.find(hash, |known| **known == *text).map(Symbol)
     }
 
     /// The symbol of `text`, used once more. Each call is paired with one of
     /// [`Self::release`].
     pub fn acquire(&mut self, text: &str) -> Symbol {
         if let Some(symbol) = self.find(text) {
-            self.texts.get_mut(symbol.0).uses += 1;
+            self.texts.use_again(symbol.0);
             return symbol;
         }
-        let entry = Text {
-            text: text.into(),
-            uses: 1,
-        };
-        Symbol(self.texts.insert(entry, Text::hash))
+        Symbol(self.texts.insert(self.texts.hash(text), text.into()))
     }
 
     /// Gives one use of a symbol back.
     pub fn release(&mut self, symbol: Symbol) {
-        let entry = self.texts.get_mut(symbol.0);
-        entry.uses -= 1;
-        if entry.uses > 0 {
-            return;
-        }
-        let is_used = |entry: &Text| entry.uses > 0;
-        self.texts.remove(symbol.0, is_used, Text::hash);
+        self.texts.release(symbol.0);
     }
 
     /// One more than the largest symbol's index.
@@ -83,7 +57,7 @@ impl Symbols {
 
     /// The text of a symbol of this table.
     pub fn text(&self, symbol: Symbol) -> &str {
-        &self.texts.get(symbol.0).text
+        self.texts.get(symbol.0)
     }
 }
 

@@ -10,7 +10,6 @@ use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::nodes::Nodes;
-use crate::snapshot::objects::requested::Shifts;
 
 impl State {
     /// Applies a batch that leads to this revision.
@@ -48,7 +47,6 @@ impl State {
             nodes.follow();
             reserve_slots(nodes.nodes_mut(), batch);
         }
-        let mut shifts = Shifts::default();
         let mut changes = batch
             .changes()
             .filter(|change| change.id.kind.is_kept_with_namespace());
@@ -63,9 +61,8 @@ impl State {
                 }
                 run.push(change);
             }
-            self.change_namespace(name, &run, &mut shifts, deadline, &mut note)?;
+            self.change_namespace(name, &run, deadline, &mut note)?;
         }
-        shifts.apply_to(&mut self.requested, deadline)?;
         self.revision = revision;
         self.sizes.nodes = self.nodes().len();
         Ok(())
@@ -76,7 +73,6 @@ impl State {
         &mut self,
         name: &str,
         changes: &[ValidChange<'b>],
-        shifts: &mut Shifts,
         deadline: &Deadline<'_>,
         note: &mut impl FnMut(ValidChange<'b>, bool),
     ) -> Result<(), Stopped> {
@@ -100,7 +96,7 @@ impl State {
         let mut counts = FollowedCounts {
             nodes: nodes.nodes(),
             views: namespace.views.swap(Arc::default()),
-            shifts,
+            requested: &mut self.requested,
             deadline,
         };
         for change in changes {
@@ -173,7 +169,7 @@ fn apply_to_namespace(
         (Form::Pod(pod), _) => namespace.put_pod(pod, counts)?,
         (Form::Owner(kind, owner), _) => namespace.owners.put(kind, name, owner),
         (Form::Delete(uid), ObjectKind::Pod) => {
-            namespace.remove_pod((change.id.namespace, name), uid, counts)
+            namespace.remove_pod((change.id.namespace, name), uid, counts)?
         }
         (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.owners.remove(kind, name, uid),
         (Form::Node(..) | Form::Namespace(_) | Form::Storage(_), _) | (Form::Delete(_), _) => false,

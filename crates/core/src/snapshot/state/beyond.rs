@@ -87,7 +87,7 @@ impl<'a> ReadView<'a> {
         for (slot, disk) in ids {
             self.deadline.step(1 + disk.monitors.len())?;
             if disks.conflict_with(disk) {
-                conflicting.insert(*slot);
+                conflicting.insert(slot);
             }
         }
         Ok(conflicting)

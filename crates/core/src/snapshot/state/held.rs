@@ -69,23 +69,18 @@ impl State {
         named.filter(|(name, pods)| self.nodes().find(name).is_some() || pods.pods() > 0)
     }
 
-    /// A state with the same objects and reservations of some namespaces, which are applied to an
-    /// empty one.
+    /// A state with the same objects and reservations, which are applied to an empty one.
     ///
     /// # Errors
     /// Nobody waits for it any more, or [`Stopped::Full`]: nobody needs the second state as much as
     /// its memory.
-    pub fn rebuilt(
-        &self,
-        namespaces: &[(&str, &Namespace)],
-        deadline: &Deadline<'_>,
-    ) -> Result<Self, Stopped> {
+    pub fn rebuilt(&self, deadline: &Deadline<'_>) -> Result<Self, Stopped> {
         let account = self.upkeep.account();
         let mut state = Self::empty(account, &Arc::default());
-        for batch in in_batches(self.objects_of(namespaces.to_vec())) {
+        for batch in in_batches(self.objects()) {
             deadline.look()?;
             let room = account.check(Purpose::Objects, 0);
-            room.map_err(|exhausted| Stopped::Full(exhausted.into()))?;
+            room.map_err(Stopped::Full)?;
             state.apply(&batch, self.revision);
         }
         Ok(state)
@@ -108,18 +103,14 @@ impl State {
                 .is_some_and(|it| is_reservation(&it.name)),
             _ => false,
         };
-        let objects = self.objects_of(self.namespaces());
-        objects.filter(move |object| !is_held(object))
+        self.objects().filter(move |object| !is_held(object))
     }
 
-    fn objects_of<'s>(
-        &'s self,
-        namespaces: Vec<(&'s str, &'s Namespace)>,
-    ) -> impl Iterator<Item = Object> + use<'s> {
+    fn objects(&self) -> impl Iterator<Item = Object> {
         let all = self.nodes();
         let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
         let nodes = nodes.map(|node| Object::Node(node.to_wire()));
-        let namespaces = namespaces.into_iter();
+        let namespaces = self.namespaces().into_iter();
         let namespaces = namespaces.flat_map(move |(name, namespace)| {
             let names = namespace.pod_names();
             let pods = names.filter_map(move |pod| namespace.pod_to_wire(name, pod, all));
@@ -136,14 +127,9 @@ impl State {
         in_batches(self.objects_of_clients())
     }
 
-    /// Reads a namespace, until a deadline.
-    pub fn read<T>(
-        &self,
-        namespace: &str,
-        deadline: &Deadline<'_>,
-        read: impl FnOnce(ReadView<'_>) -> T,
-    ) -> T {
-        read(self.read_view(namespace, Some(&[]), deadline))
+    /// Reads one namespace, until a deadline.
+    pub fn reading<'a>(&'a self, namespace: &'a str, deadline: &'a Deadline<'a>) -> ReadView<'a> {
+        self.read_view(namespace, Some(&[]), deadline)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::snapshot::objects::label_sets::LabelSets;
 use crate::snapshot::objects::name_table::NameTable;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::owners::Owners;
-use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
+use crate::snapshot::objects::pod::PodRecord;
 use crate::snapshot::objects::requirements::Templates;
 use crate::snapshot::objects::reservation::{Claim, Serial, is_reservation};
 
@@ -32,25 +32,6 @@ impl Namespace {
     pub fn none() -> &'static Self {
         static NONE: LazyLock<Namespace> = LazyLock::new(Namespace::default);
         &NONE
-    }
-
-    /// Returns whether the namespace has this valid pod already.
-    pub fn has_same_pod(&self, pod: &CompiledPod, nodes: &Nodes) -> bool {
-        self.pods.get(pod.name()).is_some_and(|old| {
-            let known = self.label_sets.find_near(Some(old.labels), pod.labels());
-            let template = self.templates.find(pod.requirements());
-            let life = template.map(|template| pod.life.with_template(template));
-            old.node == nodes.slot(pod.node_name())
-                && Some(old.labels) == known
-                && Some(&old.life) == life.as_ref()
-        })
-    }
-
-    /// Returns whether the pod of the same name has the same requirements; `None` if there is no
-    /// pod of this name.
-    pub fn asks_alike(&self, pod: &CompiledPod) -> Option<bool> {
-        let old = self.pods.get(pod.name())?;
-        Some(self.templates.find(pod.requirements()) == Some(old.life.template))
     }
 
     /// The distinct label sets of its pods.

@@ -8,7 +8,7 @@ use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
-use crate::snapshot::objects::requested::Shifts;
+use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::requirements::TemplateId;
 
 /// The nodes that pods name, and the counts that follow pods.
@@ -17,8 +17,8 @@ pub struct FollowedCounts<'a> {
     pub nodes: &'a Nodes,
     /// The views of the namespace.
     pub views: Arc<Views>,
-    /// What changes on nodes.
-    pub shifts: &'a mut Shifts,
+    /// The requests on nodes.
+    pub requested: &'a mut Arc<RequestedTable>,
     /// The deadline of the changes.
     pub deadline: &'a Deadline<'a>,
 }
@@ -67,7 +67,7 @@ impl Namespace {
         };
         let record = PodRecord { labels, node, life };
         let change = (old.as_ref(), Some(&record));
-        self.recount((namespace, name), change, counts);
+        self.recount((namespace, name), change, counts)?;
         if let Some(old) = old {
             self.release_template(old.life.template);
             if kept.is_none() {
@@ -80,21 +80,24 @@ impl Namespace {
 
     /// Deletes a pod, if it exists and `uid` is empty or its own. Returns
     /// whether that made a difference.
+    ///
+    /// # Errors
+    /// The deadline has passed.
     pub fn remove_pod(
         &mut self,
         (namespace, name): (&str, &str),
         uid: &str,
         counts: &mut FollowedCounts<'_>,
-    ) -> bool {
+    ) -> Result<bool, Stopped> {
         let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
         let Some(old) = self.pods.get(name).cloned().filter(meant) else {
-            return false;
+            return Ok(false);
         };
         Arc::make_mut(&mut self.pods).remove(name);
-        self.recount((namespace, name), (Some(&old), None), counts);
+        self.recount((namespace, name), (Some(&old), None), counts)?;
         self.release_template(old.life.template);
         self.release_labels(old.labels, counts);
-        true
+        Ok(true)
     }
 
     /// The template that one more pod has.
@@ -140,10 +143,12 @@ impl Namespace {
         (namespace, name): (&str, &str),
         (old, new): (Option<&PodRecord>, Option<&PodRecord>),
         counts: &mut FollowedCounts<'_>,
-    ) {
+    ) -> Result<(), Stopped> {
         let node = |pod: &PodRecord| pod.node;
         let (was_on, is_on) = (old.and_then(node), new.and_then(node));
-        counts.shifts.note_move(was_on, is_on);
+        if was_on != is_on {
+            Arc::make_mut(counts.requested).note_move(was_on, is_on);
+        }
         let room = |pod: &PodRecord| match pod.life.takes_room() {
             true => Some((pod.node?, pod.life.template)),
             false => None,
@@ -155,7 +160,8 @@ impl Namespace {
                     continue;
                 };
                 let read = self.templates.read(template);
-                counts.shifts.note(slot, (namespace, name), read, comes);
+                let requested = Arc::make_mut(counts.requested);
+                requested.shift(slot, (namespace, name), read, comes, counts.deadline)?;
             }
         }
         self.recount_terminating(old, new);
@@ -179,6 +185,7 @@ impl Namespace {
                 }
             }
         }
+        Ok(())
     }
 
     /// Does the same for the counts that only affinity between pods reads.

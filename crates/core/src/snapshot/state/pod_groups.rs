@@ -13,7 +13,7 @@ use crate::snapshot::counts::query::Query;
 use crate::snapshot::counts::view::View;
 use crate::snapshot::deadline::Stopped;
 use crate::snapshot::objects::label_sets::{LabelSetId, Pairs};
-use crate::snapshot::objects::pod::Phase;
+use crate::snapshot::objects::pod::{Phase, PodRecord};
 use crate::snapshot::objects::requirements::TemplateId;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
@@ -40,6 +40,12 @@ pub struct PodGroup {
 /// Tells the groups of a namespace apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PodGroupId(LabelSetId, TemplateId);
+
+impl PodGroupId {
+    fn of(pod: &PodRecord) -> Self {
+        Self(pod.labels, pod.life.template)
+    }
+}
 
 impl PodGroup {
     /// The id of the group.
@@ -162,47 +168,45 @@ impl<'a> PodGroups<'a> {
         &self,
         groups: impl Iterator<Item = &'g PodGroup>,
     ) -> Result<Vec<NamedPod>, Stopped> {
-        let deadline = self.read_view.deadline;
-        let places = groups.enumerate().map(|(i, g)| ((g.labels, g.template), i));
+        let places = groups.enumerate().map(|(at, group)| (group.id(), at));
         let places: HashMap<_, _> = places.collect();
-        let mut found = Vec::new();
-        for pod in deadline.each(self.read_view.namespace.pods.iter()) {
-            let (name, pod) = pod?;
-            let Some(group) = places.get(&(pod.labels, pod.life.template)) else {
-                continue;
-            };
-            if !pod.life.counts() || is_reservation(name) {
-                continue;
-            }
-            deadline.room()?;
-            found.push(NamedPod {
-                group: *group,
-                name: name.to_string(),
-                uid: pod.life.uid(),
-                node: pod.node,
-                phase: pod.life.phase,
-            });
-        }
-        Ok(found)
+        self.find(|name, pod| {
+            let group = places.get(&PodGroupId::of(pod)).copied();
+            group.filter(|_| !is_reservation(name))
+        })
     }
 
     /// The counted pods and the reservations on some nodes, in no order. The group of a pod is its
     /// index among all groups, and that of a reservation is past their end.
     pub fn on_nodes(&self, nodes: &HashSet<Slot>) -> Result<Vec<NamedPod>, Stopped> {
-        let deadline = self.read_view.deadline;
         let places = self.groups.iter().enumerate();
         let places: HashMap<_, _> = places.map(|(at, group)| (group.id(), at)).collect();
+        self.find(|name, pod| {
+            nodes.contains(&pod.node?).then_some(())?;
+            let group = places.get(&PodGroupId::of(pod));
+            let group = group.filter(|_| !is_reservation(name));
+            Some(group.copied().unwrap_or(self.groups.len()))
+        })
+    }
+
+    /// The counted pods and reservations for which `group` returns a group.
+    fn find(
+        &self,
+        group: impl Fn(&str, &PodRecord) -> Option<usize>,
+    ) -> Result<Vec<NamedPod>, Stopped> {
+        let deadline = self.read_view.deadline;
         let mut found = Vec::new();
         for pod in deadline.each(self.read_view.namespace.pods.iter()) {
             let (name, pod) = pod?;
-            if !pod.life.counts() || !pod.node.is_some_and(|slot| nodes.contains(&slot)) {
+            if !pod.life.counts() {
                 continue;
             }
+            let Some(group) = group(name, pod) else {
+                continue;
+            };
             deadline.room()?;
-            let id = PodGroupId(pod.labels, pod.life.template);
-            let group = places.get(&id).filter(|_| !is_reservation(name));
             found.push(NamedPod {
-                group: group.copied().unwrap_or(self.groups.len()),
+                group,
                 name: name.to_string(),
                 uid: pod.life.uid(),
                 node: pod.node,

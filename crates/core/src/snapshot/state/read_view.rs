@@ -7,6 +7,7 @@ use super::namespace::Namespace;
 use super::revision::State;
 use crate::matching::{Requested, Selector};
 use crate::proto::v1;
+use crate::snapshot::counters;
 use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
 use crate::snapshot::counts::partition_in_use::PartitionInUse;
@@ -174,7 +175,7 @@ impl<'a> ReadView<'a> {
         if self.caches_views {
             let views = self.namespace.views.load();
             if let Some(view) = views.find(query.selector, in_use.id()) {
-                counters.view_hits.count_one();
+                counters::add(&counters.view_hits, 1);
                 return Ok(DomainCounts::of(in_use, Arc::clone(view), self.nodes));
             }
         }
@@ -183,7 +184,7 @@ impl<'a> ReadView<'a> {
         let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
         let counts: usize = matched.iter().map(|set| sets.nodes_of(*set)).sum();
         self.deadline.step(counts)?;
-        counters.view_builds.count_one();
+        counters::add(&counters.view_builds, 1);
         let pods = matched.iter().flat_map(|set| sets.counts(*set));
         let view = Arc::new(View::counting(pods, &in_use.partition));
         if self.caches_views {

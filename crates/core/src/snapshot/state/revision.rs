@@ -124,13 +124,6 @@ impl Applied {
         }
     }
 
-    /// Records that this many of the changes make no difference after all.
-    pub(in crate::snapshot) fn spare(&mut self, alike: usize) {
-        let alike = alike.min(self.changed);
-        self.changed -= alike;
-        self.unchanged += alike;
-    }
-
     pub(in crate::snapshot) fn note(&mut self, changed: bool) {
         match changed {
             true => self.changed += 1,
@@ -181,12 +174,12 @@ impl State {
     /// cease to.
     pub(in crate::snapshot) fn with_reservations(
         &self,
-        batch: Arc<Batch>,
+        batch: &Arc<Batch>,
         held: &[(Serial, Reservation)],
         ended: &[Serial],
     ) -> Arc<Batch> {
         if held.is_empty() && ended.is_empty() {
-            return batch;
+            return Arc::clone(batch);
         }
         let mut more = self.reservations.deletions(ended);
         let new = held
@@ -194,8 +187,8 @@ impl State {
             .filter(|(serial, _)| !self.reservations.holds(*serial));
         more.extend(new.map(|(serial, held)| held.pod(*serial)));
         match more.is_empty() {
-            true => batch,
-            false => Arc::new(Arc::unwrap_or_clone(batch).and(more)),
+            true => Arc::clone(batch),
+            false => Arc::new(Batch::clone(batch).and(more)),
         }
     }
 
@@ -263,11 +256,11 @@ impl State {
         arrived
     }
 
-    /// Drops views and partitions that were not used for `idle_ticks` sweeps, and more while memory is
-    /// short.
+    /// Drops views and partitions that were not used for `idle_ticks` sweeps, and more while there is
+    /// no room for another view.
     pub fn sweep(&self, idle_ticks: u64) {
         let since = self.upkeep.idle_since(idle_ticks);
-        self.drop_caches(since, self.upkeep.takes_want());
+        self.drop_caches(since, !self.upkeep.has_view_room());
     }
 
     /// Drops some views and partitions, because something that takes precedence needs their memory.
