@@ -3,7 +3,6 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 mod credentials;
 mod documents;
-mod endless;
 mod evenkeel;
 mod hostile;
 mod hostile_server;
@@ -16,12 +15,9 @@ mod rebalance;
 mod refused;
 mod remote;
 mod report;
-mod scale_down;
 mod scheduler_plugins;
 mod serve;
 mod shop;
-mod stateful_sets;
-mod stories;
 mod synth;
 
 use support::{api_server, ports, process, templates};
