@@ -1,6 +1,5 @@
 //! The command line, through the real binary.
 
-#[allow(dead_code, reason = "each test program uses its part")]
 mod credentials;
 mod documents;
 mod evenkeel;

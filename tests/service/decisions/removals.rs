@@ -45,11 +45,6 @@ pub(crate) async fn ask(server: &Server, request: RankRemovalsRequest) -> RankRe
     answer.expect("a valid question").into_inner()
 }
 
-pub(crate) fn names(answer: &RankRemovalsResponse) -> Vec<&str> {
-    let removals = answer.removals.iter();
-    removals.map(|removal| removal.name.as_str()).collect()
-}
-
 /// Pods of the workload on these nodes, called `p0`, `p1`...
 pub(crate) fn web(nodes: &[&str], constraints: &[TopologySpreadConstraint]) -> Vec<Change> {
     let pods = nodes.iter().enumerate().map(|(index, node)| {
@@ -57,96 +52,6 @@ pub(crate) fn web(nodes: &[&str], constraints: &[TopologySpreadConstraint]) -> V
         spread(pod, constraints.to_vec()).change()
     });
     pods.collect()
-}
-
-/// Pods that nothing else tells apart go in the order in which a ReplicaSet deletes them: each row
-/// goes before the next.
-#[tokio::test]
-async fn a_replica_set_has_its_order() {
-    fn at(seconds: i64) -> Option<pbjson_types::Timestamp> {
-        Some(pbjson_types::Timestamp { seconds, nanos: 0 })
-    }
-    let server = Server::start().await;
-    let ready = PodFacts {
-        ready: true,
-        ready_time: at(100),
-        creation_time: at(50),
-        ..PodFacts::default()
-    };
-    let but = |alter: fn(&mut PodFacts)| {
-        let mut facts = ready.clone();
-        alter(&mut facts);
-        facts
-    };
-    let rows: [(&str, &str, &str, PodFacts); 12] = [
-        ("unassigned", "", "Running", ready.clone()),
-        ("pending", "a", "Pending", ready.clone()),
-        ("unknown", "a", "Unknown", ready.clone()),
-        ("not-ready", "a", "Running", PodFacts::default()),
-        ("cheap", "a", "Running", but(|it| it.deletion_cost = -1)),
-        (
-            "doubled",
-            "d",
-            "Running",
-            but(|it| it.creation_time = at(1)),
-        ),
-        (
-            "just-ready",
-            "x1",
-            "Running",
-            but(|it| it.ready_time = at(200)),
-        ),
-        ("restarted", "x2", "Running", but(|it| it.restarts = 3)),
-        (
-            "its-sidecar",
-            "x3",
-            "Running",
-            but(|it| it.sidecar_restarts = 3),
-        ),
-        (
-            "young",
-            "x4",
-            "Running",
-            but(|it| it.creation_time = at(60)),
-        ),
-        ("old", "x5", "Running", ready.clone()),
-        ("costly", "x6", "Running", but(|it| it.deletion_cost = 1)),
-    ];
-    let mut changes: Vec<Change> = Vec::new();
-    let mut facts: Vec<PodFacts> = Vec::new();
-    // The rows are sent in reverse order.
-    for (name, node, phase, known) in rows.iter().rev() {
-        let mut pod = owned(on(pod(name, &WEB), node));
-        pod.status.get_or_insert_default().phase = (*phase).into();
-        changes.push(pod.change());
-        facts.push(PodFacts {
-            name: (*name).into(),
-            ..known.clone()
-        });
-    }
-    // Two more pods on the node of `doubled`, which are to stay.
-    for name in ["z1", "z2"] {
-        changes.push(owned(on(pod(name, &WEB), "d")).change());
-        facts.push(PodFacts {
-            name: name.into(),
-            ready: true,
-            deletion_cost: 9,
-            ..PodFacts::default()
-        });
-    }
-    server.update("", changes).await;
-    let expected: Vec<&str> = rows.iter().map(|(name, ..)| *name).collect();
-    let asked = RankRemovalsRequest {
-        pods: facts,
-        ..request("", 12)
-    };
-    let answer = ask(&server, asked.clone()).await;
-    assert_eq!(names(&answer), expected);
-    assert_eq!(answer.unknown_pod_count, 0);
-    // Facts with another UID are about an earlier pod of the same name.
-    let mut stale = asked;
-    stale.pods[0].uid = "another".into();
-    assert_eq!(ask(&server, stale).await.unknown_pod_count, 1);
 }
 
 #[tokio::test]

@@ -137,29 +137,6 @@ async fn insights_say_who_was_left_out_and_what_the_limit_is() {
     assert_eq!(answer.summary, summary);
 }
 
-/// Kubernetes' own defaults count nodes without the key as nodes of a domain.
-#[tokio::test]
-async fn nodes_without_a_key_of_the_system_defaults_are_usable() {
-    let server = server().await;
-    let service = evenkeel::proto::v1::Service {
-        metadata: Some(support::build::meta("web", &[])),
-        spec: Some(evenkeel::proto::v1::ServiceSpec {
-            selector: support::build::pairs(&WEB),
-        }),
-    };
-    server.update("", vec![service.change()]).await;
-    let answer = server.explain(explain_of(pod("next", &WEB))).await;
-    assert!(answer.feasible.contains(&"x1".to_owned()));
-    let insights = answer.insights.iter().zip(&answer.constraints);
-    let of_zone = insights.filter(|(_, report)| {
-        let constraint = report.constraint.as_ref();
-        constraint.is_some_and(|constraint| constraint.topology_key == ZONE)
-    });
-    let mut domains = of_zone.flat_map(|(insight, _)| &insight.domains);
-    let without = domains.find(|domain| domain.value.is_empty());
-    assert_eq!(without.expect("a domain").usable_node_count, 1);
-}
-
 #[tokio::test]
 async fn a_view_says_which_nodes_are_named() {
     let server = server().await;

@@ -1,5 +1,4 @@
-//! Explanations: each hint appears where it belongs and nowhere else, and the change that a hint
-//! suggests does help.
+//! Explanations: each hint appears only where it belongs, and the change that it suggests does help.
 
 use std::path::Path;
 
