@@ -11,7 +11,7 @@ use support::build::{
     HOSTNAME, ZONE, hard, node, node_requirement, on, pod, requiring_terms, spread,
 };
 use support::in_process::InProcess;
-use support::model::{Stored, delete};
+use support::model::Stored;
 
 const APP: [(&str, &str); 1] = [("app", "web")];
 
@@ -19,13 +19,6 @@ const APP: [(&str, &str); 1] = [("app", "web")];
 fn filled(nodes: usize) -> InProcess {
     let changes = (0..nodes).flat_map(|i| [zoned(i, i % 3), worker(i, i)]);
     InProcess::new(Limits::default(), changes.collect())
-}
-
-/// Asks, however long the answer takes.
-fn ask(world: &InProcess, question: &Question, overlay: Vec<Change>) -> Numbers {
-    let look = |cut: ReadView<'_>| numbers(question, &cut);
-    let read = world.snapshot.read("default", world.overlay(overlay), look);
-    read.expect("nobody gives it up")
 }
 
 /// The number of feasible nodes, and for each hard constraint the number of domains and the
@@ -54,92 +47,6 @@ fn worker(index: usize, on_node: usize) -> Change {
 fn asker() -> Pod {
     let constraints = vec![hard(1, ZONE, &APP), hard(1, HOSTNAME, &APP)];
     spread(pod("asker", &APP), constraints)
-}
-
-/// Returns the changes while a decision is made: pods that come, move and go, and nodes likewise.
-fn changes(nodes: bool) -> Vec<Change> {
-    let mut changes = vec![worker(0, 1), worker(100, 3), worker(101, 4)];
-    changes.push(delete("Pod", "default", "w5"));
-    if nodes {
-        changes.extend([zoned(2, 0), zoned(60, 1), delete("Node", "", "n7")]);
-        changes.push(worker(102, 60));
-    }
-    changes
-}
-
-#[test]
-fn what_changes_meanwhile_is_not_seen_and_not_held_up() {
-    for (with_nodes, counts_first) in [(false, false), (false, true), (true, false), (true, true)] {
-        let world = filled(30);
-        let question = world.question(&asker());
-        let expected = ask(&filled(30), &question, Vec::new());
-        let overlay = changes(true);
-        let imagined = ask(&filled(30), &question, overlay.clone());
-        assert_ne!(expected, imagined);
-
-        let decided = world.snapshot.read("default", Batch::default(), |cut| {
-            if counts_first {
-                assert_eq!(numbers(&question, &cut)?, expected);
-            }
-            // A call that waited for this decision would never end.
-            assert_eq!(ask(&world, &question, overlay.clone()), imagined);
-            world.update(changes(with_nodes));
-            numbers(&question, &cut)
-        });
-        assert_eq!(decided, Ok(expected), "{with_nodes} {counts_first}");
-        world.verify();
-
-        // The next decision is of the next revision, from kept views or new ones.
-        let fresh = filled(30);
-        fresh.update(changes(with_nodes));
-        let after = ask(&fresh, &question, Vec::new());
-        let at_once = |cut: ReadView<'_>| numbers(&question, &cut);
-        let next = world.snapshot.state().decide_at_once("default", at_once);
-        assert_eq!(next, Ok(after), "{with_nodes} {counts_first}");
-        assert!(world.verify() >= 2, "views are kept");
-    }
-}
-
-#[test]
-fn an_overlay_holds_up_nobody_and_sees_nothing_of_others() {
-    let world = filled(30);
-    let question = world.question(&asker());
-    let imagined = ask(&world, &question, changes(true));
-    let overlay = world.overlay(changes(true));
-    let decided = world.snapshot.read("default", overlay, |cut| {
-        world.update(vec![zoned(3, 2), worker(200, 3)]);
-        numbers(&question, &cut)
-    });
-    assert_eq!(decided, Ok(imagined));
-    world.verify();
-}
-
-/// Pods may name a node that does not exist yet. An overlay that deletes, moves or adds such pods
-/// does not change whether the name is in use.
-#[test]
-fn overlays_leave_names_of_nodes_in_use() {
-    let app = |name: &str| pod(name, &APP);
-    let supposed = [
-        ("nothing", Vec::new()),
-        ("the pod goes", vec![delete("Pod", "default", "early")]),
-        ("the pod moves", vec![on(app("early"), "n0").change()]),
-        ("another comes", vec![on(app("other"), "n60").change()]),
-    ];
-    for (what, overlay) in supposed {
-        let world = filled(3);
-        world.update(vec![on(app("early"), "n60").change()]);
-        let question = world.question(&asker());
-        ask(&world, &question, overlay);
-        // Each change of nodes frees the names that are no longer in use.
-        world.update(vec![zoned(61, 1)]);
-        world.update(vec![zoned(60, 0)]);
-        world.verify();
-        let fresh = filled(3);
-        let all = vec![zoned(60, 0), zoned(61, 1), on(app("early"), "n60").change()];
-        fresh.update(all);
-        let held = |world: &InProcess| world.snapshot.state().changes().collect::<Vec<_>>();
-        assert_eq!(held(&world), held(&fresh), "{what}");
-    }
 }
 
 /// A pod with this many terms, none of which matches.

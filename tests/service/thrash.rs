@@ -77,29 +77,6 @@ async fn thrash(server: &Server, (count, times): (usize, usize), question: impl 
 }
 
 #[tokio::test]
-async fn what_is_asked_once_leaves_what_is_asked_often() {
-    let server = server().await;
-    thrash(&server, (ONCE, 1), |number| {
-        incoming(&format!("once-{number}"))
-    })
-    .await;
-    for number in 0..ONCE {
-        builds(&server, incoming(&format!("other-{number}"))).await;
-    }
-    assert_eq!(views(&server), MOST);
-}
-
-#[tokio::test]
-async fn what_is_asked_twice_goes_before_what_is_asked_often() {
-    let server = server().await;
-    thrash(&server, (ONCE, 2), |number| {
-        incoming(&format!("twice-{number}"))
-    })
-    .await;
-    assert_eq!(views(&server), MOST);
-}
-
-#[tokio::test]
 async fn of_what_is_asked_often_that_stays_which_was_asked_last() {
     let server = server().await;
     for _ in 0..3 {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{Change, Pod};
-use evenkeel::snapshot::{Batch, Limits};
+use evenkeel::snapshot::Limits;
 use evenkeel::spread::{Filter, NodeChecks};
 use rustix::time::{ClockId, clock_gettime};
 use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
@@ -110,69 +110,6 @@ fn median(times: &[Duration]) -> Duration {
 }
 
 #[test]
-fn numbers_of_label_sets_are_given_out_again() {
-    let world = three_zones();
-    world.update(vec![on(pod("stays", &JOB), "n0").change()]);
-    ask(&world, &asker(), Vec::new());
-    // Each round keeps a few pods of the one before, so the free numbers have gaps.
-    for round in 0..6 {
-        let first = round * 900;
-        world.update((first..first + 1_000).map(worker).collect());
-        world.verify();
-        let gone = (first..first + 1_000).filter(|index| index % 97 != 0);
-        let gone = gone.map(|index| delete("Pod", "default", &format!("w{index}")));
-        world.update(gone.collect());
-        assert_eq!(world.verify(), 2);
-    }
-}
-
-#[test]
-fn views_that_grew_are_off_the_books_when_they_go() {
-    type Going<'a> = (&'a str, &'a dyn Fn(&InProcess));
-    let goes: [Going<'_>; 4] = [
-        ("idle", &|world| world.registry.sweep(0)),
-        ("with many nodes", &|world| {
-            // So many nodes that all views are counted anew on the next question.
-            let nodes = (0..200).map(|i| zoned(&format!("m{i}"), i % 3));
-            world.update(nodes.collect());
-        }),
-        ("with their namespace", &|world| {
-            let all = (0..1_275).map(|i| delete("Pod", "default", &format!("w{i}")));
-            world.update(all.chain([delete("Pod", "default", "stays")]).collect());
-        }),
-        ("with moves of many label sets", &|world| {
-            let moved = (0..NODES).map(|i| zoned(&format!("n{i}"), (i + 1) % 3));
-            world.update(moved.collect());
-        }),
-    ];
-    for (how, go) in goes {
-        let world = three_zones();
-        // More than 64 domains: their order takes room that grows with the
-        // number of different counts.
-        world.update((0..30).map(|i| zoned(&format!("x{i}"), i % 3)).collect());
-        world.update(vec![on(pod("stays", &JOB), "n0").change()]);
-        ask(&world, &asker(), Vec::new());
-        assert!(world.snapshot.summary().views > 0);
-        // Node i gets i + 1 pods.
-        let nodes = (0..NODES).flat_map(|node| std::iter::repeat_n(node, node + 1));
-        let pods = nodes.enumerate().map(|(index, node)| {
-            let Some(evenkeel::proto::v1::change::Object::Pod(pod)) = worker(index).object else {
-                unreachable!("a worker is a pod");
-            };
-            on(pod, &format!("n{node}")).change()
-        });
-        world.update(pods.collect());
-        assert_eq!(world.verify(), 2, "{how}");
-        go(&world);
-        world.verify();
-        assert_eq!(ask(&world, &asker(), Vec::new()).len(), 2);
-        world.verify();
-        world.registry.sweep(0);
-        assert_eq!(world.snapshot.summary().views, 0, "{how}");
-    }
-}
-
-#[test]
 fn what_is_not_there_takes_no_room() {
     let world = three_zones();
     for index in 0..10 {
@@ -238,32 +175,4 @@ fn views_made_for_few_domains_do_not_stay_for_many() {
         .view_copies();
     let ordered = copies.iter().filter(|copy| copy.view.levels().is_some());
     assert_eq!(ordered.count(), 1, "the view by host");
-}
-
-#[test]
-fn a_decision_outlives_what_it_began_with() {
-    let world = three_zones();
-    let tainted = support::build::tainted(node("n9", &[(ZONE, "z0")]), "k", "", "NoSchedule");
-    world.update(vec![
-        on(pod("stays", &JOB), "n0").change(),
-        tainted.change(),
-    ]);
-    let asker = spread(pod("asker", &JOB), vec![hard(1, ZONE, &JOB)]);
-    ask(&world, &asker, Vec::new());
-    // The new zone has the last number, and would have the first if zones
-    // were numbered anew.
-    world.update(vec![zoned("n0", 9)]);
-    let question = world.question(&asker);
-    let tallies = |meanwhile: &dyn Fn()| {
-        let read = world.snapshot.read("default", Batch::default(), |cut| {
-            let constraints = question.constraints_on(&cut)?;
-            let filter = Filter::of(&question, &constraints, NodeChecks::All, &cut)?;
-            meanwhile();
-            filter.tally_all()
-        });
-        read.expect("nobody gives it up")
-    };
-    let expected = tallies(&|| ());
-    assert_eq!(expected.feasible, NODES - 2, "all but n0 and n9");
-    assert_eq!(tallies(&|| world.registry.sweep(0)), expected);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::recount::Cluster;
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
-    ObjectReference, Pod, UpdateSnapshotRequest, VerifySnapshotRequest,
+    ObjectReference, Pod, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -36,6 +36,8 @@ pub struct Step {
     pub changes: Vec<Change>,
     /// Default constraints to set.
     pub defaults: Option<DefaultConstraints>,
+    /// Views that were not used for so many sweeps go then.
+    pub swept: Option<u64>,
     /// The questions to ask afterwards.
     pub questions: Vec<Asked>,
 }
@@ -71,8 +73,10 @@ fn candidates() -> impl Strategy<Value = Vec<String>> {
 fn step(size: usize) -> impl Strategy<Value = Step> {
     let replace = prop::bool::weighted(0.08);
     let defaults = weighted(0.15, generate::defaults());
-    (replace, generate::batch(size), defaults, vec(asked(), 2)).prop_map(
-        |(replace, changes, defaults, questions)| Step {
+    let swept = weighted(0.2, 0..3_u64);
+    let changes = (generate::batch(size), defaults, swept);
+    (replace, changes, vec(asked(), 2)).prop_map(
+        |(replace, (changes, defaults, swept), questions)| Step {
             replace,
             // A whole state has no deletions.
             changes: match replace {
@@ -83,6 +87,7 @@ fn step(size: usize) -> impl Strategy<Value = Step> {
                 false => changes,
             },
             defaults,
+            swept,
             questions,
         },
     )
@@ -124,6 +129,9 @@ pub async fn live_through(server: &Server, steps: Vec<Step>) {
         };
         let response = server.send(request).await;
         assert_eq!(response.revision, index as i64 + 1);
+        if let Some(idle) = step.swept {
+            server.registry.sweep(idle);
+        }
         for asked in step.questions {
             ask(server, &snapshot, &cluster, &asked, response.revision).await;
         }
@@ -185,6 +193,14 @@ async fn ask(server: &Server, snapshot: &str, cluster: &Cluster, asked: &Asked, 
         let got = server.filter(request.clone()).await;
         assert_eq!(got.revision, revision);
         assert_eq!(got.unknown_deletes, unknown_deletes, "{about}");
+        // Without names an answer is counted domain by domain.
+        let counted = FilterRequest {
+            view: View::Domains as i32,
+            ..request.clone()
+        };
+        let counted = server.filter(counted).await;
+        assert_eq!(counted.reasons, got.reasons, "{about}");
+        assert_eq!(counted.feasible_count, got.feasible_count, "{about}");
         agree::filter(&got, &seen.filter(&asked.pod, candidates, checks), &about);
         let got = server.score(score_as(request)).await;
         assert_eq!(got.revision, revision);

@@ -4,7 +4,6 @@
 
 pub mod agree;
 pub mod api_server;
-pub mod asked;
 pub mod build;
 pub mod calls;
 pub mod descriptors;

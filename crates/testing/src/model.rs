@@ -142,21 +142,6 @@ pub fn deleted(change: &Change) -> Option<ObjectReference> {
     })
 }
 
-/// Kind, namespace and name of an object, and the node that it names if it is a pod.
-pub type Outline = ((String, String, String), String);
-
-/// The outlines of objects, sorted.
-pub fn outlines(changes: impl Iterator<Item = Change>) -> Vec<Outline> {
-    let node = |change: &Change| match &change.object {
-        Some(Object::Pod(pod)) => pod.spec.as_ref().map(|spec| spec.node_name.clone()),
-        _ => None,
-    };
-    let outline = |change: Change| (subject(&change), node(&change).unwrap_or_default());
-    let mut all: Vec<_> = changes.map(outline).collect();
-    all.sort_unstable();
-    all
-}
-
 /// Applies one change.
 pub fn apply(cluster: &mut Cluster, change: &Change) {
     hits(cluster, change);

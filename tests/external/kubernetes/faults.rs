@@ -148,24 +148,3 @@ async fn an_endless_410() {
     change(&behind.api, 1).await;
     behind.recovers(2).await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: deploy/tools.sh install_control_plane"]
-async fn a_clock_that_is_hours_off() {
-    let plane = turn().await;
-    let api = Api::connect(&plane.kubeconfig()).await;
-    for ahead in [7200, -7200] {
-        fill(&api).await;
-        let proxy = Proxy::start(api.client(), 1).await;
-        proxy.faults().ahead = ahead;
-        let kubeconfig = plane.kubeconfig_for(&proxy.url(), &json!({}));
-        let seen = Api::connect(&kubeconfig).await;
-        let evenkeel = Arc::new(Evenkeel::start(&kubeconfig, &["--max-age", "30s"]));
-        evenkeel.agrees_with(&seen).await;
-        let witness = Witness::start(&evenkeel);
-        change(&api, 0).await;
-        evenkeel.agrees_with(&seen).await;
-        witness.saw_no_less(PODS - 5).await;
-    }
-    api.clear().await;
-}

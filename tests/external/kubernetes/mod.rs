@@ -19,7 +19,6 @@ mod proxy;
 mod scheduler;
 mod shadow;
 mod storage;
-mod templates;
 mod waiting;
 mod witness;
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use evenkeel::log::nats::{Access, ConnectError, Keeping, Nats};
+use evenkeel::log::nats::{Access, Keeping, Nats};
 use evenkeel::log::{Error, Log};
 use prost::bytes::Bytes;
 
@@ -63,54 +63,6 @@ fn message(number: u64) -> Bytes {
     format!("message {number}").into()
 }
 
-/// Appends and follows messages while each server in turn fails in one way, and comes back in
-/// another.
-async fn survives(fail: &str, recover: &str) {
-    let mut brokers = Brokers::start(3);
-    let log = brokers.connect("faults").await;
-    let follower = log.follow("default", 0);
-    let mut last = 0;
-    for failing in 0..brokers.count() {
-        brokers.signal(failing, fail);
-        for _ in 0..5 {
-            append(&log, "default", last, &message(last + 1)).await;
-            last += 1;
-        }
-        match recover {
-            "run" => brokers.run(failing),
-            signal => brokers.signal(failing, signal),
-        }
-        let start = Instant::now();
-        let mut place = last - 5;
-        while place < last {
-            if let Ok(Some(next)) = follower.next(place, WITHIN).await {
-                assert_eq!((next.sequence, next.bytes), (place + 1, message(place + 1)));
-                place = next.sequence;
-            }
-            assert!(
-                start.elapsed() < DEADLINE,
-                "the follower is stuck at {place} of {last}"
-            );
-        }
-        // Otherwise two servers would be away at the next fault.
-        brokers.settle().await;
-    }
-    let expected: Vec<_> = (1..=last).map(message).collect();
-    assert_eq!(read(&log, "default", last).await, expected);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn killed_servers_lose_nothing() {
-    survives("KILL", "run").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn paused_servers_lose_nothing() {
-    survives("STOP", "CONT").await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_log_is_back_after_all_servers_were_away() {
@@ -135,43 +87,6 @@ async fn a_log_is_back_after_all_servers_were_away() {
     while !matches!(follower.next(1, WITHIN).await, Ok(Some(_))) {
         assert!(start.elapsed() < DEADLINE, "the follower does not go on");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn a_full_log_says_so() {
-    let brokers = Brokers::start(1);
-    let log = brokers.connect("test").await;
-    let large = Bytes::from(vec![7; 900_000]);
-    append(&log, "default", 0, &large).await;
-    brokers.limit("default", 2 << 20).await;
-    let mut last = 1;
-    let refused = loop {
-        match log.append_if("default", last, large.clone(), WITHIN).await {
-            Ok(sequence) => last = sequence,
-            Err(error) => break error,
-        }
-        assert!(last < 5, "2 MiB hold as much as that");
-    };
-    assert!(matches!(refused, Error::Full(_)), "{refused:?}");
-    // Trimming makes room.
-    log.trim("default", last + 1).await.expect("it is there");
-    append(&log, "default", last, &large).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn too_few_servers_are_refused() {
-    let brokers = Brokers::start(1);
-    let keeping = Keeping { replicas: 3 };
-    let refused = brokers
-        .connect_with("engine", keeping)
-        .await
-        .err()
-        .expect("it is refused");
-    let text = refused.to_string();
-    assert!(matches!(refused, ConnectError::BadStream(_)), "{text}");
-    assert!(text.contains("with 3 replicas"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,15 +5,53 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use support::linearizable::{Event, Rules, What, faults};
 
-fn event(called: u64, answered: u64, revision: i64, what: What) -> Event {
-    Event {
-        called,
-        answered,
-        at: seconds(answered),
-        retried: false,
-        epoch: "first".into(),
-        revision,
-        what,
+/// Histories in which reservations keep the constraints of [`rules`], each after a part of the fault that
+/// is told.
+const KEPT: [&str; 15] = [
+    "right | 0-1 1 reserve a:x1; 2-3 1 use known; 4-5 2 release known",
+    "right | 0-1 1 reserve a:x1; 2-3 2 release known; 4-5 2 release unknown",
+    // The first try of the release was applied.
+    "right | 0-1 1 reserve a:x1; 2-9 4 release unknown again; 3-4 3 reserve b:x1",
+    "right | 0-1 1 reserve a:x1; 2-3 1 use known; 4-5 2 bind; 6-7 3 delete; 8-9 4 reserve b:x1",
+    "two | 0-1 1 reserve a:x1; 0-1 1 reserve b:y1",
+    "twice | 0-1 1 reserve a:x1; 2-3 2 reserve a:y1",
+    "was told before | 0-1 5 feed; 2-3 4 read",
+    "lost | 0-1 1 reserve a:x1; 2-3 1 release unknown",
+    "lost | 0-1 1 reserve a:x1; 2-3 1 use unknown",
+    "not there then | 0-1 1 reserve a:x1; 2-3 2 release known; 4-5 2 use known",
+    "had ended before | 0-1 1 reserve a:x1; 2-3 2 release known; 4-5 3 release known",
+    "skew 2 | 0-1 1 reserve a:x1; 2-3 2 reserve b:x1",
+    "skew 2 | 0-1 1 reserve a:x1; 2-3 1 use known; 4-5 2 bind; 6-7 3 reserve b:x1",
+    "no room | 0-1 1 reserve a:x1; 2-3 2 reserve b:y1; 4-5 3 reserve c:x1; 6-7 4 reserve d:y1; \
+     8-9 5 reserve e:x1",
+    "nobody reserved | 0-1 1 release known",
+];
+
+/// Histories of reservations that expire, of requests that are repeated, and of other epochs.
+const TIMED: [&str; 14] = [
+    "right | 0-1 1 request a:; 100-101 1 use unknown",
+    "lost | 0-1 1 request a:; 98-99 1 use unknown",
+    "lost | 0-1 1 request a:; 50-51 1 use known 150; 120-121 1 use unknown",
+    "right | 0-1 1 request a:; 2-2 0 release unanswered; 98-99 2 use unknown",
+    "right | 0-1 1 request a:; 2-3 1 told a",
+    "two answers | 0-1 1 request a:; 2-3 1 told b",
+    "reserved twice | 0-1 1 request a:; 2-3 2 request b:",
+    "reserved twice | 0-1 1 request a:; 2-3 1 request",
+    "right | 0-1 1 request a:; 100-101 2 request b:",
+    "right | 0-1 1 request a:; 2-3 0 use unknown elsewhere",
+    "right | 0-1 1 request a:; 2-3 2 request b: elsewhere",
+    "twice | 0-1 1 request a:; 2-3 2 request a: elsewhere",
+    // The first call is made when the history begins, at the time zero.
+    "lost | 0-1 0 request a:; 0-2 0 use unknown",
+    "was over | 0-1 1 request a:; 2-3 2 release known; 4-5 3 use known elsewhere",
+];
+
+fn rules() -> Rules {
+    let zones = [("x1", "x"), ("y1", "y")];
+    Rules {
+        zones: zones.map(|(node, zone)| (node.into(), zone.into())).into(),
+        room: 2,
+        max_skew: 1,
     }
 }
 
@@ -21,224 +59,73 @@ fn seconds(after: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(after)
 }
 
-/// Reservations that are held for 100 seconds.
-fn reserved(key: Option<u8>, picks: &[(&str, &str)]) -> What {
-    let picks = picks.iter();
-    What::Reserved {
-        picks: picks
-            .map(|(id, node)| ((*id).into(), (*node).into()))
-            .collect(),
-        key,
-        until: seconds(100),
-    }
-}
-
-fn used(known: bool, until: Option<u64>) -> What {
-    What::Used {
-        id: "a".into(),
-        known,
-        until: until.map(seconds),
+/// An event of a text: the moments of the call and of its answer, the revision, what was done and its
+/// outcome. A request has a key. Reservations are held for 100 seconds.
+fn event(text: &str) -> Event {
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    let mut is = |last: &str| words.pop_if(|word| *word == last).is_some();
+    let (is_elsewhere, retried) = (is("elsewhere"), is("again"));
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    let (called, answered) = words[0].split_once('-').expect("two moments");
+    let id = || "a".to_owned();
+    let is_known = words.get(3) == Some(&"known");
+    let what = match (words[2], &words[3..]) {
+        (made @ ("reserve" | "request"), picks) => What::Reserved {
+            picks: picks
+                .iter()
+                .filter_map(|pick| pick.split_once(':'))
+                .map(|(id, node)| (id.into(), node.into()))
+                .collect(),
+            key: (made == "request").then_some(1),
+            until: seconds(100),
+        },
+        ("told", ids) => What::ReservedBefore {
+            key: 1,
+            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+        },
+        ("use", outcome) => What::Used {
+            id: id(),
+            known: is_known,
+            until: outcome.get(1).map(|until| seconds(number(until))),
+        },
+        ("release", ["unanswered"]) => What::ReleaseUnanswered { id: id() },
+        ("release", _) => What::Released {
+            id: id(),
+            known: is_known,
+        },
+        ("bind", _) => What::Bound {
+            id: id(),
+            pod: "p".into(),
+        },
+        ("delete", _) => What::Deleted { pod: "p".into() },
+        ("feed", _) => What::Fed,
+        ("read", _) => What::Read,
+        (other, _) => panic!("nobody does {other}"),
+    };
+    Event {
+        called: number(called),
+        answered: number(answered),
+        at: seconds(number(answered)),
+        retried,
+        epoch: if is_elsewhere { "second" } else { "first" }.into(),
+        revision: number(words[1]).cast_signed(),
+        what,
     }
 }
 
 #[test]
 fn a_history_of_several_servers_is_told_from_that_of_one() {
-    let one = |id: &str, node: &str| reserved(None, &[(id, node)]);
-    let released = |known| What::Released {
-        id: "a".into(),
-        known,
-    };
-    let confirmed = |known| used(known, None);
-    let bound = What::Bound {
-        id: "a".into(),
-        pod: "p".into(),
-    };
-    let deleted = What::Deleted { pod: "p".into() };
-    let rules = Rules {
-        zones: [("x1", "x"), ("y1", "y")]
-            .map(|(node, zone)| (node.into(), zone.into()))
-            .into(),
-        room: 2,
-        max_skew: 1,
-    };
-    let retried = |event: Event| Event {
-        retried: true,
-        ..event
-    };
-    let made = || event(0, 1, 1, one("a", "x1"));
-    let second = |called, revision, node| event(called, called + 1, revision, one("b", node));
-    let cases: Vec<(&str, Vec<Event>)> = vec![
-        (
-            "",
-            vec![
-                made(),
-                event(2, 3, 1, confirmed(true)),
-                event(4, 5, 2, released(true)),
-            ],
-        ),
-        (
-            "",
-            vec![
-                made(),
-                event(2, 3, 2, released(true)),
-                event(4, 5, 2, released(false)),
-            ],
-        ),
-        // The first try of the release was applied.
-        (
-            "",
-            vec![
-                made(),
-                retried(event(2, 9, 4, released(false))),
-                second(3, 3, "x1"),
-            ],
-        ),
-        (
-            "",
-            vec![
-                made(),
-                event(2, 3, 1, confirmed(true)),
-                event(4, 5, 2, bound.clone()),
-                event(6, 7, 3, deleted),
-                second(8, 4, "x1"),
-            ],
-        ),
-        ("two", vec![made(), event(0, 1, 1, one("b", "y1"))]),
-        ("twice", vec![made(), event(2, 3, 2, one("a", "y1"))]),
-        (
-            "was told before",
-            vec![event(0, 1, 5, What::Fed), event(2, 3, 4, What::Read)],
-        ),
-        ("lost", vec![made(), event(2, 3, 1, released(false))]),
-        ("lost", vec![made(), event(2, 3, 1, confirmed(false))]),
-        (
-            "not there then",
-            vec![
-                made(),
-                event(2, 3, 2, released(true)),
-                event(4, 5, 2, confirmed(true)),
-            ],
-        ),
-        (
-            "had ended before",
-            vec![
-                made(),
-                event(2, 3, 2, released(true)),
-                event(4, 5, 3, released(true)),
-            ],
-        ),
-        ("skew 2", vec![made(), second(2, 2, "x1")]),
-        (
-            "skew 2",
-            vec![
-                made(),
-                event(2, 3, 1, confirmed(true)),
-                event(4, 5, 2, bound),
-                second(6, 3, "x1"),
-            ],
-        ),
-        (
-            "no room",
-            vec![
-                made(),
-                second(2, 2, "y1"),
-                event(4, 5, 3, one("c", "x1")),
-                event(6, 7, 4, one("d", "y1")),
-                event(8, 9, 5, one("e", "x1")),
-            ],
-        ),
-        ("nobody reserved", vec![event(0, 1, 1, released(true))]),
-    ];
-    assert_told(cases, Some(&rules));
-}
-
-#[test]
-fn expiry_and_keys_and_epochs_are_those_of_one_server() {
-    let keyed = |ids: &[(&str, &str)]| reserved(Some(1), ids);
-    let made = || event(0, 1, 1, keyed(&[("a", "")]));
-    let again = |ids: &[&str]| What::ReservedBefore {
-        key: 1,
-        ids: ids.iter().map(|id| (*id).into()).collect(),
-    };
-    let of_another = |event: Event| Event {
-        epoch: "second".into(),
-        ..event
-    };
-    let cases = vec![
-        ("", vec![made(), event(100, 101, 1, used(false, None))]),
-        ("lost", vec![made(), event(98, 99, 1, used(false, None))]),
-        (
-            "lost",
-            vec![
-                made(),
-                event(50, 51, 1, used(true, Some(150))),
-                event(120, 121, 1, used(false, None)),
-            ],
-        ),
-        (
-            "",
-            vec![
-                made(),
-                event(2, 2, 0, What::ReleaseUnanswered { id: "a".into() }),
-                event(98, 99, 2, used(false, None)),
-            ],
-        ),
-        ("", vec![made(), event(2, 3, 1, again(&["a"]))]),
-        ("two answers", vec![made(), event(2, 3, 1, again(&["b"]))]),
-        (
-            "reserved twice",
-            vec![made(), event(2, 3, 2, keyed(&[("b", "")]))],
-        ),
-        ("reserved twice", vec![made(), event(2, 3, 1, keyed(&[]))]),
-        ("", vec![made(), event(100, 101, 2, keyed(&[("b", "")]))]),
-        (
-            "",
-            vec![made(), of_another(event(2, 3, 0, used(false, None)))],
-        ),
-        (
-            "",
-            vec![made(), of_another(event(2, 3, 2, keyed(&[("b", "")])))],
-        ),
-        (
-            "twice",
-            vec![made(), of_another(event(2, 3, 2, keyed(&[("a", "")])))],
-        ),
-        // The first call is made when the history begins, at the time zero.
-        (
-            "lost",
-            vec![
-                event(0, 1, 0, keyed(&[("a", "")])),
-                event(0, 2, 0, used(false, None)),
-            ],
-        ),
-        (
-            "was over",
-            vec![
-                made(),
-                event(
-                    2,
-                    3,
-                    2,
-                    What::Released {
-                        id: "a".into(),
-                        known: true,
-                    },
-                ),
-                of_another(event(4, 5, 3, used(true, None))),
-            ],
-        ),
-    ];
-    assert_told(cases, None);
-}
-
-fn assert_told(cases: Vec<(&str, Vec<Event>)>, rules: Option<&Rules>) {
-    for (expected, history) in cases {
-        let found = faults(&history, rules);
+    let kept = KEPT.map(|case| (case, Some(rules())));
+    let timed = TIMED.map(|case| (case, None));
+    for (case, rules) in kept.into_iter().chain(timed) {
+        let (expected, text) = case.split_once(" | ").expect("two parts");
+        let history: Vec<Event> = text.split(';').map(event).collect();
+        let found = faults(&history, rules.as_ref());
         match expected {
-            "" => assert!(found.is_empty(), "{found:?} of {history:?}"),
+            "right" => assert!(found.is_empty(), "{found:?} of {text}"),
             part => assert!(
                 found.iter().any(|text| text.contains(part)),
-                "{part}: {found:?}"
+                "{part}: {found:?} of {text}"
             ),
         }
     }

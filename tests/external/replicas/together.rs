@@ -51,39 +51,6 @@ async fn what_one_server_takes_all_of_them_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn of_two_updates_at_one_revision_one_is_applied() {
-    let fleet = Fleet::start(1, 2, &[]);
-    let mut revision = update(
-        &fleet.clients(),
-        0,
-        &batch("default", vec![put_node(node("n", &[]))]),
-    )
-    .await
-    .revision;
-    for round in 0..20 {
-        let at_once = (0..2).map(|number| {
-            let change = put_pod(on(pod(&format!("p{round}-{number}"), &[]), "n"));
-            let request = UpdateSnapshotRequest {
-                expected_revision: Some(revision),
-                ..batch("default", vec![change])
-            };
-            let mut client = fleet.client(number);
-            async move { client.update_snapshot(request).await }
-        });
-        let outcomes = futures::future::join_all(at_once).await;
-        let won: Vec<_> = outcomes.iter().flatten().collect();
-        assert_eq!(won.len(), 1, "{outcomes:?}");
-        revision = won[0].get_ref().revision;
-        let lost = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
-        let lost = lost.expect("one lost");
-        assert_eq!(lost.code(), Code::Aborted, "{lost}");
-    }
-    let held = fleet.agree("default").await;
-    assert_eq!((held.revision, held.objects.len()), (21, 21));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_snapshot_that_is_deleted_is_gone_everywhere() {
     let fleet = Fleet::start(1, 2, &[]);
     let clients = fleet.clients();

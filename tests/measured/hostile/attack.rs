@@ -2,8 +2,8 @@
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, FilterRequest, PlaceRequest, StreamSnapshotRequest,
-    StreamSnapshotResponse, UpdateSnapshotRequest,
+    BeginReplace, Change, FilterRequest, StreamSnapshotRequest, StreamSnapshotResponse,
+    UpdateSnapshotRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,13 +22,6 @@ const SPARE: usize = 24 << 20;
 /// between blocks.
 const SHARE: (usize, usize) = (6, 5);
 
-/// The least memory that an attack makes the server hold, so that it would be seen if it were not
-/// accounted.
-const HELD: usize = 40 << 20;
-
-/// One large page that the allocator takes before the program begins.
-const FIRST_PAGE: usize = 2 << 20;
-
 /// A limit that no attack can stay within.
 const SMALL: usize = 24 << 20;
 
@@ -36,16 +29,8 @@ const SMALL: usize = 24 << 20;
 pub(crate) enum AttackStep {
     Update(UpdateSnapshotRequest),
     Filter(FilterRequest),
-    Place(PlaceRequest),
     /// A change in a replace that is never committed.
     Stage(Change),
-}
-
-/// The calls that a client makes again and again.
-struct Attack {
-    flags: &'static [&'static str],
-    steps: usize,
-    step: fn(usize) -> AttackStep,
 }
 
 /// A server and its attacker.
@@ -91,7 +76,6 @@ impl Scene {
         match step {
             AttackStep::Update(update) => self.client.update_snapshot(update).await.map(drop),
             AttackStep::Filter(filter) => self.client.filter(filter).await.map(drop),
-            AttackStep::Place(place) => self.client.place(place).await.map(drop),
             AttackStep::Stage(change) => self.stage(change).await,
         }
     }
@@ -141,12 +125,6 @@ impl Scene {
         self.proc("status", "RssAnon:")
     }
 
-    /// Returns the resident memory in pages of 2 MiB. The system clears a whole page as soon as a
-    /// byte of it is used.
-    fn in_large_pages(&self) -> usize {
-        self.proc("smaps_rollup", "AnonHugePages:")
-    }
-
     /// Reads a number of bytes from a file of Linux about the server.
     fn proc(&self, file: &str, name: &str) -> usize {
         let path = format!("/proc/{}/{file}", self.server.id());
@@ -184,64 +162,34 @@ fn until_or_give_up(mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Attacks a server with all the memory it wants, and one with little; both have these flags.
-pub(crate) async fn attack(
-    flags: &'static [&'static str],
-    steps: usize,
-    step: fn(usize) -> AttackStep,
-) {
-    let attack = Attack { flags, steps, step };
-    attack.with_all_it_wants().await;
-    attack.with_little().await;
-}
-
-impl Attack {
-    /// Checks that what is resident was given out.
-    async fn with_all_it_wants(&self) {
-        let mut scene = Scene::start(self.flags).await;
-        for step in 0..self.steps {
-            let dealt = scene.deal((self.step)(step)).await;
-            dealt.expect("within the limits");
+/// Attacks a server that has little memory and these flags. Checks that refusals are counted, and that
+/// decisions are still made.
+pub(crate) async fn attack(flags: &[&str], steps: usize, step_of: fn(usize) -> AttackStep) {
+    let small = SMALL.to_string();
+    let flags = [flags, &["--max-memory-bytes", &small]].concat();
+    let mut scene = Scene::start(&flags).await;
+    let mut refused = 0;
+    for step in 0..steps {
+        let step = step_of(step);
+        let decides = matches!(step, AttackStep::Filter(_));
+        if let Err(status) = scene.deal(step).await {
+            assert!(!decides, "decisions are made still: {status}");
+            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            assert_eq!(limit_of(&status).as_deref(), Some("max-memory-bytes"));
+            refused += 1;
         }
-        scene.assert_resident(|| scene.accounted());
-        let held = scene.resident() - scene.fresh;
-        assert!(held > HELD, "only {} MiB are held", held >> 20);
-        let large = scene.in_large_pages();
-        assert!(
-            large <= FIRST_PAGE,
-            "{} MiB are in large pages",
-            large >> 20
-        );
     }
-
-    /// Checks that refusals are counted, and that decisions are still made.
-    async fn with_little(&self) {
-        let small = SMALL.to_string();
-        let flags = [self.flags, &["--max-memory-bytes", &small]].concat();
-        let mut scene = Scene::start(&flags).await;
-        let mut refused = 0;
-        for step in 0..self.steps {
-            let step = (self.step)(step);
-            let decides = matches!(step, AttackStep::Filter(_));
-            if let Err(status) = scene.deal(step).await {
-                assert!(!decides, "decisions are made still: {status}");
-                assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-                assert_eq!(limit_of(&status).as_deref(), Some("max-memory-bytes"));
-                refused += 1;
-            }
-        }
-        let accounted = scene.accounted();
-        assert!(accounted <= SMALL + SMALL / 10, "{accounted} are held");
-        scene.assert_resident(|| SMALL);
-        assert_healthy(scene.server.channel()).await;
-        assert_answered(&mut scene.client).await;
-        let page = Page::of(&scene.admin);
-        let label = ["limit=\"max-memory-bytes\""];
-        let counted = page.value("evenkeel_limit_refusals_total", &label) as usize;
-        // A feed that is refused has ended: what follows on it is not counted.
-        assert!(counted >= refused.min(1), "{counted} of {refused}");
-        if scene.feeds.is_empty() {
-            assert_eq!(counted, refused);
-        }
+    let accounted = scene.accounted();
+    assert!(accounted <= SMALL + SMALL / 10, "{accounted} are held");
+    scene.assert_resident(|| SMALL);
+    assert_healthy(scene.server.channel()).await;
+    assert_answered(&mut scene.client).await;
+    let page = Page::of(&scene.admin);
+    let label = ["limit=\"max-memory-bytes\""];
+    let counted = page.value("evenkeel_limit_refusals_total", &label) as usize;
+    // A feed that is refused has ended: what follows on it is not counted.
+    assert!(counted >= refused.min(1), "{counted} of {refused}");
+    if scene.feeds.is_empty() {
+        assert_eq!(counted, refused);
     }
 }

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use crate::hostile::process::{DEADLINE, Server};
 use crate::hostile::raw::{self, Call, Connection, head, spread};
 use crate::hostile::streams::feed;
-use crate::hostile::world::{assert_healthy, assert_refused, connect, info_of, limit_of};
+use crate::hostile::world::{assert_refused, connect, info_of, limit_of};
 
 /// Callers with their roles. The token of each is its name.
 const CALLERS: [(&str, &str); 3] = [
@@ -102,30 +102,6 @@ async fn feeds_without_a_first_step_end_and_silent_ones_stay() {
     sleep(Duration::from_millis(600)).await;
     let next = timeout(Duration::from_millis(10), acknowledged.message()).await;
     assert!(next.is_err(), "it is open still: {next:?}");
-}
-
-#[tokio::test]
-async fn half_a_step_is_given_up() {
-    let server = Server::start(&["--receive-timeout", "1s"]);
-    let mut half = Vec::new();
-    let mut connections = Vec::new();
-    for _ in 0..3 {
-        let connection = connect(&server, 65_535).await;
-        let mut open = open(&connection, "nobody").await;
-        let mut sent = vec![0; 2 << 20];
-        // This announces 60 MiB.
-        sent[..5].copy_from_slice(&[0, 3, 0xc0, 0, 0]);
-        let all = open.send(sent.into(), false);
-        let sent = timeout(DEADLINE, all).await.expect("the server reads");
-        sent.expect("the feed is open");
-        half.push(open);
-        connections.push(connection);
-    }
-    assert_healthy(server.channel()).await;
-    for open in half {
-        let status = end(open).await;
-        assert_refused(&status, Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED");
-    }
 }
 
 #[tokio::test]

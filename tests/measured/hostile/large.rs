@@ -10,13 +10,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
 
-use crate::hostile::beside::Bystanders;
 use crate::hostile::crowd::pods;
 use crate::hostile::process::{DEADLINE, Server};
 use crate::hostile::raw::{self, head, prefix};
 use crate::hostile::world::{
-    Client, LONGEST_MS, MEASURING, assert_answered, assert_healthy, connect, fill, limit_of,
-    question,
+    Client, assert_answered, assert_healthy, connect, fill, limit_of, question,
 };
 
 /// `count` empty messages in a list, nested in the fields of these numbers.
@@ -184,26 +182,4 @@ async fn a_large_message_holds_up_no_other_call() {
         longest < took / 3,
         "another call took {longest:?} of the {took:?} of a large one"
     );
-}
-
-/// A step of a stream is read and counted beside the thread that serves all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_step_holds_up_no_other_call() {
-    let _alone = MEASURING.lock().await;
-    let server = Server::start(&["--threads", "1"]);
-    fill(&mut Client::new(server.channel()), 10).await;
-    // These are fields that no client has, three bytes each.
-    let step = Bytes::from([0x98, 0x06, 0x00].repeat(20_000_000));
-    let bystanders = Bystanders::start(server.address());
-    for _ in 0..2 {
-        let ended = send(&server, "/evenkeel.v1.SpreadService/Decide", &step).await;
-        let status = ended.expect("an answer");
-        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
-    }
-    let (health, filter) = bystanders.stop();
-    for (who, waits) in [("health", health), ("a small Filter", filter)] {
-        assert!(waits.failures().is_empty(), "{who}: {waits:?}");
-        let longest = waits.longest();
-        assert!(longest < LONGEST_MS, "{who} waited {longest:.0} ms");
-    }
 }

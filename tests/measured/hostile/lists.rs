@@ -1,11 +1,8 @@
 //! Every list and map of every request, at its limit and beyond. The lists come from the protocol's
 //! descriptors, so a new one is tried without being named here.
 
-use std::collections::BTreeSet;
-
-use evenkeel::limits::{Limit, Limits};
+use evenkeel::limits::Limit;
 use futures::StreamExt;
-use prost_types::FieldDescriptorProto;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -166,50 +163,4 @@ async fn each_list_of_each_request_has_a_limit() {
     assert!(cases.len() > 500, "{} lists", cases.len());
     let limits = [&LONG_LISTS[..], &SHORT_LISTS[..]].concat();
     try_all(&protocol, Scene::start(&flags(&limits, MOST)).await, cases).await;
-}
-
-/// Returns the most entries of a list on a server that allows [`LONG`] entries of long lists.
-fn most_of(list: &FieldPath<'_>) -> usize {
-    let limit = match list.field().json_name() {
-        "questions" => Limit::StreamQuestions,
-        "overlay" => Limit::OverlayChanges,
-        "constraints" => Limit::ConstraintsPerPod,
-        _ => return LONG,
-    };
-    Limits::default().get(limit)
-}
-
-/// The number of entries of long lists: fewer than the defaults, for the sake of debug builds.
-const LONG: usize = 10_000;
-
-/// Each list is tried once for each way in which it is decoded: in questions, in changes, and in a
-/// stream of questions.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_list_holds_up_nobody() {
-    let _alone = MEASURING.lock().await;
-    let protocol = Protocol::read();
-    let mut seen = BTreeSet::new();
-    let mut cases = Vec::new();
-    for (call, list) in lists(&protocol) {
-        let around = list.0.iter().rev().nth(1);
-        let around = around.map_or(&*call.request, |field| {
-            FieldDescriptorProto::type_name(field)
-        });
-        let is_changed = list
-            .0
-            .iter()
-            .any(|field| field.type_name().ends_with(".Change"));
-        let key = (
-            call.name == "Decide",
-            is_changed,
-            around.to_owned(),
-            list.field().number(),
-        );
-        if seen.insert(key) {
-            let most = most_of(&list);
-            cases.push(Case { call, list, most });
-        }
-    }
-    let flags = flags(&LONG_LISTS, LONG);
-    try_all(&protocol, Scene::start(&flags).await, cases).await;
 }

@@ -5,17 +5,15 @@ use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
-    Affinity, Change, DeleteSnapshotRequest, LabelSelector, LabelSelectorRequirement, Node,
-    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta,
-    ObjectReference, PlaceRequest, Pod, PodSpec, ReplicaSet, ReplicaSetSpec, Reservation,
-    Toleration, UpdateSnapshotRequest, VerifySnapshotRequest,
+    Change, DeleteSnapshotRequest, LabelSelector, LabelSelectorRequirement, Node, ObjectMeta,
+    ObjectReference, Pod, PodSpec, ReplicaSet, ReplicaSetSpec, Toleration, UpdateSnapshotRequest,
+    VerifySnapshotRequest,
 };
-use support::build::place_of;
 use tonic::Code;
 
 use crate::hostile::attack::{AttackStep, Scene, attack};
 use crate::hostile::process::{Server, until};
-use crate::hostile::world::{Client, limit_of, question, spread_pod};
+use crate::hostile::world::{Client, limit_of, question};
 
 /// A label value of the greatest length, a different one for each pair.
 fn value(number: usize, of: usize) -> String {
@@ -47,28 +45,6 @@ fn update(snapshot: String, objects: impl IntoIterator<Item = Object>) -> Attack
         changes: objects.into_iter().map(change).collect(),
         ..UpdateSnapshotRequest::default()
     })
-}
-
-fn affinity(number: usize, count: usize) -> Affinity {
-    let requirement = NodeSelectorRequirement {
-        key: "zone".into(),
-        operator: "NotIn".into(),
-        values: values(number, count),
-    };
-    let term = NodeSelectorTerm {
-        match_expressions: vec![requirement],
-        ..NodeSelectorTerm::default()
-    };
-    let required = NodeSelector {
-        node_selector_terms: vec![term],
-    };
-    Affinity {
-        node_affinity: Some(NodeAffinity {
-            required_during_scheduling_ignored_during_execution: Some(required),
-            ..NodeAffinity::default()
-        }),
-        ..Affinity::default()
-    }
 }
 
 fn selector(number: usize, count: usize) -> LabelSelector {
@@ -108,29 +84,6 @@ fn asked(change: impl FnOnce(&mut PodSpec)) -> AttackStep {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn affinity_of_many_values() {
-    let step = |step| asked(|spec| spec.affinity = Some(affinity(step, 16_000)));
-    attack(&[], 40, step).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn distinct_selectors() {
-    let step = |step: usize| {
-        // An empty snapshot keeps no views.
-        if step == 0 {
-            let pod = pod("", "p".into(), BTreeMap::new());
-            return update(String::new(), [Object::Pod(pod)]);
-        }
-        // The first 64 selectors of a namespace get views at once, others when they come again.
-        asked(|spec| {
-            let constraint = &mut spec.topology_spread_constraints[0];
-            constraint.label_selector = Some(selector(step, 12_000));
-        })
-    };
-    attack(&[], 60, step).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_with_large_selectors() {
     attack(&[], 40, |step| update(String::new(), [replica_set(step)])).await;
 }
@@ -143,12 +96,6 @@ fn with_long_labels(step: usize) -> impl Iterator<Item = Object> {
     };
     let pods = (0..100).map(move |i| pod("", format!("pod-{step}-{i}"), labels(i)));
     pods.map(Object::Pod)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn label_sets_with_long_values() {
-    let step = |step| update(String::new(), with_long_labels(step));
-    attack(&[], 100, step).await;
 }
 
 /// A verification builds a second state. Where there is no memory for it, it is refused, and the
@@ -194,15 +141,6 @@ async fn a_verification_without_memory_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_namespaces() {
-    let step = |step| {
-        let pod = |i| pod(&format!("ns-{step}-{i}"), "p".into(), BTreeMap::new());
-        update(String::new(), (0..1_000).map(pod).map(Object::Pod))
-    };
-    attack(&[], 45, step).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_snapshots() {
     let step = |step| {
         let pod = pod("", "p".into(), BTreeMap::new());
@@ -214,40 +152,6 @@ async fn many_snapshots() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn staged_replaces() {
     attack(&[], 40, |step| AttackStep::Stage(change(replica_set(step)))).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn templates() {
-    let step = |step| {
-        let mut pod = pod("", format!("pod-{step}"), BTreeMap::new());
-        pod.spec = Some(PodSpec {
-            affinity: Some(affinity(step, 900)),
-            ..PodSpec::default()
-        });
-        update(String::new(), [Object::Pod(pod)])
-    };
-    attack(&[], 900, step).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reservations_of_long_owners() {
-    let step = |step| {
-        let mut pod = spread_pod("web");
-        if let Some(spec) = &mut pod.spec {
-            spec.topology_spread_constraints.clear();
-        }
-        AttackStep::Place(PlaceRequest {
-            reserve: Some(Reservation {
-                owner: format!("{step}-{}", "o".repeat(190_000)),
-                ttl: Some(pbjson_types::Duration {
-                    seconds: 3_600,
-                    nanos: 0,
-                }),
-            }),
-            ..place_of(pod, 1)
-        })
-    };
-    attack(&["--max-string-bytes", "200000"], 300, step).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,7 +12,6 @@ use tonic::{Code, Status};
 
 use crate::hostile::process::{DEADLINE, Server};
 use crate::hostile::raw::{Connection, frame, head, spread};
-use crate::hostile::streams::feed;
 use crate::hostile::world::{
     Client, assert_answered, assert_healthy, assert_refused, connect, fill, limit_of,
 };
@@ -87,18 +86,6 @@ async fn is_closed(connection: Connection, how: &str) {
     closed.expect("no panic").ok();
 }
 
-#[tokio::test]
-async fn an_answer_that_is_never_read_closes_its_connection() {
-    let server = Server::start(&["--max-concurrent-calls", "1", "--send-timeout", "500ms"]);
-    // No window: the server may send heads, and not a byte of an answer.
-    let (stalled, answer) = unread(&server, "ListSnapshots", 0).await;
-    assert!(is_full(&server).await);
-    assert_healthy(server.channel()).await;
-    is_served_again(&server).await;
-    is_closed(stalled, "with nothing read").await;
-    drop(answer);
-}
-
 /// This holds however much of the answer was read, and whatever part of it is the last.
 #[tokio::test]
 async fn an_answer_that_is_not_read_to_its_end_closes_its_connection() {
@@ -150,24 +137,6 @@ async fn exports_that_are_never_read_leave_others_alone() {
 }
 
 #[tokio::test]
-async fn a_connection_that_never_speaks_is_closed() {
-    let server = Server::start(&["--handshake-timeout", "300ms", "--max-connections", "3"]);
-    // One client sends nothing at all, and the other half a preface.
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    for said in [&b""[..], &preface[..10]] {
-        let mut socket = TcpStream::connect(server.address())
-            .await
-            .expect("it is accepted");
-        socket.write_all(said).await.expect("it can be sent");
-        assert_healthy(server.channel()).await;
-        let mut end = Vec::new();
-        let read = timeout(DEADLINE, socket.read_to_end(&mut end)).await;
-        // The read ends with the end of the stream, or a reset.
-        read.expect("it is closed").ok();
-    }
-}
-
-#[tokio::test]
 async fn a_head_that_never_ends_is_closed_by_pings() {
     let flags = [
         "--keepalive-interval",
@@ -196,30 +165,6 @@ async fn a_head_that_never_ends_is_closed_by_pings() {
     let mut end = Vec::new();
     let read = timeout(DEADLINE, socket.read_to_end(&mut end)).await;
     read.expect("it is closed").ok();
-}
-
-#[tokio::test]
-async fn feeds_that_never_end_leave_calls_alone() {
-    let server = Server::start(&["--max-streams", "2", "--max-concurrent-calls", "1"]);
-    let held = [feed(server.channel()).await, feed(server.channel()).await];
-    let mut client = Client::new(server.channel());
-    let refused = client.stream_snapshot(tokio_stream::pending()).await;
-    let status = refused.expect_err("two feeds are open");
-    assert_eq!(
-        limit_of(&status).as_deref(),
-        Some("max-streams"),
-        "{status}"
-    );
-    let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
-    listed.expect("feeds take no slots of calls");
-    drop(held);
-    let start = Instant::now();
-    loop {
-        let opened = client.stream_snapshot(tokio_stream::empty()).await;
-        let Err(status) = opened else { break };
-        assert!(start.elapsed() < DEADLINE, "{status}");
-        sleep(Duration::from_millis(5)).await;
-    }
 }
 
 #[tokio::test]

@@ -6,7 +6,6 @@ use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
     BeginReplace, FilterRequest, StreamSnapshotRequest, UpdateSnapshotRequest,
 };
-use proptest::prelude::*;
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -16,7 +15,6 @@ use tonic::{Code, Request, Status};
 
 use super::verdict::{server, state};
 use support::build::{ZONE, filter_of, hard, node, pod, spread, update_of};
-use support::history::cases;
 use support::model::Stored;
 use support::server::Server;
 
@@ -119,39 +117,6 @@ async fn truncated_messages() {
         if answer.is_err() {
             assert_eq!(state(&server).await, before, "{cut:?}");
         }
-    }
-}
-
-proptest! {
-    #![proptest_config(cases(256))]
-
-    /// Whatever arrives, the server answers, and a refused update changes
-    /// nothing.
-    #[test]
-    fn random_messages(message in prop::collection::vec(any::<u8>(), 0..64)) {
-        static SERVER: std::sync::OnceLock<(tokio::runtime::Runtime, Server, Channel)> =
-            std::sync::OnceLock::new();
-        let (runtime, server, channel) = SERVER.get_or_init(|| {
-            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            let (server, channel) = runtime.block_on(async {
-                let server = server().await;
-                let channel = connect(&server).await;
-                (server, channel)
-            });
-            (runtime, server, channel)
-        });
-        let message = Bytes::from(message);
-        runtime.block_on(async {
-            let before = state(server).await;
-            let answer = call(channel, FILTER, message.clone()).await;
-            judge::<FilterRequest>(&message, &answer);
-            assert_eq!(state(server).await, before);
-            let answer = call(channel, UPDATE, message.clone()).await;
-            judge::<UpdateSnapshotRequest>(&message, &answer);
-            if answer.is_err() {
-                assert_eq!(state(server).await, before);
-            }
-        });
     }
 }
 

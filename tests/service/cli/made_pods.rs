@@ -1,5 +1,4 @@
 //! Pod templates: each is decided about as the pod that a cluster makes of it.
-//! `tests/external/kubernetes/templates.rs` counts the pods of each template that a real cluster takes.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,5 @@
 //! The command line, through the real binary.
 
-#[allow(dead_code, reason = "each test program uses its part")]
 mod credentials;
 mod documents;
 mod evenkeel;
@@ -15,12 +14,9 @@ mod rebalance;
 mod refused;
 mod remote;
 mod report;
-mod scale_down;
 mod scheduler_plugins;
 mod serve;
 mod shop;
-mod stateful_sets;
-mod stories;
 mod synth;
 
 use support::{api_server, ports, process, templates};

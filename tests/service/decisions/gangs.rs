@@ -95,33 +95,6 @@ async fn the_next_workload_sees_the_picks_of_the_first() {
     assert_eq!(answer.workloads[1].unplaced, 1);
 }
 
-/// Greedily the small workload takes the only node that fits the large one; jointly it does not.
-#[tokio::test]
-async fn joint_planning_places_what_is_left_over_first() {
-    let server = Server::start().await;
-    let large = having(node("a", &[(ZONE, "a")]), &[("cpu", "4"), ("pods", "9")]);
-    let small = having(node("b", &[(ZONE, "b")]), &[("cpu", "1"), ("pods", "9")]);
-    server
-        .update("", vec![large.change(), small.change()])
-        .await;
-    let request = together(vec![
-        workload("small", 1, "1", &[]),
-        workload("large", 1, "4", &[]),
-    ]);
-    let greedy = server.place(request.clone()).await;
-    assert_eq!(
-        (picks(&greedy), greedy.bound),
-        (vec![(0, "a".to_owned())], None)
-    );
-    let joint = PlaceRequest {
-        planning: Planning::Joint.into(),
-        ..all_or_nothing(&request)
-    };
-    let joint = server.place(joint).await;
-    let expected = [(1, "a".to_owned()), (0, "b".to_owned())];
-    assert_eq!((picks(&joint), joint.bound), (expected.to_vec(), Some(2)));
-}
-
 /// A replica that finds no node keeps all others from being placed and reserved.
 #[tokio::test]
 async fn a_gang_is_reserved_whole_or_not_at_all() {

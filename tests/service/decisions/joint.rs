@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use crate::decisions::rebalance::cases;
 use crate::decisions::removals::{RACK, WEB};
-use evenkeel::proto::v1::{
-    Change, FilterRequest, NodeCapacity, NodeChecks, PlaceRequest, PlaceResponse, Planning, Pod,
-};
+use evenkeel::proto::v1::{Change, NodeCapacity, PlaceRequest, PlaceResponse, Planning, Pod};
 use fastrand::Rng;
 use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, spread};
 use support::model::Stored;
@@ -269,59 +267,6 @@ async fn hosts_in_crossing_domains_are_planned_together() {
         left_over += usize::from(before < case.replicas);
     }
     assert!(left_over >= 3, "{left_over}");
-}
-
-/// Two zones and two racks; a pod in zone a fits on rack 1 only. The first pick decides
-/// whether the second finds a node, and scores do not say that.
-#[tokio::test]
-async fn a_dead_end_is_seen_before_it_is_reached() {
-    let server = Server::start().await;
-    let at =
-        |zone: &str, rack: &str| BTreeMap::from([(ZONE, zone.to_owned()), (RACK, rack.to_owned())]);
-    // The first node by name is in zone b on rack 1. After a pick there, zone a has no rack left.
-    let mut case = Case {
-        nodes: vec![at("b", "1"), at("b", "2"), at("a", "1")],
-        pods: vec![],
-        room: vec![9, 9, 9],
-        constraints: vec![(ZONE, 1), (RACK, 1)],
-        replicas: 2,
-    };
-    for labels in &mut case.nodes {
-        labels.insert(HOSTNAME, format!("{labels:?}").len().to_string());
-    }
-    server.replace_all(case.changes()).await;
-    let names = |answer: &PlaceResponse| -> Vec<String> {
-        answer.placements.iter().map(|it| it.node.clone()).collect()
-    };
-    let greedy = case.place(&server, Planning::Greedy).await;
-    assert_eq!(
-        (names(&greedy), greedy.unplaced),
-        (vec!["n0".to_owned()], 1)
-    );
-    let joint = case.place(&server, Planning::Joint).await;
-    let mut nodes = names(&joint);
-    // Filter accepts each pick after those before it.
-    let mut placed: Vec<Change> = Vec::new();
-    for node in &nodes {
-        let filter = FilterRequest {
-            pod: Some(case.pod()),
-            overlay: placed.clone(),
-            node_checks: NodeChecks::Unspecified.into(),
-            ..FilterRequest::default()
-        };
-        assert!(
-            server.filter(filter).await.feasible.contains(node),
-            "{node}"
-        );
-        let mut next = on(case.pod(), node);
-        next.metadata.get_or_insert_default().name = format!("p{}", placed.len());
-        placed.push(next.change());
-    }
-    nodes.sort_unstable();
-    assert_eq!(
-        (nodes, joint.bound),
-        (vec!["n1".to_owned(), "n2".to_owned()], Some(2))
-    );
 }
 
 #[tokio::test]

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::decisions::joint::random_nodes;
 use crate::decisions::rebalance::cases;
 use crate::decisions::removals::{RACK, WEB};
-use evenkeel::proto::v1::{
-    Change, Dialect, FilterRequest, PlaceRequest, PlaceResponse, Planning, Pod, View,
-};
+use evenkeel::proto::v1::{Change, Dialect, PlaceRequest, PlaceResponse, Planning, Pod, View};
 use fastrand::Rng;
 use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, soft, spread};
 use support::model::Stored;
@@ -187,39 +185,4 @@ async fn no_order_of_picks_is_better() {
         better > 3,
         "one after the other does as well but {better} times"
     );
-}
-
-/// Two zones and two racks, and no cluster of zone a on rack 2. The first pick of a greedy plan
-/// leaves no cluster for the second.
-#[tokio::test]
-async fn a_fleet_sees_a_dead_end() {
-    let server = Server::start().await;
-    let at =
-        |zone: &str, rack: &str| BTreeMap::from([(ZONE, zone.to_owned()), (RACK, rack.to_owned())]);
-    let fleet = Fleet {
-        // Of equal clusters the last one by name is picked first.
-        clusters: vec![at("a", "1"), at("b", "2"), at("b", "1")],
-        holders: vec![],
-        constraints: vec![(ZONE, 1, true), (RACK, 1, true)],
-        wanted: 2,
-    };
-    server.replace_all(fleet.changes()).await;
-    let greedy = fleet.place(&server, Planning::Greedy).await;
-    assert_eq!(fleet.check(&greedy).0, 1);
-    let joint = fleet.place(&server, Planning::Joint).await;
-    assert_eq!((fleet.check(&joint).0, joint.bound), (2, Some(2)));
-    // Filter accepts each pick after those before it.
-    let mut placed: Vec<Change> = Vec::new();
-    for placement in &joint.placements {
-        let filter = FilterRequest {
-            pod: Some(fleet.pod()),
-            dialect: Dialect::Fleet.into(),
-            overlay: placed.clone(),
-            ..FilterRequest::default()
-        };
-        let feasible = server.filter(filter).await.feasible;
-        assert!(feasible.contains(&placement.node), "{placement:?}");
-        let name = format!("p{}", placed.len());
-        placed.push(on(pod(&name, &WEB), &placement.node).change());
-    }
 }

@@ -1,14 +1,12 @@
 //! Answers of a server in this process, compared with those of kube-scheduler, of KubeFleet, and of
 //! a recount by brute force.
 
-mod all_namespaces;
 mod asking;
 mod best_removals;
 mod decision_stream;
 mod describe_recount;
 mod describe_spread;
 mod disruptions;
-mod events;
 mod gang_orders;
 mod gangs;
 mod interleavings;
@@ -18,10 +16,8 @@ mod joint_scores;
 mod kube_scheduler;
 mod kubefleet;
 mod nodes;
-mod nominated_terms;
 mod overlays;
 mod placing;
-mod real_cluster;
 mod rebalance;
 mod recorded;
 mod removals;
@@ -29,7 +25,6 @@ mod room;
 mod selectors;
 mod tolerations;
 mod unchecked;
-mod views;
 mod volume_histories;
 mod whole_pods;
 mod wire_objects;

@@ -2,20 +2,17 @@
 //! violated more than before, and what is said to be proven is so by trying everything.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::time::Duration;
 
 use crate::decisions::joint::random_nodes;
 use crate::decisions::rebalance::{KEYS, cases};
 use crate::decisions::removals::RACK;
 use evenkeel::proto::v1::plan_nodes_request::Question;
 use evenkeel::proto::v1::{
-    Change, EvictionRules, IntOrString, NeededPods, Node, NodeChecks, NodeDrain, NodeNeed,
-    NodeSpare, NodeTemplate, OwnerReference, PlaceRequest, PlanNodesRequest, PlanNodesResponse,
-    Pod, PodDisruptionBudget, PodDisruptionBudgetSpec, Reservation, StayingPod, TopologyValues,
+    Change, NeededPods, Node, NodeChecks, NodeDrain, NodeNeed, NodeSpare, NodeTemplate,
+    OwnerReference, PlanNodesRequest, PlanNodesResponse, Pod, TopologyValues,
 };
 use fastrand::Rng;
-use serde_json::json;
-use support::build::{ZONE, hard, having, node, nominated, on, place_of, pod, requesting, spread};
+use support::build::{ZONE, hard, having, node, on, pod, requesting, spread};
 use support::model::{self, Stored, delete};
 use support::recount::Cluster;
 use support::server::Server;
@@ -598,12 +595,6 @@ fn fits(cluster: &Cluster, pods: &[Pod], seen: &mut HashSet<String>) -> bool {
     })
 }
 
-/// The names of the nodes that are emptied.
-fn emptied(plan: &PlanNodesResponse) -> Vec<&str> {
-    let nodes = plan.nodes.iter().filter(|node| node.emptied);
-    nodes.map(|node| &*node.name).collect()
-}
-
 const WEB: [(&str, &str); 1] = [("app", "w0")];
 
 /// Nodes of a processor each, one in each of these zones.
@@ -615,270 +606,11 @@ fn zones(names: &[&str]) -> Vec<Change> {
     nodes.collect()
 }
 
-fn web(name: &str, node: &str) -> Pod {
-    let pod = spread(on(pod(name, &WEB), node), vec![hard(1, ZONE, &WEB)]);
-    owned_by(pod, "ReplicaSet", "w0")
-}
-
-/// What keeps a pod on its node, in words, and whether that is proven.
-#[tokio::test]
-async fn what_cannot_go_is_told() {
-    type Make = fn(&mut Vec<Change>, &mut NodeDrain);
-    let budget = |changes: &mut Vec<Change>, allowed: i32| {
-        let mut budget = PodDisruptionBudget {
-            metadata: Some(support::build::meta("b", &[])),
-            ..PodDisruptionBudget::default()
-        };
-        budget.spec = Some(PodDisruptionBudgetSpec {
-            selector: Some(support::build::labelled(&WEB)),
-            max_unavailable: Some(IntOrString {
-                int_val: allowed,
-                ..IntOrString::default()
-            }),
-            ..PodDisruptionBudgetSpec::default()
-        });
-        changes.push(budget.change());
-    };
-    let cases: [(&str, Make, &str, bool); 8] = [
-        ("nothing", |_, _| (), "", true),
-        (
-            "a pod without a controller",
-            |changes, _| changes.push(on(pod("bare", &[]), "a1").change()),
-            "without a controller",
-            true,
-        ),
-        (
-            "the same, with leave",
-            |changes, asked| {
-                changes.push(on(pod("bare", &[]), "a1").change());
-                asked.rules = Some(EvictionRules {
-                    bare: true,
-                    ..EvictionRules::default()
-                });
-            },
-            "",
-            true,
-        ),
-        (
-            "a mark",
-            |changes, asked| {
-                changes.push(owned_by(on(pod("p", &[]), "a1"), "ReplicaSet", "r").change());
-                asked.rules = Some(EvictionRules {
-                    stay: vec![StayingPod {
-                        name: "p".into(),
-                        reason: "annotation karpenter.sh/do-not-disrupt".into(),
-                        ..StayingPod::default()
-                    }],
-                    ..EvictionRules::default()
-                });
-            },
-            "annotation karpenter.sh/do-not-disrupt",
-            true,
-        ),
-        (
-            "room",
-            |changes, _| {
-                let large = requesting(on(pod("large", &[]), "a1"), &[("cpu", "4")]);
-                changes.push(owned_by(large, "ReplicaSet", "large").change());
-                for node in ["b1", "c1"] {
-                    let other = requesting(on(pod(node, &[]), node), &[("cpu", "1")]);
-                    changes.push(owned_by(other, "ReplicaSet", "other").change());
-                }
-            },
-            "2 Insufficient cpu, 1 node(s) were unschedulable",
-            false,
-        ),
-        (
-            "no node that it selects",
-            |changes, _| {
-                let own = support::build::selecting(on(pod("own", &[]), "a1"), &[("disk", "ssd")]);
-                changes.push(owned_by(own, "ReplicaSet", "own").change());
-            },
-            "2 node(s) didn't match Pod's node affinity/selector, 1 node(s) were unschedulable",
-            true,
-        ),
-        (
-            "its domain is full",
-            |changes, _| {
-                // Zone a keeps another node, which has no room: its domain does not go.
-                let node = node("a2", &[(ZONE, "a")]);
-                changes.push(having(node, &[("cpu", "4"), ("pods", "0")]).change());
-                changes.extend(["a1", "b1", "c1"].map(|it| web(&format!("w-{it}"), it).change()));
-            },
-            "2 node(s) didn't match pod topology spread constraints, 1 Too many pods, 1 node(s) were unschedulable",
-            false,
-        ),
-        (
-            "a job and a pod of a DaemonSet",
-            |changes, _| {
-                changes.push(owned_by(on(pod("j", &[]), "a1"), "Job", "j").change());
-                changes.push(owned_by(on(pod("d", &[]), "a1"), "DaemonSet", "d").change());
-                changes.push(owned_by(on(pod("s", &[]), "a1"), "Node", "a1").change());
-            },
-            "",
-            true,
-        ),
-    ];
-    let server = Server::start().await;
-    for (what, make, why, is_proven) in cases {
-        let mut changes = zones(&["a", "b", "c"]);
-        let mut asked = drain(&["a1"]);
-        make(&mut changes, &mut asked);
-        server.replace_all(changes).await;
-        let plan = ask(&server, Question::Drain(asked)).await;
-        let text = plan.blocked.first().map_or("", |it| &*it.text);
-        assert_eq!((text, plan.optimal), (why, is_proven), "{what}: {plan:?}");
-        assert_eq!(plan.nodes[0].emptied, why.is_empty(), "{what}");
-    }
-    // A pod that waits until its node is gone needs a budget that allows it.
-    for (allowed, may_go) in [(1, true), (0, false)] {
-        let mut changes = zones(&["a", "b", "c"]);
-        changes.extend(["a1", "b1", "c1"].map(|it| web(&format!("w-{it}"), it).change()));
-        budget(&mut changes, allowed);
-        server.replace_all(changes).await;
-        let plan = ask(&server, Question::Drain(drain(&["a1"]))).await;
-        assert_eq!(!emptied(&plan).is_empty(), may_go, "{plan:?}");
-        assert!(plan.moves.iter().all(|it| it.waits_for_node), "{plan:?}");
-    }
-}
-
-/// A node whose pods all go with it stays, if a constraint would have fewer domains than it needs.
-#[tokio::test]
-async fn a_domain_that_is_needed_stays() {
-    let server = Server::start().await;
-    let mut changes = zones(&["a", "b", "c"]);
-    for node in ["a1", "b1", "c1"] {
-        let daemon = on(pod(&format!("d-{node}"), &WEB), node);
-        changes.push(owned_by(daemon, "DaemonSet", "d").change());
-    }
-    for node in ["a1", "b1"] {
-        let mut pod = web(&format!("w-{node}"), node);
-        let spec = pod.spec.get_or_insert_default();
-        spec.topology_spread_constraints[0].min_domains = Some(3);
-        changes.push(pod.change());
-    }
-    server.replace_all(changes).await;
-    let plan = ask(&server, Question::Drain(drain(&["c1"]))).await;
-    assert_eq!(emptied(&plan), [""; 0], "{plan:?}");
-    let why = "without it ReplicaSet/w0 would be less even over topology.kubernetes.io/zone";
-    assert_eq!(plan.blocked[0].text, why, "{plan:?}");
-}
-
-/// The spread of a workload afterwards, and the pods that go with a node.
-#[tokio::test]
-async fn a_drain_tells_the_spread_afterwards() {
-    let server = Server::start().await;
-    let mut changes = zones(&["a", "b", "c"]);
-    changes.extend(
-        ["a1", "a1", "b1", "b1", "c1", "c1"]
-            .iter()
-            .enumerate()
-            .map(|(at, node)| {
-                let pod = web(&format!("w{at}"), node);
-                pod.change()
-            }),
-    );
-    changes.push(owned_by(on(pod("d", &[]), "c1"), "DaemonSet", "d").change());
-    server.replace_all(changes).await;
-    let plan = ask(&server, Question::Drain(drain(&["c1"]))).await;
-    // Two may not be on no node at a time.
-    assert_eq!(emptied(&plan), [""; 0], "{plan:?}");
-    let mut asked = drain(&["c1"]);
-    asked.rules = Some(EvictionRules {
-        max_unavailable: Some(2),
-        ..EvictionRules::default()
-    });
-    let plan = ask(&server, Question::Drain(asked)).await;
-    assert_eq!(emptied(&plan), ["c1"], "{plan:?}");
-    assert_eq!(plan.with_node[0].pod, "d");
-    let spread = |it: &[evenkeel::proto::v1::TopologySpread]| -> Vec<(String, i64)> {
-        let domains = it[0].domains.iter();
-        let mut counts: Vec<_> = domains
-            .map(|it| (it.value.clone(), it.matching_pods))
-            .collect();
-        counts.sort();
-        counts
-    };
-    let counted = |counts: &[(&str, i64)]| -> Vec<(String, i64)> {
-        counts
-            .iter()
-            .map(|(zone, pods)| ((*zone).into(), *pods))
-            .collect()
-    };
-    let web = &plan.workloads[0];
-    assert_eq!(
-        spread(&web.before),
-        counted(&[("a", 2), ("b", 2), ("c", 2)])
-    );
-    assert_eq!(spread(&web.after), counted(&[("a", 3), ("b", 3)]));
-    assert_eq!(web.move_count, 2);
-}
-
-/// The nodes that stay, and the bounds of the others.
-#[tokio::test]
-async fn spare_nodes_respect_marks() {
-    let server = Server::start().await;
-    let mut changes = zones(&["a", "b", "c", "d"]);
-    let control = node("m1", &[("node-role.kubernetes.io/control-plane", "")]);
-    changes.push(having(control, &[("cpu", "4"), ("pods", "9")]).change());
-    let large = |name: &str, node: &str, cpu: &str| {
-        let pod = requesting(on(pod(name, &[]), node), &[("cpu", cpu)]);
-        owned_by(pod, "ReplicaSet", name).change()
-    };
-    changes.extend([
-        large("x", "a1", "3"),
-        large("y", "b1", "1"),
-        large("z", "c1", "2"),
-    ]);
-    changes.push(on(pod("bare", &[]), "d1").change());
-    server.replace_all(changes).await;
-    let ask = |spare: NodeSpare| ask(&server, Question::Spare(spare));
-    let most = NodeSpare {
-        max: 9,
-        ..NodeSpare::default()
-    };
-    // d1 has a pod that stays, and m1 runs the control plane.
-    let plan = ask(most.clone()).await;
-    assert_eq!(emptied(&plan), ["b1", "c1", "a1"], "{plan:?}");
-    assert!(plan.optimal && plan.bound == 3, "{plan:?}");
-    let kept = NodeSpare {
-        stay: vec!["b1".into()],
-        ..most.clone()
-    };
-    assert_eq!(emptied(&ask(kept).await), ["c1", "a1"]);
-    let one = NodeSpare {
-        max: 1,
-        ..most.clone()
-    };
-    let plan = ask(one).await;
-    assert_eq!(emptied(&plan), ["b1"]);
-    assert_eq!(
-        (plan.optimal, &*plan.bound_reason),
-        (true, "as many were asked for")
-    );
-    let selected = |zone: &str| NodeSpare {
-        selector: Some(support::build::labelled(&[(ZONE, zone)])),
-        ..most.clone()
-    };
-    assert_eq!(emptied(&ask(selected("c")).await), ["c1"]);
-    let plan = ask(selected("nope")).await;
-    assert_eq!(plan.bound_reason, "there are no such nodes that may go");
-    // A node of unknown room may take all pods, so room bounds nothing.
-    server
-        .update(
-            "",
-            vec![node("e1", &[]).change(), delete("Pod", "", "bare")],
-        )
-        .await;
-    let plan = ask(most.clone()).await;
-    assert_eq!((plan.nodes.len(), plan.bound), (4, 5), "{plan:?}");
-}
-
 /// A need of this many pods of a processor each, on nodes of four.
 fn need(replicas: i32, zones: &[&str]) -> NodeNeed {
     NodeNeed {
         pods: vec![NeededPods {
-            pod: Some(requesting(web("", ""), &[("cpu", "1")])),
+            pod: Some(requesting(pod("", &WEB), &[("cpu", "1")])),
             replicas,
         }],
         templates: vec![NodeTemplate {
@@ -892,86 +624,6 @@ fn need(replicas: i32, zones: &[&str]) -> NodeNeed {
         }],
         ..NodeNeed::default()
     }
-}
-
-/// New nodes by zone: fewest or cheapest, in domains without nodes, for pods that wait.
-#[tokio::test]
-async fn needed_nodes_are_named_with_their_domains() {
-    let server = Server::start().await;
-    server.replace_all(zones(&["a", "b"])).await;
-    let of = |plan: &PlanNodesResponse| -> Vec<(String, usize)> {
-        let new = plan.new_nodes.iter();
-        new.map(|it| (it.domains[ZONE].clone(), it.names.len()))
-            .collect()
-    };
-    let plan = ask(&server, Question::Need(need(8, &["a", "b", "c"]))).await;
-    assert_eq!((of(&plan), plan.optimal), (vec![], true), "{plan:?}");
-    // Each zone has room for four, and the third has no node yet.
-    let plan = ask(&server, Question::Need(need(12, &["a", "b", "c"]))).await;
-    assert_eq!(of(&plan), [("c".to_owned(), 1)], "{plan:?}");
-    assert!(plan.optimal, "{plan:?}");
-    assert!(plan.bound_reason.starts_with("room: 4 of w0"), "{plan:?}");
-    // In zone a alone a node does not help: zone b would have too few.
-    let plan = ask(&server, Question::Need(need(12, &["a"]))).await;
-    assert_eq!(plan.unplaced[0].count, 3, "{plan:?}");
-    let plan = ask(&server, Question::Need(need(12, &["a", "b"]))).await;
-    assert_eq!(
-        of(&plan),
-        [("a".to_owned(), 1), ("b".to_owned(), 1)],
-        "{plan:?}"
-    );
-    let tried = "every cheaper choice of nodes leaves pods over when all are placed jointly";
-    assert_eq!(
-        (plan.optimal, &*plan.bound_reason),
-        (true, tried),
-        "{plan:?}"
-    );
-    // Two small nodes for 1 each are cheaper than a large one for 3.
-    let mut cheap = need(16, &["c"]);
-    cheap.pods[0].pod = Some(requesting(
-        owned_by(pod("", &WEB), "ReplicaSet", "w0"),
-        &[("cpu", "1")],
-    ));
-    cheap.templates[0].domains.clear();
-    let large = having(node("large", &[]), &[("cpu", "8"), ("pods", "99")]);
-    for (price, wanted) in [(3, vec![("pool", 2)]), (1, vec![("large", 1)])] {
-        let mut question = cheap.clone();
-        question.templates.push(NodeTemplate {
-            object: Some(large.clone()),
-            price,
-            ..NodeTemplate::default()
-        });
-        let plan = ask(&server, Question::Need(question)).await;
-        let new = plan.new_nodes.iter();
-        let new: Vec<_> = new.map(|it| (&*it.template, it.names.len())).collect();
-        assert_eq!(new, wanted, "{plan:?}");
-        assert!(plan.optimal, "{plan:?}");
-    }
-    // The pods of the snapshot that wait are found, and each new node runs the DaemonSet.
-    let daemon = requesting(on(pod("d", &[]), "a1"), &[("cpu", "3")]);
-    let mut changes = vec![owned_by(daemon, "DaemonSet", "d").change()];
-    for number in 0..9 {
-        let waits = requesting(web(&format!("w{number}"), ""), &[("cpu", "1")]);
-        changes.push(waits.change());
-    }
-    server.update("", changes).await;
-    let pending = NodeNeed {
-        pods: vec![],
-        pending: true,
-        ..need(0, &["a", "b", "c"])
-    };
-    let plan = ask(&server, Question::Need(pending)).await;
-    assert_eq!(
-        of(&plan).iter().map(|it| it.1).sum::<usize>(),
-        4,
-        "{plan:?}"
-    );
-    assert_eq!(
-        plan.placed.iter().map(|it| it.count).sum::<i64>(),
-        9,
-        "{plan:?}"
-    );
-    assert!(plan.placed.iter().all(|it| it.index == -1), "{plan:?}");
 }
 
 /// Each fault names its field, and an unknown node is told.
@@ -1012,84 +664,4 @@ async fn faults_name_their_fields() {
         let refused = server.client().plan_nodes(request).await.expect_err(said);
         assert!(refused.message().starts_with(said), "{}", refused.message());
     }
-}
-
-/// Disks, reservations and nominated pods count as in every other decision.
-#[tokio::test]
-async fn disks_and_reservations_count() {
-    let server = Server::start().await;
-    let volume = |zone: &str| {
-        json!([
-            {"persistentVolume": {
-                "metadata": {"name": "v"},
-                "spec": {"accessModes": ["ReadWriteOnce"], "claimRef": {"name": "c"},
-                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
-                        {"key": ZONE, "operator": "In", "values": [zone]}]}]}}},
-                "status": {"phase": "Bound"},
-            }},
-            {"persistentVolumeClaim": {
-                "metadata": {"name": "c", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
-                "spec": {"volumeName": "v", "accessModes": ["ReadWriteOnce"]},
-            }},
-        ])
-    };
-    // A StatefulSet makes its pod with the same claim, whose volume stays in zone a.
-    let stays = "2 node(s) didn't match PersistentVolume's node affinity";
-    for (others, why) in [
-        (vec!["a1", "b1", "c1"], stays),
-        (vec!["a1", "a2", "b1"], ""),
-    ] {
-        let mut changes: Vec<Change> = Vec::new();
-        for name in others {
-            let node = node(name, &[(ZONE, &name[..1])]);
-            changes.push(having(node, &[("cpu", "4"), ("pods", "9")]).change());
-        }
-        let volume: Vec<Change> = serde_json::from_value(volume("a")).expect("changes");
-        changes.extend(volume);
-        let db = support::build::with_claim(on(pod("db-0", &[]), "a1"), "c");
-        changes.push(owned_by(db, "StatefulSet", "db").change());
-        server.replace_all(changes).await;
-        let plan = ask(&server, Question::Drain(drain(&["a1"]))).await;
-        let text = plan.blocked.first().map_or("", |it| &*it.text);
-        assert!(
-            text.starts_with(why) && text.is_empty() == why.is_empty(),
-            "{plan:?}"
-        );
-        let to = plan.moves.first().map_or("a2", |it| &*it.to);
-        assert_eq!(to, "a2");
-    }
-    // A node that is reserved for a pod is not empty.
-    server.replace_all(zones(&["a"])).await;
-    let reserve = PlaceRequest {
-        reserve: Some(Reservation {
-            owner: "me".into(),
-            ttl: Some(Duration::from_secs(600).into()),
-        }),
-        ..place_of(pod("next", &[]), 1)
-    };
-    server.place(reserve).await;
-    let plan = ask(&server, Question::Drain(drain(&["a1"]))).await;
-    assert_eq!(
-        plan.blocked[0].text, "reserved for a pod to come",
-        "{plan:?}"
-    );
-    let spare = NodeSpare {
-        max: 1,
-        ..NodeSpare::default()
-    };
-    assert_eq!(
-        emptied(&ask(&server, Question::Spare(spare)).await),
-        [""; 0]
-    );
-    // A pod that is nominated to a node takes its room.
-    let mut changes = zones(&["a", "b"]);
-    let waits = requesting(pod("waits", &[]), &[("cpu", "4")]);
-    changes.push(nominated(waits, "b1", 10).change());
-    let small = requesting(on(pod("small", &[]), "a1"), &[("cpu", "1")]);
-    changes.push(owned_by(small, "ReplicaSet", "small").change());
-    server.replace_all(changes).await;
-    let plan = ask(&server, Question::Drain(drain(&["a1"]))).await;
-    let small = plan.blocked.iter().find(|it| it.pod == "small");
-    let why = small.map_or("", |it| &*it.text);
-    assert!(why.starts_with("1 Insufficient cpu"), "{plan:?}");
 }

@@ -1,16 +1,13 @@
 //! Room on nodes: placements and reservations take it, and overlays can give it back.
 
 use std::time::Duration;
-use support::model;
 
 use evenkeel::proto::v1::{
-    Change, FilterRequest, FilterResponse, NodeChecks, PlaceRequest, Pod, Reservation,
-    VerifySnapshotRequest, View,
+    Change, FilterRequest, FilterResponse, PlaceRequest, Pod, Reservation, VerifySnapshotRequest,
 };
 use serde_json::{Value, json};
-use support::agree::{self, Question};
 use support::build::update_of;
-use support::recount::{Cluster, requests};
+use support::recount::requests;
 use support::server::Server;
 use tonic::Code;
 
@@ -90,43 +87,6 @@ async fn placing_and_reserving_take_room() {
     );
 }
 
-#[tokio::test]
-async fn a_host_port_is_placed_once_on_a_node() {
-    let server = on_two_nodes().await;
-    let request = PlaceRequest {
-        pod: pod(json!({"containers": [{"ports": [{"hostPort": 80}]}]})),
-        replicas: 3,
-        ..PlaceRequest::default()
-    };
-    let answer = server.place(request).await;
-    assert_eq!((answer.placements.len(), answer.unplaced), (2, 1));
-    let taken = "node(s) didn't have free ports for the requested pod ports";
-    assert_eq!(reasons(&answer.reasons), [(taken, 2)]);
-}
-
-/// Pods of all namespaces take room on their nodes.
-#[tokio::test]
-async fn an_overlay_changes_room_in_any_namespace() {
-    let server = on_two_nodes().await;
-    let mut large = cpu("1500m");
-    large["nodeName"] = json!("a");
-    let large = json!({"pod": {"metadata": {"name": "p", "namespace": "other"}, "spec": large}});
-    let wanted = || cpu("1");
-    assert_eq!(
-        filter(&server, wanted(), json!([])).await.feasible,
-        ["a", "b"]
-    );
-    assert_eq!(
-        filter(&server, wanted(), json!([large])).await.feasible,
-        ["b"]
-    );
-
-    server.update("", changes(json!([large]))).await;
-    assert_eq!(filter(&server, wanted(), json!([])).await.feasible, ["b"]);
-    let gone = json!([{"delete": {"kind": "Pod", "namespace": "other", "name": "p"}}]);
-    assert_eq!(filter(&server, wanted(), gone).await.feasible, ["a", "b"]);
-}
-
 /// A spec that requests an amount of one resource.
 fn asks(resource: &str, amount: &str) -> Value {
     json!({"containers": [{"resources": {"requests": {resource: amount}}}]})
@@ -178,80 +138,6 @@ async fn quantities_at_the_edges() {
             assert_eq!(answer.feasible, fits, "{text} of {resource}");
         }
     }
-}
-
-/// The room on nodes follows from the objects as they are now, not from the changes before.
-#[tokio::test]
-async fn room_follows_every_change() {
-    let port = |name: &str, node: &str, phase: &str| {
-        json!({"pod": {"metadata": {"name": name},
-            "spec": {"nodeName": node, "containers": [{
-                "ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}],
-                "resources": {"requests": {"cpu": "1500m", "a.b/c": "1"}}}]},
-            "status": {"phase": phase}}})
-    };
-    let node = |name: &str, allocatable: Value| {
-        json!({"node": {"metadata": {"name": name},
-        "status": {"allocatable": allocatable}}})
-    };
-    let large = || json!({"cpu": "2", "a.b/c": "1", "pods": "9"});
-    let gone = |kind: &str, name: &str| json!({"delete": {"kind": kind, "name": name}});
-    let steps = [
-        // Pods come before any node says what is allocatable.
-        json!([{"node": {"metadata": {"name": "a"}}}, {"node": {"metadata": {"name": "b"}}}]),
-        json!([port("p", "a", "Running"), port("q", "c", "Running")]),
-        json!([node("a", large())]),
-        json!([node("b", large()), node("c", large())]),
-        json!([port("p", "b", "Running")]),
-        json!([port("q", "b", "Pending")]),
-        json!([port("q", "b", "Failed")]),
-        json!([port("q", "c", "Unknown"), node("b", json!({"cpu": "1"}))]),
-        json!([gone("Node", "b"), port("r", "b", "")]),
-        json!([node("b", large())]),
-        json!([node("b", json!({})), gone("Pod", "p")]),
-        json!([node("a", json!({})), node("c", json!({}))]),
-        json!([node("c", json!({"things": "5"}))]),
-        json!([gone("Node", "c")]),
-    ];
-    let questions = [
-        json!({}),
-        asks("cpu", "600m"),
-        asks("a.b/c", "1"),
-        json!({"containers": [{"ports": [{"hostPort": 80}]}]}),
-        json!({"containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.2"}]}]}),
-    ];
-    let mut cluster = Cluster::default();
-    let server = Server::start().await;
-    for (at, step) in steps.iter().enumerate() {
-        // Asks about each step first as an overlay of the state before it.
-        let step = changes(step.clone());
-        step.iter().for_each(|c| model::apply(&mut cluster, c));
-        let overlays = if at == 0 { vec![] } else { vec![step.clone()] };
-        for overlay in overlays.into_iter().chain([Vec::new()]) {
-            if overlay.is_empty() {
-                server.update("", step.clone()).await;
-            }
-            for spec in &questions {
-                let request = FilterRequest {
-                    pod: pod(spec.clone()),
-                    overlay: overlay.clone(),
-                    view: View::Full.into(),
-                    ..FilterRequest::default()
-                };
-                let got = server.filter(request).await;
-                let asked = pod(spec.clone()).expect("a pod");
-                let want = cluster.filter(&asked, None, NodeChecks::Unspecified);
-                let place = format!("step {at}, overlay {overlay:?}");
-                let about = Question {
-                    cluster: &cluster,
-                    pod: &asked,
-                    place: &place,
-                };
-                agree::filter(&got, &want, &about);
-            }
-        }
-    }
-    assert_verified(&server).await;
 }
 
 /// Pods with 1,000 containers, and nodes with 1,000 resources.

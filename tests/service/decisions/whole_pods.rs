@@ -3,12 +3,12 @@
 
 use evenkeel::matching::RequestsByVersion;
 use evenkeel::proto::v1::change::Object;
-use evenkeel::proto::v1::{FilterRequest, Pod, Volume, VolumeSource};
+use evenkeel::proto::v1::{Pod, Volume, VolumeSource};
 use evenkeel::snapshot::Limits;
 use proptest::prelude::*;
-use support::build::{ZONE, hard, node, on, pod, requiring_terms, spread, tolerating, update_of};
+use support::build::{ZONE, hard, on, pod, requiring_terms, spread, tolerating, update_of};
 use support::generate;
-use support::model::{Stored, delete};
+use support::model::Stored;
 use support::server::Server;
 use tonic::Code;
 
@@ -116,44 +116,6 @@ async fn what_a_pod_asks_for_comes_back() {
     let again = pods.iter().cloned().map(Stored::change).collect();
     let update = server.update("", again).await;
     assert_eq!((update.changed_count, update.unchanged_count), (0, 7));
-}
-
-#[tokio::test]
-async fn another_constraint_is_a_change() {
-    let web = || on(pod("web", &[("app", "web")]), "a");
-    let server = Server::start().await;
-    server.update("", vec![web().change()]).await;
-    let constrained = spread(web(), vec![hard(1, ZONE, &[("app", "web")])]);
-    let update = server.update("", vec![constrained.clone().change()]).await;
-    assert_eq!((update.changed_count, update.unchanged_count), (1, 0));
-    assert_eq!(stored(&server).await, [exported(constrained)]);
-    let update = server.update("", vec![web().change()]).await;
-    assert_eq!(update.changed_count, 1);
-    assert_eq!(stored(&server).await, [exported(web())]);
-}
-
-#[tokio::test]
-async fn an_overlay_gives_pods_back_whole() {
-    let constrained = spread(
-        on(pod("web", &[("app", "web")]), "a"),
-        vec![hard(1, ZONE, &[("app", "web")])],
-    );
-    let server = Server::start().await;
-    let changes = vec![node("a", &[]).change(), constrained.clone().change()];
-    server.update("", changes).await;
-    let overlays = [
-        vec![delete("Pod", "", "web")],
-        vec![on(pod("web", &[]), "a").change()],
-    ];
-    for overlay in overlays {
-        let request = FilterRequest {
-            pod: Some(pod("new", &[])),
-            overlay,
-            ..FilterRequest::default()
-        };
-        server.filter(request).await;
-        assert_eq!(stored(&server).await, [exported(constrained.clone())]);
-    }
 }
 
 #[tokio::test]

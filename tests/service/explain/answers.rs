@@ -2,8 +2,7 @@
 //! for.
 
 use evenkeel::proto::v1::{
-    DefaultConstraints, ExplainRequest, FilterRequest, NodeNames, TopologySpreadConstraint, View,
-    left_out,
+    ExplainRequest, FilterRequest, NodeNames, TopologySpreadConstraint, View, left_out,
 };
 use tonic::Code;
 
@@ -136,71 +135,6 @@ async fn insights_say_who_was_left_out_and_what_the_limit_is() {
                    node is tainted with gpu:NoSchedule and 1 node lacks the label \
                    topology.kubernetes.io/zone.";
     assert_eq!(answer.summary, summary);
-}
-
-#[tokio::test]
-async fn default_constraints_are_explained_as_such() {
-    let server = server().await;
-    let mut changes = vec![];
-    let service = evenkeel::proto::v1::Service {
-        metadata: Some(support::build::meta("web", &[])),
-        spec: Some(evenkeel::proto::v1::ServiceSpec {
-            selector: support::build::pairs(&WEB),
-        }),
-    };
-    changes.push(service.change());
-    let constraint = TopologySpreadConstraint {
-        label_selector: None,
-        ..hard(1, ZONE, &[])
-    };
-    let request = evenkeel::proto::v1::UpdateSnapshotRequest {
-        changes,
-        default_constraints: Some(DefaultConstraints {
-            constraints: vec![constraint],
-            system: false,
-        }),
-        ..Default::default()
-    };
-    server.send(request).await;
-    let answer = server.explain(explain_of(pod("next", &WEB))).await;
-    let report = &answer.constraints[0];
-    assert!(report.from_defaults);
-    let selector = report
-        .constraint
-        .as_ref()
-        .and_then(|c| c.label_selector.as_ref());
-    assert_eq!(
-        selector.expect("it is deduced").match_labels,
-        support::build::pairs(&WEB)
-    );
-    let about: Vec<_> = answer.hints.iter().map(|hint| &*hint.message).collect();
-    assert!(
-        about.iter().any(|m| m.contains("default constraint 0")),
-        "{about:?}"
-    );
-}
-
-/// Kubernetes' own defaults count nodes without the key as nodes of a domain.
-#[tokio::test]
-async fn nodes_without_a_key_of_the_system_defaults_are_usable() {
-    let server = server().await;
-    let service = evenkeel::proto::v1::Service {
-        metadata: Some(support::build::meta("web", &[])),
-        spec: Some(evenkeel::proto::v1::ServiceSpec {
-            selector: support::build::pairs(&WEB),
-        }),
-    };
-    server.update("", vec![service.change()]).await;
-    let answer = server.explain(explain_of(pod("next", &WEB))).await;
-    assert!(answer.feasible.contains(&"x1".to_owned()));
-    let insights = answer.insights.iter().zip(&answer.constraints);
-    let of_zone = insights.filter(|(_, report)| {
-        let constraint = report.constraint.as_ref();
-        constraint.is_some_and(|constraint| constraint.topology_key == ZONE)
-    });
-    let mut domains = of_zone.flat_map(|(insight, _)| &insight.domains);
-    let without = domains.find(|domain| domain.value.is_empty());
-    assert_eq!(without.expect("a domain").usable_node_count, 1);
 }
 
 #[tokio::test]

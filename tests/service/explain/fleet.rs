@@ -4,13 +4,47 @@
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{
-    Change, Dialect, ExplainRequest, FilterRequest, Hint, Pod, TopologySpreadConstraint,
+    Change, Dialect, ExplainRequest, ExplainResponse, FilterRequest, Hint, Pod,
+    TopologySpreadConstraint,
 };
 
-use super::{Case, check};
 use support::build::{hard, node, on, pod, soft, spread, tainted, terminating};
 use support::model::Stored;
 use support::server::Server;
+
+/// A state, a question about it, and a hint that is expected or not.
+struct Case {
+    name: &'static str,
+    changes: Vec<Change>,
+    pod: Pod,
+    kind: Kind,
+    /// Parts of the message; `None` when there must be no such hint.
+    says: Option<&'static [&'static str]>,
+}
+
+fn of_kind(answer: &ExplainResponse, kind: Kind) -> Option<&Hint> {
+    answer.hints.iter().find(|hint| hint.kind() == kind)
+}
+
+/// Checks that an answer has the hint that a case expects, or lacks it.
+fn check(case: &Case, answer: &ExplainResponse) {
+    let found = of_kind(answer, case.kind);
+    match (case.says, found) {
+        (None, None) => {}
+        (None, Some(hint)) => panic!("{}: unexpected: {}", case.name, hint.message),
+        (Some(_), None) => panic!("{}: no hint: {answer:?}", case.name),
+        (Some(parts), Some(hint)) => {
+            for part in parts {
+                let message = &hint.message;
+                assert!(
+                    message.contains(part),
+                    "{}: {part:?} in {message:?}",
+                    case.name
+                );
+            }
+        }
+    }
+}
 
 const CRP: [(&str, &str); 1] = [("crp", "web")];
 

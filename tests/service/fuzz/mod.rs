@@ -3,7 +3,6 @@
 
 mod histories;
 mod manifests;
-mod questions;
 mod requests;
 mod selectors;
 
@@ -17,10 +16,9 @@ use prost::Message;
 /// A fuzz target: its name, and its check of an input.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 5] = [
+const TARGETS: [Target; 4] = [
     ("histories", histories::check),
     ("manifests", manifests::check),
-    ("questions", questions::check),
     ("requests", requests::check),
     ("selectors", selectors::check),
 ];

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use evenkeel::proto::v1::{
-    FilterRequest, PlaceRequest, ReleaseReservationsRequest, Reservation, ScoreRequest, View,
-};
+use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Reservation, View};
 
-use super::held::{Held, WEB, template};
-use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, spread};
+use super::held::WEB;
+use support::build::{HOSTNAME, ZONE, hard, node, place_of, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -74,72 +72,4 @@ async fn the_spread_holds_among_many_clients() {
     let hosts = server.filter(filter).await.constraints.remove(1).domains;
     let counted = hosts.into_iter().map(|d| (d.value, d.matching_pods));
     assert_eq!(counted.collect::<BTreeMap<_, _>>(), by_node);
-}
-
-/// Without reservations, clients that ask first and act later all take the same node.
-#[tokio::test]
-async fn plain_questions_step_on_each_other() {
-    let held = Held::start().await;
-    let mut chosen = Vec::new();
-    for _ in 0..CLIENTS {
-        let request = ScoreRequest {
-            pod: Some(template()),
-            top: 1,
-            ..ScoreRequest::default()
-        };
-        chosen.push(held.server.score(request).await.scores.remove(0).node);
-    }
-    for (i, node) in chosen.iter().enumerate() {
-        let running = on(pod(&format!("web-{i}"), &WEB), node);
-        held.server.update("", vec![running.change()]).await;
-    }
-    assert_eq!(
-        held.counts().await,
-        [CLIENTS as i64, 0],
-        "not within a skew of 1"
-    );
-
-    // With reservations they spread.
-    let held = Held::start().await;
-    for _ in 0..CLIENTS {
-        held.reserve(1).await;
-    }
-    assert_eq!(held.counts().await, [CLIENTS as i64 / 2; 2]);
-}
-
-/// Reservations count as pods in the state and are listed apart, so the number of pods tells whether
-/// both are of one revision.
-#[tokio::test(flavor = "multi_thread")]
-async fn pods_and_reservations_are_of_one_revision() {
-    let held = Held::start().await;
-    let before = held.server.describe("").await;
-    assert_eq!(before.reservation_count, 0);
-    let request = PlaceRequest {
-        reserve: Some(Reservation {
-            owner: "crowd".into(),
-            ttl: Some(Duration::from_secs(600).into()),
-        }),
-        ..place_of(template(), 1)
-    };
-    let mut client = held.server.another_client().await;
-    let writer = tokio::spawn(async move {
-        for _ in 0..300 {
-            let placed = client.place(request.clone()).await.expect("it is placed");
-            let ids = placed.into_inner().placements.into_iter();
-            let release = ReleaseReservationsRequest {
-                ids: ids.map(|pick| pick.reservation_id).collect(),
-                ..ReleaseReservationsRequest::default()
-            };
-            let released = client.release_reservations(release).await;
-            released.expect("it is live");
-        }
-    });
-    let mut reserved = 0;
-    while !writer.is_finished() {
-        let told = held.server.describe("").await;
-        assert_eq!(told.pod_count, before.pod_count, "{told:?}");
-        reserved += told.reservation_count;
-    }
-    writer.await.expect("it does not panic");
-    assert!(reserved > 0, "no reservation was seen");
 }

@@ -1,13 +1,10 @@
 //! The connections that TLS and client certificates allow.
 
-use std::io::Read;
-use std::net::TcpStream;
-
 use tonic::transport::ClientTlsConfig;
 
-use crate::security::client::{connect, healthy, list, serve};
+use crate::security::client::{connect, list, serve};
 use crate::security::pki::{Authority, Files, Subject};
-use crate::security::process::{DEADLINE, Server};
+use crate::security::process::Server;
 
 /// Returns whether a client gets an answer.
 async fn answers(server: &Server, tls: ClientTlsConfig) -> bool {
@@ -74,35 +71,5 @@ async fn client_certificates() {
         };
         assert_eq!(answers(&required, tls.clone()).await, if_required, "{what}");
         assert_eq!(answers(&optional, tls).await, if_optional, "{what}");
-    }
-}
-
-#[tokio::test]
-async fn who_does_not_shake_hands_holds_up_nobody_and_is_closed() {
-    let (authority, files) = (Authority::new("ours"), Files::new());
-    let mut flags = files.tls_flags(&authority.server());
-    flags.extend(["--handshake-timeout".into(), "300ms".into()]);
-    flags.extend(["--threads".into(), "1".into()]);
-    let server = serve(&flags);
-    let address = server.url().trim_start_matches("http://").to_owned();
-    let silent: Vec<TcpStream> = (0..200)
-        .map(|_| TcpStream::connect(&address).expect("it is accepted"))
-        .collect();
-    let channel = connect(&server, authority.trusted()).await;
-    healthy(channel.expect("it is accepted"))
-        .await
-        .expect("health answers");
-    for mut silent in silent {
-        let closed = tokio::task::spawn_blocking(move || {
-            silent
-                .set_read_timeout(Some(DEADLINE))
-                .expect("it can be set");
-            silent.read(&mut [0])
-        });
-        // The server has closed it: the read ends with the end of the stream, or a reset.
-        let read = closed.await.expect("no panic");
-        assert!(!matches!(read, Ok(1..)), "{read:?}");
-        let timed_out = read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
-        assert!(!timed_out, "still open");
     }
 }

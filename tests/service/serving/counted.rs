@@ -119,30 +119,6 @@ async fn a_call_that_is_given_up_and_a_stream_are_counted_when_they_end() {
     assert_eq!(ended, 1.0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_are_counted_by_the_name_of_the_limit() {
-    let (server, admin) = start(&["--max-streams", "1", "--max-nodes", "2"]);
-    let mut client = client(&server);
-    let update = nodes("s", &["a", "b", "c"], Mode::Unspecified);
-    client
-        .update_snapshot(update)
-        .await
-        .expect_err("three nodes");
-    let open = crate::serving::streams::feed(server.channel()).await;
-    let (_steps, receiver) = tokio::sync::mpsc::channel(1);
-    let second = client.stream_snapshot(tokio_stream::wrappers::ReceiverStream::new(receiver));
-    second.await.expect_err("one feed is open");
-    for limit in ["max-nodes", "max-streams"] {
-        let label = format!("limit=\"{limit}\"");
-        until(limit, || {
-            (refused(&Page::of(&admin), limit) == Some(1.0)).then_some(())
-        });
-        let configured = Page::of(&admin).value("evenkeel_limit", &[&label]);
-        assert_eq!(configured, if limit == "max-nodes" { 2.0 } else { 1.0 });
-    }
-    drop(open);
-}
-
 /// Each counter starts at 0, because a rate needs a zero to start from.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_limit_is_counted_from_the_start() {

@@ -3,20 +3,15 @@
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
-use evenkeel::proto::v1::{
-    FilterRequest, ListSnapshotsRequest, Pod, StreamSnapshotRequest, UpdateSnapshotRequest,
-};
+use evenkeel::proto::v1::{FilterRequest, Pod, StreamSnapshotRequest, UpdateSnapshotRequest};
 use support::build::{filter_of, plain_node, pod, update_of};
 use support::model::{Stored, delete_uid};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 use tonic::{Code, Status};
-use tonic_health::pb::HealthCheckRequest;
-use tonic_health::pb::health_client::HealthClient;
-use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_types::StatusExt;
 
-use crate::serving::process::{DEADLINE, Server};
+use crate::serving::process::Server;
 
 /// Asserts that `status` is the refusal of one limit.
 #[track_caller]
@@ -50,46 +45,6 @@ pub(crate) async fn waiting(server: &Server) -> JoinHandle<()> {
             sleep(std::time::Duration::from_millis(5)).await;
         }
     })
-}
-
-#[tokio::test]
-async fn calls_are_limited_but_probes_are_not() {
-    let server = Server::start(&["--max-concurrent-calls", "1"]);
-    let held = waiting(&server).await;
-    let mut client = SpreadServiceClient::new(server.channel());
-    let start = Instant::now();
-    while client
-        .list_snapshots(ListSnapshotsRequest::default())
-        .await
-        .is_ok()
-    {
-        assert!(start.elapsed() < DEADLINE, "the call did not arrive");
-    }
-
-    // The limit holds for all connections together.
-    for channel in [server.channel(), server.channel()] {
-        let mut client = SpreadServiceClient::new(channel.clone());
-        let refused = client.list_snapshots(ListSnapshotsRequest::default()).await;
-        let status = refused.expect_err("the waiting call has the only slot");
-        assert_over("max-concurrent-calls", &status);
-        let retry = status.get_details_retry_info();
-        assert!(retry.is_some_and(|retry| retry.retry_delay.is_some()));
-
-        let mut health = HealthClient::new(channel.clone());
-        let probe = health.check(HealthCheckRequest::default()).await;
-        probe.expect("health is not limited");
-        let mut reflection = ServerReflectionClient::new(channel);
-        let answer = reflection.server_reflection_info(tokio_stream::empty());
-        answer.await.expect("reflection is not limited");
-    }
-
-    held.abort();
-    let start = Instant::now();
-    while let Err(status) = client.list_snapshots(ListSnapshotsRequest::default()).await {
-        assert_over("max-concurrent-calls", &status);
-        assert!(start.elapsed() < DEADLINE, "the slot was not given back");
-        sleep(std::time::Duration::from_millis(5)).await;
-    }
 }
 
 /// A valid update of `count` thousand bytes and a little more: deletions of nodes that do not
@@ -137,28 +92,4 @@ async fn an_answer_over_the_message_limit_is_refused_by_name() {
     let all = filter_of(pod("pod", &[]));
     let status = client.filter(all).await.expect_err("2,000 long names");
     assert_over("max-message-bytes", &status);
-}
-
-#[tokio::test]
-async fn connections_over_the_limit_are_closed() {
-    let server = Server::start(&["--max-connections", "1"]);
-    let first = server.endpoint().connect().await.expect("the first");
-    let probe = |channel| async {
-        let mut health = HealthClient::new(channel);
-        health.check(HealthCheckRequest::default()).await
-    };
-    probe(first.clone()).await.expect("the first is served");
-    let second = timeout(DEADLINE, probe(server.channel())).await;
-    let second = second.expect("the second is closed at once");
-    second.expect_err("the second is over the limit");
-    probe(first.clone())
-        .await
-        .expect("the first is not disturbed");
-
-    drop(first);
-    let start = Instant::now();
-    while let Err(status) = probe(server.channel()).await {
-        assert!(start.elapsed() < DEADLINE, "no connection again: {status}");
-        sleep(std::time::Duration::from_millis(5)).await;
-    }
 }

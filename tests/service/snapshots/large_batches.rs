@@ -12,22 +12,15 @@ use evenkeel::snapshot::{
     Unobserved,
 };
 use evenkeel::spread::{Filter, NodeChecks, Question};
-use evenkeel::verify::verify;
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, spread};
+use support::build::{ZONE, hard, node, on, pod, spread};
 use support::in_process::update;
-use support::model::{Stored, delete};
+use support::model::Stored;
 
 /// The label of the pods that are counted.
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
-/// The number of pods of a large batch.
-const MANY: usize = 4_000;
-
 /// The number of nodes in each of two zones.
 const NODES: usize = 20;
-
-/// The number of large batches, one after another.
-const BATCHES: usize = 12;
 
 /// A registry with nodes in two zones, and its snapshot.
 fn world() -> (Registry, Arc<Snapshot>) {
@@ -90,66 +83,6 @@ fn beside<T>(threads: usize, each: impl Fn() + Sync, work: impl FnOnce() -> T) -
         }
         worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
-}
-
-/// Every batch moves all pods to the other zone, and puts or deletes pods in namespaces of their
-/// own. Every third batch changes nodes too.
-#[test]
-fn a_large_batch_is_seen_whole() {
-    let (registry, snapshot) = world();
-    update(&registry, (0..MANY).map(|i| web(i, 0).change()).collect());
-    let first = snapshot.revision();
-    let [by_zone, by_node] = [ZONE, HOSTNAME].map(|key| question(key, registry.limits()));
-    let check = |(revision, counts): (i64, Vec<i64>)| {
-        // All pods are in one of the two zones.
-        assert_eq!(counts, [0, MANY as i64], "revision {revision}");
-    };
-    let read = || {
-        // This reads as a small question does, and then as a long one does.
-        let state = snapshot.state();
-        if let Ok(found) = state.decide_at_once("default", |cut| counts(&cut, &by_zone)) {
-            check(found);
-        }
-        let read = snapshot.read("default", Batch::default(), |cut| {
-            check(counts(&cut, &by_zone)?);
-            assert_eq!(counts(&cut, &by_node)?.1.iter().sum::<i64>(), MANY as i64);
-            Ok(())
-        });
-        read.expect("nobody gives it up");
-    };
-    beside(2, read, || {
-        for round in 1..=BATCHES {
-            let mut changes: Vec<Change> = (0..MANY).map(|i| web(i, round % 2).change()).collect();
-            for other in 0..3 {
-                let mut pod = pod("only", &WEB);
-                let metadata = pod.metadata.get_or_insert_default();
-                metadata.namespace = format!("other-{other}");
-                changes.push(match round % 2 {
-                    0 => delete("Pod", &format!("other-{other}"), "only"),
-                    _ => pod.change(),
-                });
-            }
-            if round % 3 == 0 {
-                // One node comes and another goes, and some nodes that have pods change.
-                let name = format!("x{round}");
-                changes.push(node(&name, &[(ZONE, "z0")]).change());
-                changes.push(delete("Node", "", &format!("x{}", round - 3)));
-                let other = |i: usize| {
-                    node(
-                        &format!("n{i}"),
-                        &[(ZONE, &format!("z{}", i % 2)), ("round", &name)],
-                    )
-                };
-                changes.extend((0..4).map(|i| other(i).change()));
-            }
-            update(&registry, changes);
-            let state = snapshot.state();
-            assert_eq!(state.revision, first + round as i64);
-            let report = verify(&state, &|| false).expect("it is not cancelled");
-            assert_eq!(report.findings.described, [], "round {round}");
-        }
-    });
-    assert_eq!(snapshot.summary().views, 2, "they were kept all the time");
 }
 
 /// A reader waits for a small part of the time that a large change takes.

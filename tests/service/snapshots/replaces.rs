@@ -2,8 +2,8 @@
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, CommitReplace, DefaultConstraints, FilterRequest, Mode,
-    StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
+    BeginReplace, Change, CommitReplace, DefaultConstraints, Mode, StreamSnapshotRequest,
+    StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -42,46 +42,6 @@ async fn replace_forgets_what_it_does_not_name() {
         Some(system),
         "absent leaves them"
     );
-}
-
-/// Readers see one state or the other, never a mixture.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replace_is_atomic() {
-    let server = Server::start().await;
-    let odd: Vec<String> = (0..40).map(|i| format!("odd-{i:02}")).collect();
-    let even: Vec<String> = (0..30).map(|i| format!("even-{i:02}")).collect();
-    let state = |revision: i64| if revision % 2 == 1 { &odd } else { &even };
-    let changes = |revision| {
-        let names: Vec<&str> = state(revision).iter().map(String::as_str).collect();
-        nodes(&names)
-    };
-    server.send(replace("", changes(1))).await;
-    let write = async {
-        for revision in 2..=60 {
-            server.send(replace("", changes(revision))).await;
-        }
-    };
-    let read = async {
-        loop {
-            let answer = server.filter(all_nodes("")).await;
-            assert_eq!(
-                &answer.feasible,
-                state(answer.revision),
-                "at {}",
-                answer.revision
-            );
-            if answer.revision == 60 {
-                break;
-            }
-        }
-    };
-    tokio::join!(write, read, async {
-        let request = FilterRequest {
-            min_revision: 60,
-            ..all_nodes("")
-        };
-        assert_eq!(&server.filter(request).await.feasible, state(60));
-    });
 }
 
 /// A feed, in which each step is acknowledged before the next one is sent.

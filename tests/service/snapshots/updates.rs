@@ -9,7 +9,7 @@ use tonic::Code;
 
 use crate::snapshots::{all_nodes, nodes};
 use support::build::{
-    ZONE, explain_of, filter_of, hard, node, on, place_of, pod, score_as, spread, update_of,
+    ZONE, explain_of, filter_of, hard, on, place_of, pod, score_as, spread, update_of,
 };
 use support::model::{Stored, delete, delete_uid};
 use support::server::Server;
@@ -222,37 +222,4 @@ async fn pods_may_come_before_their_nodes() {
     assert_eq!(domains().await, [("a".into(), 0)]);
     server.update("", nodes(&["b"])).await;
     assert_eq!(domains().await, [("a".into(), 0), ("b".into(), 1)]);
-}
-
-/// Every batch moves all pods to the other zone. A decision sees them all in
-/// one zone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_decision_sees_half_of_a_batch() {
-    const PODS: i64 = 40;
-    const LAST: i64 = 100;
-    let server = Server::start().await;
-    let zones = [node("a", &[(ZONE, "a")]), node("b", &[(ZONE, "b")])];
-    server.update("", zones.map(Stored::change).to_vec()).await;
-    let labels = [("app", "web")];
-    let write = async {
-        for revision in 2..=LAST {
-            let zone = ["a", "b"][revision as usize % 2];
-            let moved = (0..PODS).map(|i| on(pod(&format!("p{i}"), &labels), zone).change());
-            server.update("", moved.collect()).await;
-        }
-    };
-    let read = async {
-        let request = filter_of(spread(pod("", &[]), vec![hard(1, ZONE, &labels)]));
-        loop {
-            let answer = server.filter(request.clone()).await;
-            let domains = answer.constraints[0].domains.iter();
-            let counts: Vec<i64> = domains.map(|d| d.matching_pods).collect();
-            let full = if answer.revision == 1 { 0 } else { PODS };
-            assert_eq!(counts, [0, full], "at revision {}", answer.revision);
-            if answer.revision == LAST {
-                break;
-            }
-        }
-    };
-    tokio::join!(write, read);
 }
