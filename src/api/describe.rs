@@ -14,7 +14,7 @@ use super::workload_rank::WorkloadRank;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
-use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot, Stopped};
+use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot, State, Stopped};
 use crate::spread::describe::{
     Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, ZONE, check_key,
     topology_keys,
@@ -63,24 +63,23 @@ struct DescriptionPage {
     response: v1::DescribeSpreadResponse,
 }
 
-/// The snapshot that is read, and the deadline of reading.
+/// The state that is read, and the deadline of reading.
 #[derive(Clone, Copy)]
 struct Looking<'a> {
-    snapshot: &'a Snapshot,
+    state: &'a State,
     is_given_up: &'a dyn Fn() -> bool,
 }
 
 impl Looking<'_> {
-    /// Looks at the pods of a namespace, or of each at one revision.
+    /// Looks at the pods of a namespace, or of each.
     fn survey(
         self,
         namespace: Option<&str>,
         mut look: impl FnMut(&str, PodGroups<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let state = self.snapshot.state();
         match namespace {
-            Some(name) => state.survey(name, self.is_given_up, |pods| look(name, pods)),
-            None => state.survey_all(self.is_given_up, look),
+            Some(name) => (self.state).survey(name, self.is_given_up, |pods| look(name, pods)),
+            None => self.state.survey_all(self.is_given_up, look),
         }
     }
 }
@@ -154,8 +153,9 @@ impl ValidDescription {
         snapshot: &Snapshot,
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
+        let state = snapshot.state();
         let at = Looking {
-            snapshot,
+            state: &state,
             is_given_up,
         };
         match &self.subject {
@@ -169,23 +169,12 @@ impl ValidDescription {
 
     /// Reads the workloads of a namespace. Fails if they are to be judged by a topology key that no
     /// node has.
-    fn survey<T>(
-        &self,
-        at: Looking<'_>,
-        namespace: &str,
-        look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, Error>,
-    ) -> Result<(i64, T), Error> {
-        let look = |pod_groups: PodGroups<'_>| self.look_at(namespace, &pod_groups, look);
-        at.snapshot.state().survey(namespace, at.is_given_up, look)
-    }
-
-    /// Reads the pods of a namespace. Returns the revision, too.
     fn look_at<T>(
         &self,
         namespace: &str,
         pod_groups: &PodGroups<'_>,
         look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, Error>,
-    ) -> Result<(i64, T), Error> {
+    ) -> Result<T, Error> {
         let read_view = pod_groups.read_view();
         if let By::Key(key) = &self.by {
             check_key(key, read_view)?.map_err(Error::NoTopologyKey)?;
@@ -195,7 +184,7 @@ impl ValidDescription {
             _ => None,
         };
         let survey = Survey::of(pod_groups, namespace, &self.limits, self.max_domains, named)?;
-        Ok((read_view.revision, look(&survey, read_view)?))
+        look(&survey, read_view)
     }
 
     fn all(
@@ -211,6 +200,7 @@ impl ValidDescription {
             ..DescriptionPage::default()
         };
         let mut is_first = true;
+        page.response.revision = at.state.revision;
         let look = |namespace: &str, pod_groups: PodGroups<'_>| {
             let note = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
                 let workloads = count(survey.workload_count());
@@ -224,9 +214,7 @@ impl ValidDescription {
                 }
                 Ok(())
             };
-            let (revision, ()) = self.look_at(namespace, &pod_groups, note)?;
-            page.response.revision = revision;
-            Ok::<_, Error>(())
+            self.look_at(namespace, &pod_groups, note)
         };
         at.survey(namespace, look)?;
         Ok(page.finish(&self.tokens))
@@ -263,7 +251,7 @@ impl ValidDescription {
     ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut defaults = 0;
         let mut pods = Vec::new();
-        let (revision, judged) = self.survey(at, namespace, |survey, read_view| {
+        let judge = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
             defaults = defaults_kind(read_view.defaults);
             if self.lists_pods {
                 let listed = survey.pods_by_name(named)?.into_iter();
@@ -277,15 +265,13 @@ impl ValidDescription {
                 return Ok(judged);
             }
             Ok(survey.judge_one(named, &By::Key(ZONE.into()))?)
-        })?;
-        let judged = judged.ok_or_else(|| Error::NoWorkload {
-            namespace: namespace.to_owned(),
-            kind: named.kind.clone(),
-            name: named.name.clone(),
-        })?;
+        };
+        let look = |pod_groups: PodGroups<'_>| self.look_at(namespace, &pod_groups, judge);
+        let judged: Option<JudgedWorkload> = at.state.survey(namespace, at.is_given_up, look)?;
+        let judged = judged.ok_or_else(|| Error::no_workload(namespace, named))?;
         let rank = WorkloadRank::of(namespace, &judged);
         Ok(v1::DescribeSpreadResponse {
-            revision,
+            revision: at.state.revision,
             workload_count: 1,
             violating_count: i64::from(rank.violates()),
             exceeding_count: i64::from(rank.exceeds()),
@@ -307,7 +293,10 @@ impl ValidDescription {
         namespace: Option<&str>,
         selector: &Selector,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
-        let mut response = v1::DescribeSpreadResponse::default();
+        let mut response = v1::DescribeSpreadResponse {
+            revision: at.state.revision,
+            ..Default::default()
+        };
         let look = |name: &str, pod_groups: PodGroups<'_>| {
             let judge = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
                 response.defaults = defaults_kind(read_view.defaults);
@@ -322,8 +311,7 @@ impl ValidDescription {
                 }
                 Ok(())
             };
-            response.revision = self.look_at(name, &pod_groups, judge)?.0;
-            Ok::<_, Error>(())
+            self.look_at(name, &pod_groups, judge)
         };
         at.survey(namespace, look)?;
         response.workload_count = count(response.workloads.len());

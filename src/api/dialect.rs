@@ -4,36 +4,19 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
+use fixedbitset::FixedBitSet;
 use prost::Message;
 
 use super::answer::{self, Candidates};
 use super::written::ListedAnswer;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView, Stopped};
-use crate::spread::{
-    NodeChecks, NodeRefusal, Picker, PlaceOptions, Question, Report, Tallies, fleet,
-};
+use crate::snapshot::{Limits, ReadView, Slot, Stopped};
+use crate::spread::fleet::PlacementSpec;
+use crate::spread::{NodeChecks, NodeRefusal, Picker, PlaceOptions, Question, Report, Tallies};
 
 /// A pod that was checked by the rules of a dialect.
 pub trait Dialect: Debug + Send + Sync {
-    /// Checks and compiles the pod of a request, whose field is at `path`.
-    ///
-    /// # Errors
-    /// Every fault of the pod.
-    fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations>
-    where
-        Self: Sized;
-
-    /// Checks the options of a `Place` request.
-    fn options(
-        request: &v1::PlaceRequest,
-        limits: &Limits,
-        faults: &mut Violations,
-    ) -> PlaceOptions
-    where
-        Self: Sized;
-
     /// The part of the pod that all dialects read.
     fn pod(&self) -> &Question;
 
@@ -101,6 +84,62 @@ impl DecisionTerms {
         Ok(Candidates::of(named, read_view))
     }
 
+    /// Begins the answer to a `Filter`: the candidates of which some pass, each as far as the answer is
+    /// to tell. `refusal` says why one is refused.
+    pub fn verdicts<'r>(
+        &self,
+        candidates: Candidates<'_>,
+        pass: &FixedBitSet,
+        refusal: impl Fn(usize) -> Result<Option<Cow<'r, NodeRefusal>>, Stopped>,
+        reports: &mut [Report<'_>],
+        read_view: &ReadView<'_>,
+    ) -> Result<ListedAnswer<v1::FilterResponse>, Stopped> {
+        let mut answer = ListedAnswer::<v1::FilterResponse>::default();
+        let name = |at: usize| read_view.nodes.name(candidates.known[at]);
+        if self.lists_nodes() {
+            answer.feasible(pass.count_ones(..), pass.ones().map(name));
+        }
+        if self.view == v1::View::Full {
+            let feasible: Vec<Slot> = pass.ones().map(|at| candidates.known[at]).collect();
+            for report in reports {
+                report.count_feasible(&feasible, read_view)?;
+            }
+            for at in pass.zeroes() {
+                if let Some(refusal) = refusal(at)? {
+                    let written = answer.infeasible(name(at), &refusal);
+                    // While the answer moves to a larger place, both places are in memory.
+                    read_view.deadline.holds(written)?;
+                }
+            }
+        }
+        if self.view == v1::View::Bitmap {
+            answer.message.feasible_bitmap = candidates.bitmap(pass);
+            answer.message.node_order_revision = candidates.ordered_at;
+        }
+        answer.message.unknown_candidates = candidates.unknown;
+        Ok(answer)
+    }
+
+    /// Completes the answer to a `Filter` but for its reports.
+    pub fn tallied(
+        &self,
+        pod: &Question,
+        tallies: &Tallies,
+        begun: v1::FilterResponse,
+        read_view: &ReadView<'_>,
+    ) -> Result<v1::FilterResponse, Stopped> {
+        Ok(v1::FilterResponse {
+            revision: read_view.revision,
+            reasons: answer::reason_counts(&tallies.refused),
+            feasible_count: answer::count(tallies.feasible),
+            node_count: answer::count(tallies.judged),
+            unchecked: pod.unchecked(self.checks, read_view)?,
+            unknown_deletes: read_view.unknown_deletes.to_vec(),
+            defaults: answer::defaults_kind(read_view.defaults),
+            ..begun
+        })
+    }
+
     /// Returns whether the answer lists nodes by name.
     pub fn lists_nodes(&self) -> bool {
         matches!(
@@ -154,35 +193,37 @@ impl DecisionTerms {
     }
 }
 
-/// The question about a pod, or the faults of the pod.
-type CompiledDialect = Result<Box<dyn Dialect>, Violations>;
-
-/// The checks of a dialect's requests.
-#[derive(Clone, Copy)]
-pub struct Checker {
-    /// Checks the pod, as [`Dialect::compile`] does.
-    pub pod: fn(Option<v1::Pod>, &Limits, Path<'_>) -> CompiledDialect,
-    /// Checks the options of `Place`, as [`Dialect::options`] does.
-    pub options: fn(&v1::PlaceRequest, &Limits, &mut Violations) -> PlaceOptions,
+/// Checks and compiles the pod of a request in a dialect, whose field is at `path`. `request::known`
+/// refuses an unknown dialect.
+///
+/// # Errors
+/// Every fault of the pod.
+pub fn compile(
+    dialect: i32,
+    pod: Option<v1::Pod>,
+    limits: &Limits,
+    path: Path<'_>,
+) -> Result<Box<dyn Dialect>, Violations> {
+    // Boxed, because the future of a call is moved often.
+    Ok(match is_fleet(dialect) {
+        true => Box::new(PlacementSpec::compile(pod, limits, path)?),
+        false => Box::new(Question::compile(pod.as_ref(), limits, path)?),
+    })
 }
 
-impl Checker {
-    /// The checker of the dialect that a request names. This is the one place that tells dialects
-    /// apart. `request::known` refuses an unknown one.
-    pub fn of(dialect: i32) -> Self {
-        match v1::Dialect::try_from(dialect).unwrap_or_default() {
-            v1::Dialect::Unspecified | v1::Dialect::Kubernetes => Self::by::<Question>(),
-            v1::Dialect::Fleet => Self::by::<fleet::PlacementSpec>(),
-        }
+/// Checks the options of a `Place` request in its dialect.
+pub fn options(
+    request: &v1::PlaceRequest,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> PlaceOptions {
+    match is_fleet(request.dialect) {
+        true => super::fleet::options(request, limits, faults),
+        false => super::kubernetes::options(request, limits, faults),
     }
+}
 
-    fn by<D: Dialect + 'static>() -> Self {
-        Self {
-            pod: |pod, limits, path| {
-                // Boxed, because the future of a call is moved often.
-                D::compile(pod, limits, path).map(|pod| -> Box<dyn Dialect> { Box::new(pod) })
-            },
-            options: D::options,
-        }
-    }
+/// This is the one place that tells dialects apart.
+fn is_fleet(dialect: i32) -> bool {
+    dialect == i32::from(v1::Dialect::Fleet)
 }

@@ -11,7 +11,7 @@ use crate::access::Role;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::{Path, Violations};
 use crate::snapshot::{self, FeedBehind, JournalError, Stopped};
-use crate::spread::describe::UnknownKey;
+use crate::spread::describe::{NamedWorkload, UnknownKey};
 
 /// Domain of every `ErrorInfo`.
 const DOMAIN: &str = "evenkeel";
@@ -148,6 +148,15 @@ impl Error {
         let mut faults = Violations::default();
         faults.add(path, description);
         faults.into()
+    }
+
+    /// The error about a workload of a namespace that has no pods.
+    pub(super) fn no_workload(namespace: &str, workload: &NamedWorkload) -> Self {
+        Self::NoWorkload {
+            namespace: namespace.to_owned(),
+            kind: workload.kind.clone(),
+            name: workload.name.clone(),
+        }
     }
 
     fn code_and_reason(&self) -> (Code, &'static str) {

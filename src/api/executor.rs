@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
 use super::error::Error;
@@ -59,17 +58,14 @@ impl Executor {
         by: &RequestContext,
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let (slot, deadline) = (self.decisions.take(&by.who)?, by.deadline);
-        // A cancelled call drops its guard, which cancels this token.
-        let gone = CancellationToken::new();
-        let _guard = gone.clone().drop_guard();
+        let slot = self.decisions.take(&by.who)?;
+        let (_guard, is_given_up) = by.watched();
         let place = self.deciding.take_by(by).await?;
         let done = self.threads.run(move || {
             let _held = (place, slot);
-            let is_late = || deadline.is_some_and(|at| Instant::now() > at);
-            work(&|| gone.is_cancelled() || is_late())
+            work(&is_given_up)
         });
-        until(deadline, done).await?
+        until(by.deadline, done).await?
     }
 
     /// Runs a change to a snapshot, which waits for the one under way and for a disk, on a blocking

@@ -17,37 +17,34 @@ use crate::spread::{
     self, NodeChecks, NodeRefusal, NodeScore, Picker, PlaceOptions, Report, Tallies,
 };
 
+/// Checks the options of a `Place` request.
+pub fn options(
+    request: &v1::PlaceRequest,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> PlaceOptions {
+    if !request.capacities.is_empty() {
+        let rule = "does not apply in the Fleet dialect: a cluster takes one";
+        faults.add(Path::root("capacities"), rule);
+    }
+    if !request.workloads.is_empty() {
+        let rule = "applies in the Kubernetes dialect only";
+        faults.add(Path::root("workloads"), rule);
+    }
+    if place_options::is_all_or_nothing(request, faults) {
+        let rule = "must not be COMPLETENESS_ALL_OR_NOTHING in the Fleet dialect";
+        faults.add(Path::root("completeness"), rule);
+    }
+    // 0 replicas are allowed: all holders then give up the placement.
+    let options = place_options::common(request, 0, limits, faults);
+    PlaceOptions {
+        holders: place_options::holders(&request.holders, limits, faults),
+        sticky: place_options::sticky(&request.sticky, limits, faults),
+        ..options
+    }
+}
+
 impl Dialect for PlacementSpec {
-    fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
-        Self::compile(pod, limits, path)
-    }
-
-    fn options(
-        request: &v1::PlaceRequest,
-        limits: &Limits,
-        faults: &mut Violations,
-    ) -> PlaceOptions {
-        if !request.capacities.is_empty() {
-            let rule = "does not apply in the Fleet dialect: a cluster takes one";
-            faults.add(Path::root("capacities"), rule);
-        }
-        if !request.workloads.is_empty() {
-            let rule = "applies in the Kubernetes dialect only";
-            faults.add(Path::root("workloads"), rule);
-        }
-        if place_options::is_all_or_nothing(request, faults) {
-            let rule = "must not be COMPLETENESS_ALL_OR_NOTHING in the Fleet dialect";
-            faults.add(Path::root("completeness"), rule);
-        }
-        // 0 replicas are allowed: all holders then give up the placement.
-        let options = place_options::common(request, 0, limits, faults);
-        PlaceOptions {
-            holders: place_options::holders(&request.holders, limits, faults),
-            sticky: place_options::sticky(&request.sticky, limits, faults),
-            ..options
-        }
-    }
-
     fn pod(&self) -> &spread::Question {
         &self.pod
     }
@@ -59,63 +56,25 @@ impl Dialect for PlacementSpec {
     ) -> Result<ListedAnswer<v1::FilterResponse>, Stopped> {
         let judge = Judge::of(self, terms.checks, read_view)?;
         let candidates = terms.candidates(read_view)?;
-        let mut judged: Vec<(Slot, Result<i64, NodeRefusal>)> = Vec::new();
-        for slot in candidates.known.iter() {
-            judged.push((*slot, judge.judge(*slot)?));
-        }
-        let refused = || {
-            judged
-                .iter()
-                .filter_map(|(s, v)| Some((*s, v.as_ref().err()?)))
-        };
+        let judged = candidates.known.iter().map(|slot| judge.judge(*slot));
+        let judged: Vec<Result<i64, NodeRefusal>> = judged.collect::<Result<_, Stopped>>()?;
+        let pass = bits(&judged, Result::is_ok);
         let mut tallies = Tallies {
             judged: judged.len(),
-            feasible: judged.len().saturating_sub(refused().count()),
+            feasible: pass.count_ones(..),
             ..Tallies::default()
         };
-        for reason in refused().flat_map(|(_, refusal)| refusal.reasons()) {
+        let refusals = judged.iter().filter_map(|verdict| verdict.as_ref().err());
+        for reason in refusals.flat_map(NodeRefusal::reasons) {
             tallies.refuse(reason.clone(), 1);
         }
-        let hard = |report: &&Report<'_>| report.active.constraint.is_hard();
         let mut reports = judge.reports(terms.max_domains);
-        if terms.view == v1::View::Full {
-            let feasible = judged.iter().filter(|(_, verdict)| verdict.is_ok());
-            let feasible: Vec<Slot> = feasible.map(|(slot, _)| *slot).collect();
-            for report in &mut reports {
-                report.count_feasible(&feasible, read_view)?;
-            }
-        }
-
-        let mut answer = ListedAnswer::<v1::FilterResponse>::default();
-        let name = |slot: &Slot| read_view.nodes.name(*slot);
-        match terms.view {
-            v1::View::Unspecified | v1::View::Basic | v1::View::Full => {
-                let feasible = judged.iter().filter(|(_, v)| v.is_ok());
-                answer.feasible(tallies.feasible, feasible.map(|(slot, _)| name(slot)));
-            }
-            v1::View::Bitmap => {
-                let pass: Vec<bool> = judged.iter().map(|(_, v)| v.is_ok()).collect();
-                answer.message.feasible_bitmap = candidates.bitmap(&bits(&pass, |pass| *pass));
-                answer.message.node_order_revision = candidates.ordered_at;
-            }
-            v1::View::Domains => {}
-        }
-        if terms.view == v1::View::Full {
-            for (slot, refusal) in refused() {
-                answer.infeasible(name(&slot), refusal);
-            }
-        }
+        let refusal = |at: usize| Ok(judged[at].as_ref().err().map(Cow::Borrowed));
+        let mut answer = terms.verdicts(candidates, &pass, refusal, &mut reports, read_view)?;
+        let hard = |report: &&Report<'_>| report.active.constraint.is_hard();
         answer.message = v1::FilterResponse {
-            revision: read_view.revision,
             constraints: reports.iter().filter(hard).map(constraint_report).collect(),
-            reasons: answer::reason_counts(&tallies.refused),
-            feasible_count: answer::count(tallies.feasible),
-            node_count: answer::count(tallies.judged),
-            unknown_candidates: candidates.unknown,
-            unchecked: self.pod.unchecked(terms.checks, read_view)?,
-            unknown_deletes: read_view.unknown_deletes.to_vec(),
-            defaults: answer::defaults_kind(read_view.defaults),
-            ..answer.message
+            ..terms.tallied(&self.pod, &tallies, answer.message, read_view)?
         };
         Ok(answer)
     }

@@ -1,5 +1,7 @@
 //! The Kubernetes dialect: PodTopologySpread of kube-scheduler.
 
+use std::borrow::Cow;
+
 use super::answer;
 use super::dialect::{DecisionTerms, Dialect};
 use super::place_options;
@@ -8,38 +10,34 @@ use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
 use crate::plan;
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView, Slot, Stopped};
+use crate::snapshot::{Limits, ReadView, Stopped};
 use crate::spread::{
-    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, Tallies,
-    place::Placer,
+    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, place::Placer,
 };
 
+/// Checks the options of a `Place` request.
+pub fn options(
+    request: &v1::PlaceRequest,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> PlaceOptions {
+    let fleet_only = [
+        ("holders", request.holders.is_empty()),
+        ("sticky", request.sticky.is_empty()),
+    ];
+    for (name, is_empty) in fleet_only {
+        if !is_empty {
+            faults.add(Path::root(name), "applies in the Fleet dialect only");
+        }
+    }
+    let options = place_options::common(request, 1, limits, faults);
+    PlaceOptions {
+        capacities: place_options::capacities(&request.capacities, limits, faults),
+        ..options
+    }
+}
+
 impl Dialect for Question {
-    fn compile(pod: Option<v1::Pod>, limits: &Limits, path: Path<'_>) -> Result<Self, Violations> {
-        Self::compile(pod.as_ref(), limits, path)
-    }
-
-    fn options(
-        request: &v1::PlaceRequest,
-        limits: &Limits,
-        faults: &mut Violations,
-    ) -> PlaceOptions {
-        let fleet_only = [
-            ("holders", request.holders.is_empty()),
-            ("sticky", request.sticky.is_empty()),
-        ];
-        for (name, is_empty) in fleet_only {
-            if !is_empty {
-                faults.add(Path::root(name), "applies in the Fleet dialect only");
-            }
-        }
-        let options = place_options::common(request, 1, limits, faults);
-        PlaceOptions {
-            capacities: place_options::capacities(&request.capacities, limits, faults),
-            ..options
-        }
-    }
-
     fn pod(&self) -> &Question {
         self
     }
@@ -51,23 +49,21 @@ impl Dialect for Question {
     ) -> Result<ListedAnswer<v1::FilterResponse>, Stopped> {
         let constraints = self.constraints_on(read_view)?;
         let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
-        let mut answer = ListedAnswer::<v1::FilterResponse>::default();
         let mut reports = filter.reports(terms.max_domains)?;
-        let tallies = if terms.view == v1::View::Domains && terms.candidates.is_none() {
-            filter.tally_all()?
+        let (mut answer, tallies) = if terms.view == v1::View::Domains && terms.candidates.is_none()
+        {
+            (ListedAnswer::default(), filter.tally_all()?)
         } else {
-            judge_candidates(&filter, terms, read_view, &mut answer, &mut reports)?
+            let candidates = terms.candidates(read_view)?;
+            let known = candidates.known.clone();
+            let Judgement { pass, tallies } = filter.judge_all(&known)?;
+            let refusal = |at: usize| Ok(filter.judge(known[at])?.err().map(Cow::Owned));
+            let answer = terms.verdicts(candidates, &pass, refusal, &mut reports, read_view)?;
+            (answer, tallies)
         };
         answer.message = v1::FilterResponse {
-            revision: read_view.revision,
             constraints: constraint_reports(&reports),
-            reasons: answer::reason_counts(&tallies.refused),
-            feasible_count: answer::count(tallies.feasible),
-            node_count: answer::count(tallies.judged),
-            unchecked: self.unchecked(terms.checks, read_view)?,
-            unknown_deletes: read_view.unknown_deletes.to_vec(),
-            defaults: answer::defaults_kind(read_view.defaults),
-            ..answer.message
+            ..terms.tallied(self, &tallies, answer.message, read_view)?
         };
         Ok(answer)
     }
@@ -170,41 +166,6 @@ impl Dialect for Question {
     fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {
         answer::constraint_report(report)
     }
-}
-
-/// Writes the verdict on each candidate into an answer.
-fn judge_candidates(
-    filter: &Filter<'_>,
-    terms: &DecisionTerms,
-    read_view: &ReadView<'_>,
-    answer: &mut ListedAnswer<v1::FilterResponse>,
-    reports: &mut [Report<'_>],
-) -> Result<Tallies, Stopped> {
-    let candidates = terms.candidates(read_view)?;
-    let Judgement { pass, tallies } = filter.judge_all(&candidates.known)?;
-    let name = |at: usize| read_view.nodes.name(candidates.known[at]);
-    if terms.lists_nodes() {
-        answer.feasible(tallies.feasible, pass.ones().map(name));
-    }
-    if terms.view == v1::View::Full {
-        let feasible: Vec<Slot> = pass.ones().map(|at| candidates.known[at]).collect();
-        for report in reports {
-            report.count_feasible(&feasible, read_view)?;
-        }
-        for at in pass.zeroes() {
-            if let Err(refusal) = filter.judge(candidates.known[at])? {
-                let written = answer.infeasible(name(at), &refusal);
-                // While the answer moves to a larger place, both places are in memory.
-                read_view.deadline.holds(written)?;
-            }
-        }
-    }
-    if terms.view == v1::View::Bitmap {
-        answer.message.feasible_bitmap = candidates.bitmap(&pass);
-        answer.message.node_order_revision = candidates.ordered_at;
-    }
-    answer.message.unknown_candidates = candidates.unknown;
-    Ok(tallies)
 }
 
 /// The numbers behind constraints.

@@ -5,19 +5,16 @@ use std::sync::Arc;
 
 use prost::Message;
 use prost::bytes::Bytes;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tonic::Response;
 
 use super::base::Service;
-use super::dialect::Checker;
 use super::error::Error;
 use super::export::timestamp;
 use super::noted::{logged, try_measured};
 use super::placing::Placing;
 use super::read_your_writes::AskedSnapshot;
 use super::request_context::RequestContext;
-use super::{permission, place_options, place_workloads, request, retry};
+use super::{dialect, permission, place_options, place_workloads, request, retry};
 use crate::access::Role;
 use crate::decision_log::Pending;
 use crate::matching::{Path, Violations};
@@ -62,7 +59,6 @@ impl Service {
         by: RequestContext,
         pending: Option<Pending>,
     ) -> Result<Response<Bytes>, Error> {
-        let deadline = by.deadline;
         let (registry, lists_placements) = (Arc::clone(&self.registry), valid.lists_placements());
         let write = move |mut answer: Response<v1::PlaceResponse>| {
             if !lists_placements {
@@ -73,25 +69,19 @@ impl Service {
             let encoded = encode_within(answer.get_ref(), registry.limits())?;
             Ok::<_, Error>(answer.map(|_| encoded))
         };
-        // A cancelled call drops its guard, which stops the placing.
-        let given_up = CancellationToken::new();
-        let _guard = given_up.clone().drop_guard();
-        let stop = move || {
-            let is_late = || deadline.is_some_and(|at| Instant::now() > at);
-            given_up.is_cancelled() || is_late()
-        };
         if !valid.reserves {
-            let run = move |_: &dyn Fn() -> bool| {
-                try_measured(&snapshot, || valid.answer(&snapshot, &stop)).and_then(write)
+            let run = move |stop: &dyn Fn() -> bool| {
+                try_measured(&snapshot, || valid.answer(&snapshot, stop)).and_then(write)
             };
             return self.executor.decide(&by, run).await?;
         }
-        let run = move |_: &dyn Fn() -> bool| {
-            let answer = try_measured(&snapshot, || valid.answer(&snapshot, &stop));
-            answer.map(|answer| (answer, valid, snapshot, stop))
+        let run = move |stop: &dyn Fn() -> bool| {
+            let answer = try_measured(&snapshot, || valid.answer(&snapshot, stop));
+            answer.map(|answer| (answer, valid, snapshot))
         };
-        let (answer, valid, snapshot, stop) = self.executor.decide(&by, run).await??;
+        let (answer, valid, snapshot) = self.executor.decide(&by, run).await??;
         // Work that waits for a disk must not take a slot from decisions.
+        let (_guard, stop) = by.watched();
         let hold = move || valid.hold(answer, &snapshot, &stop).and_then(write);
         self.executor.change(&by, hold).await?
     }
@@ -131,11 +121,10 @@ impl ValidPlacement {
         if view == v1::View::Bitmap {
             faults.add(Path::root("view"), "must not be VIEW_BITMAP");
         }
-        let checker = Checker::of(wire.dialect);
         let is_list = !wire.workloads.is_empty();
-        let workloads = place_workloads::workloads(&mut wire, by, checker, limits, &mut faults);
+        let workloads = place_workloads::workloads(&mut wire, by, limits, &mut faults);
         by.look()?;
-        let options = (checker.options)(&wire, limits, &mut faults);
+        let options = dialect::options(&wire, limits, &mut faults);
         let all_or_nothing = place_options::is_all_or_nothing(&wire, &mut faults);
         retry::check(&wire, limits, &mut faults);
         let reserve = place_options::hold(wire.reserve.as_ref(), limits, &mut faults);

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::dialect::{Checker, Dialect};
+use super::dialect::{self, Dialect};
 use super::request_context::RequestContext;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
@@ -31,7 +31,6 @@ pub struct ValidWorkload {
 pub fn workloads(
     wire: &mut v1::PlaceRequest,
     by: &RequestContext,
-    checker: Checker,
     limits: &Limits,
     faults: &mut Violations,
 ) -> Vec<ValidWorkload> {
@@ -39,11 +38,12 @@ pub fn workloads(
     if !faults.within(list, limits, Limit::PlacedWorkloads, wire.workloads.len()) {
         return Vec::new();
     }
+    let in_dialect = wire.dialect;
     let mut valid = |pod: Option<v1::Pod>, replicas: i32, path: Path<'_>| {
         let metadata = pod.as_ref().and_then(|pod| pod.metadata.as_ref());
         let pod_name = metadata.map_or_else(String::new, |metadata| metadata.name.clone());
         Some(ValidWorkload {
-            question: faults.collect((checker.pod)(pod, limits, path))?,
+            question: faults.collect(dialect::compile(in_dialect, pod, limits, path))?,
             replicas: usize::try_from(replicas).unwrap_or(0),
             is_after_previous: false,
             pod_name,

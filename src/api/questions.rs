@@ -7,7 +7,7 @@ use prost::bytes::Bytes;
 use tonic::{Request, Response};
 
 use super::base::Service;
-use super::dialect::{Checker, DecisionTerms, Dialect};
+use super::dialect::{self, DecisionTerms, Dialect};
 use super::error::Error;
 use super::noted::{Loggable, MeasuredAnswer, logged, try_measured};
 use super::read_your_writes::AskedSnapshot;
@@ -175,7 +175,7 @@ impl Service {
         let wire = question.into_score();
         let limits = self.registry.limits();
         let mut faults = Violations::default();
-        let pod = (Checker::of(wire.dialect).pod)(wire.pod, limits, Path::root("pod"));
+        let pod = dialect::compile(wire.dialect, wire.pod, limits, Path::root("pod"));
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         let pod = faults.collect(pod);
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);

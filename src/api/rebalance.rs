@@ -133,11 +133,7 @@ impl ValidRebalance {
         });
         match found.transpose()? {
             Some(true) => Ok(()),
-            _ => Err(Error::NoWorkload {
-                namespace: namespace.clone(),
-                kind: named.kind.clone(),
-                name: named.name.clone(),
-            }),
+            _ => Err(Error::no_workload(namespace, named)),
         }
     }
 }

@@ -76,11 +76,7 @@ impl ValidRemovals {
     ) -> Result<v1::RankRemovalsResponse, Error> {
         let look = |pods: PodGroups<'_>| self.plan(&pods);
         let planned = snapshot.state().survey(&self.namespace, is_given_up, look);
-        planned?.ok_or_else(|| Error::NoWorkload {
-            namespace: self.namespace.clone(),
-            kind: self.workload.kind.clone(),
-            name: self.workload.name.clone(),
-        })
+        planned?.ok_or_else(|| Error::no_workload(&self.namespace, &self.workload))
     }
 
     fn plan(&self, pods: &PodGroups<'_>) -> Result<Option<v1::RankRemovalsResponse>, Stopped> {

@@ -4,7 +4,7 @@
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::Request;
 
 use super::error::Error;
@@ -49,6 +49,15 @@ impl RequestContext {
             .as_ref()
             .is_some_and(CancellationToken::is_cancelled);
         is_gone || self.deadline.is_some_and(is_late)
+    }
+
+    /// Watches for the end of the call, for work on another thread: the returned function tells
+    /// whether nobody waits for the answer any more, as when the guard is dropped.
+    pub(super) fn watched(&self) -> (DropGuard, impl Fn() -> bool + Send + use<>) {
+        let left = CancellationToken::new();
+        let guard = left.clone().drop_guard();
+        let by = self.clone();
+        (guard, move || left.is_cancelled() || by.is_given_up())
     }
 
     /// Checks that somebody waits for the answer, before the next part of work that is not awaited.
