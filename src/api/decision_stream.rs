@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant as Moment};
 
+use futures::FutureExt;
 use futures::future::{AbortHandle, abortable};
 use futures::stream::{FuturesUnordered, StreamExt};
 use prost::Message;
@@ -56,7 +57,7 @@ struct DecodedStep {
 
 /// Names an answer, and tells how to report it to the observer.
 #[derive(Clone, Copy)]
-struct AnswerTag {
+pub(super) struct AnswerTag {
     /// The id of the question.
     id: u64,
     /// The index of its method in [`STREAMED_METHODS`].
@@ -65,7 +66,7 @@ struct AnswerTag {
 }
 
 impl AnswerTag {
-    fn new(question: &v1::Question) -> Self {
+    pub(super) fn new(question: &v1::Question) -> Self {
         Self {
             id: question.id,
             method: match &question.ask {
@@ -83,6 +84,9 @@ impl AnswerTag {
     }
 }
 
+/// The answer of a question, or its error.
+pub(super) type Outcome = Result<Response<Bytes>, Status>;
+
 /// Where the answers of a stream go.
 struct Answers {
     observer: Option<QuestionObserver>,
@@ -91,8 +95,7 @@ struct Answers {
 
 impl Answers {
     /// Tells the observer of an answer, and sends it. Nothing comes of it if the client is gone.
-    async fn send(&self, tag: AnswerTag, outcome: Result<Response<Bytes>, Error>) {
-        let outcome = outcome.map_err(Status::from);
+    async fn send(&self, tag: AnswerTag, outcome: Outcome) {
         if let Some(observer) = &self.observer {
             let ended = outcome.as_ref().map(|answer| answer.extensions().get());
             let method = STREAMED_METHODS[tag.method];
@@ -156,40 +159,51 @@ pub async fn answer_questions(
             Some(Err(status)) => break Some(status),
             Some(Ok(step)) => step,
         };
-        let question = match step.step {
-            Step::Question(question) => question,
+        let asked = match step.step {
+            Step::Question(question) => {
+                let tag = AnswerTag::new(&question);
+                let service = service.clone();
+                let asked = service.ask_streamed(question, step.is_large, step.entries, by.clone());
+                vec![(tag, asked.map(|it| it.map_err(Status::from)).boxed())]
+            }
+            Step::SameRevision(group) => {
+                match service.ask_together(group.questions, step.entries, &by) {
+                    Ok(asked) => asked,
+                    Err(error) => break Some(error.into()),
+                }
+            }
             Step::Cancel(id) => {
                 unanswered.get(&id).inspect(|asked| asked.abort());
                 continue;
             }
         };
-        let tag = AnswerTag::new(&question);
-        if unanswered.contains_key(&tag.id) {
-            let rule = "is that of an unanswered question";
-            let fault = Error::fault(Path::root("id"), rule);
-            answers.send(tag, Err(fault)).await;
-            continue;
-        }
-        let by = by.clone();
-        let asked = (service.clone()).ask_streamed(question, step.is_large, step.entries, by);
-        let (asked, handle) = abortable(asked);
-        let mut asked =
-            Box::pin(async move { (tag, asked.await.unwrap_or(Err(Error::Cancelled))) });
-        // Most questions are answered at once.
-        let begun = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await;
-        match begun {
-            Poll::Ready((tag, outcome)) => answers.send(tag, outcome).await,
-            Poll::Pending if unanswered.len() >= service.most_questions() => {
-                let over = Exceeded {
-                    limit: Limit::StreamQuestions,
-                    most: service.most_questions(),
-                    actual: None,
-                };
-                answers.send(tag, Err(over.into())).await;
+        for (tag, answer) in asked {
+            if unanswered.contains_key(&tag.id) {
+                let rule = "is that of an unanswered question";
+                let fault = Error::fault(Path::root("id"), rule);
+                answers.send(tag, Err(fault.into())).await;
+                continue;
             }
-            Poll::Pending => {
-                unanswered.insert(tag.id, handle);
-                waiting.push(asked);
+            let (answer, handle) = abortable(answer);
+            let cancelled = |_| Err(Error::Cancelled.into());
+            let answer = answer.map(move |it| (tag, it.unwrap_or_else(cancelled)));
+            let mut answer = answer.boxed();
+            // Most questions are answered at once.
+            let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+            match begun {
+                Poll::Ready((tag, outcome)) => answers.send(tag, outcome).await,
+                Poll::Pending if unanswered.len() >= service.most_questions() => {
+                    let over = Exceeded {
+                        limit: Limit::StreamQuestions,
+                        most: service.most_questions(),
+                        actual: None,
+                    };
+                    answers.send(tag, Err(Error::from(over).into())).await;
+                }
+                Poll::Pending => {
+                    unanswered.insert(tag.id, handle);
+                    waiting.push(answer);
+                }
             }
         }
     };
@@ -266,7 +280,10 @@ impl Service {
 ///
 /// # Errors
 /// The faults of the question itself.
-fn check(question: v1::Question, by: RequestContext) -> Result<(Ask, RequestContext), Error> {
+pub(super) fn check(
+    question: v1::Question,
+    by: RequestContext,
+) -> Result<(Ask, RequestContext), Error> {
     let mut faults = Violations::default();
     if question.ask.is_none() {
         faults.add(Path::root("ask"), "is required");

@@ -65,6 +65,7 @@ mod place;
 mod place_options;
 mod place_workloads;
 mod placing;
+mod question_group;
 mod questions;
 mod read_your_writes;
 mod rebalance;

@@ -103,11 +103,11 @@ impl PodRequest for v1::ExplainRequest {
 }
 
 /// A valid request about one pod, and its place in the decision log.
-struct ValidDecision<A> {
+pub(super) struct ValidDecision<A> {
     /// The snapshot, and the revision to wait for.
-    asked: AskedSnapshot,
+    pub(super) asked: AskedSnapshot,
     /// Changes that the decision assumes.
-    overlay: Batch,
+    pub(super) overlay: Batch,
     decide: Decide<A>,
     is_short: bool,
     /// The pod.
@@ -162,7 +162,7 @@ impl Service {
     ///
     /// # Errors
     /// The reason why the question is refused: every fault of the request, with those of the pod.
-    fn question<M: PodRequest>(
+    pub(super) fn question<M: PodRequest>(
         &self,
         question: M,
         entries: usize,
@@ -241,7 +241,7 @@ impl<A: Message + Clone + MeasuredAnswer + Loggable> ValidDecision<A> {
     }
 
     /// Decides on a read view of a snapshot.
-    fn on_view(
+    pub(super) fn on_view(
         &self,
         on: &Snapshot,
         read_view: &ReadView<'_>,
@@ -252,12 +252,12 @@ impl<A: Message + Clone + MeasuredAnswer + Loggable> ValidDecision<A> {
     }
 
     /// The namespaces that the decision reads.
-    fn reach(&self) -> Reach<'_> {
+    pub(super) fn reach(&self) -> Reach<'_> {
         self.question.pod().reach()
     }
 
     /// Logs the decision, if decisions are logged. Returns the whole answer.
-    fn finish(&mut self, answer: Response<ListedAnswer<A>>) -> Response<Bytes> {
+    pub(super) fn finish(&mut self, answer: Response<ListedAnswer<A>>) -> Response<Bytes> {
         logged(self.pending.take(), answer).map(ListedAnswer::encode)
     }
 }

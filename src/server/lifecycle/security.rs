@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use parking_lot::RwLock;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
 use super::signals::Hangups;
@@ -22,6 +22,12 @@ use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::transport::identity::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 use crate::tasks;
+
+/// The time before the end of a certificate from which on the server warns of it.
+const EXPIRES_SOON: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+/// The time between two warnings about the same certificate.
+const WARN_AGAIN: Duration = Duration::from_secs(24 * 3_600);
 
 /// TLS and the guard of access, as the security settings say.
 pub struct Security {
@@ -176,11 +182,43 @@ impl WatchedFiles {
     }
 }
 
+/// The warnings about the end of the certificate in use.
+#[derive(Default)]
+struct ExpiryWarnings {
+    /// The end of the certificate that was warned of last, and when that was.
+    last: Option<(i64, Instant)>,
+}
+
+impl ExpiryWarnings {
+    /// Warns if the certificate ends soon or has ended.
+    fn look(&mut self, counts: &SecurityCounts) {
+        let expires = counts.certificate_expires.load(Ordering::Relaxed);
+        let since_1970 = Duration::from_secs(u64::try_from(expires).unwrap_or(0));
+        let is_known = |(of, at): (i64, Instant)| of == expires && at.elapsed() < WARN_AGAIN;
+        if expires == 0 || self.last.is_some_and(is_known) {
+            return;
+        }
+        let end = SystemTime::UNIX_EPOCH + since_1970;
+        let expires_at = humantime::format_rfc3339_seconds(end);
+        match end.duration_since(SystemTime::now()) {
+            Ok(left) if left > EXPIRES_SOON => return,
+            Ok(_) => warn!(%expires_at, "the certificate expires within a week"),
+            Err(_) => warn!(%expires_at, "the certificate has expired: clients refuse it"),
+        }
+        self.last = Some((expires, Instant::now()));
+    }
+}
+
 /// Checks all files every `period` and on SIGHUP, for as long as the runtime lives.
 pub async fn reload(mut all: Vec<WatchedFiles>, period: Duration, mut hangups: Hangups) {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let counts = all.first().map(|files| Arc::clone(&files.counts));
+    let mut warnings = ExpiryWarnings::default();
     loop {
+        if let Some(counts) = &counts {
+            warnings.look(counts);
+        }
         tokio::select! {
             _ = ticks.tick() => {}
             () = hangups.next() => info!("SIGHUP: looking at certificates and access rules"),

@@ -23,6 +23,7 @@ use super::decoders::Decoders;
 use super::identity::{Guard, Peer};
 use super::kinds::{CallKind, KindSlot, Kinds};
 use super::messages::Messages;
+use super::not_grpc;
 use super::requests::{IncomingRequest, RequestBody, StreamTerms};
 use super::responses::{OutgoingAnswer, is_unknown_method};
 use super::turns::OpenCall;
@@ -134,12 +135,18 @@ impl ThreadCalls {
     ) -> BoxFuture<'static, Response<Body>> {
         let kind = CallKind::of(request.uri().path());
         let open = peer.turns.arrive();
-        let observer = self.observer.as_ref();
+        let refused = not_grpc::refuse(&request);
+        let observer = self.observer.as_ref().filter(|_| refused.is_none());
         let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
         let peer = Arc::clone(peer);
         // Its state is large. In a box it is gone once the answer is there, and the next call uses the
         // same memory, while HTTP/2 still sends the answer.
-        Box::pin(async move { self.take(kind, request, &peer, (open, call)).await })
+        Box::pin(async move {
+            match refused {
+                Some(refused) => refused,
+                None => self.take(kind, request, &peer, (open, call)).await,
+            }
+        })
     }
 
     /// Takes a call, or refuses it. All checks begin when this is first

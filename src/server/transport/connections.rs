@@ -23,6 +23,7 @@ use tracing::{debug, info, warn};
 
 use super::calls::ThreadCalls;
 use super::identity::Peer;
+use super::not_grpc;
 use super::tls::{self, Tls};
 use super::turns::{CallTurns, ConnectionProgress, LOOKS};
 use crate::limits::{Limit, Limits};
@@ -238,11 +239,18 @@ impl Accepted {
         &mut self,
         terms: &ConnectionTerms,
     ) -> io::Result<(ConnectionStream, Arc<Peer>)> {
-        let stream = TcpStream::from_std(self.stream.take().ok_or(io::ErrorKind::NotConnected)?)?;
+        let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
+        let mut stream = TcpStream::from_std(stream)?;
         let address = stream.peer_addr()?;
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let (mut stream, certificate) = match &terms.tls {
-            None => (Either::Left(stream), None),
+            None => {
+                let begun = not_grpc::refuse_http1(&mut stream, "gRPC");
+                timeout(terms.preface_timeout, begun)
+                    .await
+                    .map_err(late)??;
+                (Either::Left(stream), None)
+            }
             Some(tls) => {
                 let stream = tls.accept(stream).await?;
                 let chain = stream.get_ref().1.peer_certificates();

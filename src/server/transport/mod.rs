@@ -20,6 +20,7 @@ pub(super) mod decoders;
 pub(super) mod identity;
 pub(super) mod kinds;
 mod messages;
+mod not_grpc;
 pub(super) mod reflection;
 pub(super) mod requests;
 mod responses;

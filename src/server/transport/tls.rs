@@ -18,6 +18,7 @@ use tokio_rustls::server::TlsStream;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
+use super::not_grpc;
 use crate::access::CertificateName;
 use crate::server::config::{ClientAuth, SecuritySettings};
 use crate::server::error::BoxError;
@@ -35,9 +36,13 @@ pub struct Tls {
 
 impl Tls {
     /// The handshake of a connection, with the certificate in use now.
-    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub async fn accept(&self, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config.read()));
-        let handshake = timeout(self.handshake_timeout, acceptor.accept(stream)).await;
+        let accept = async {
+            not_grpc::refuse_http1(&mut stream, "gRPC over TLS").await?;
+            acceptor.accept(stream).await
+        };
+        let handshake = timeout(self.handshake_timeout, accept).await;
         handshake
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .inspect_err(|_| {

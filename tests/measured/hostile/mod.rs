@@ -17,6 +17,7 @@ mod cancelled;
 mod crowd;
 mod deadlines;
 mod feeds;
+mod groups;
 mod idle;
 mod large;
 mod lists;

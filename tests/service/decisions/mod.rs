@@ -22,6 +22,7 @@ mod rebalance;
 mod recorded;
 mod removals;
 mod room;
+mod same_revision;
 mod selectors;
 mod tolerations;
 mod unchecked;

@@ -1,8 +1,9 @@
 //! Files that change while the server runs.
 
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::symlink;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use evenkeel::proto::v1::StreamSnapshotRequest;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
@@ -194,8 +195,17 @@ async fn a_hangup_has_the_files_read_at_once() {
     assert_eq!(bare.exited().await.code(), Some(0));
 }
 
+/// The day that comes this many days after today.
+fn day_after(days: u64) -> (i32, u8, u8) {
+    let then = SystemTime::now() + Duration::from_secs(days * 24 * 3_600);
+    let text = humantime::format_rfc3339_seconds(then).to_string();
+    let number = |part: Range<usize>| text[part].parse::<u16>().expect("a number");
+    let small = |part| u8::try_from(number(part)).expect("a day or month");
+    (number(0..4).into(), small(5..7), small(8..10))
+}
+
 #[tokio::test]
-async fn an_expired_certificate_replaces_none() {
+async fn an_expired_certificate_replaces_none_and_the_end_of_one_is_told() {
     let (authority, files) = (Authority::new("a"), Files::new());
     let server = Subject {
         dns: &["evenkeel.test"],
@@ -205,8 +215,16 @@ async fn an_expired_certificate_replaces_none() {
         ends: Some((2020, 1, 1)),
         ..server
     });
-    let good = authority.issue(server);
-    let mut running = serve(&files.tls_flags(&good));
+    let short = authority.issue(Subject {
+        ends: Some(day_after(5)),
+        ..server
+    });
+    let long = authority.issue(Subject {
+        ends: Some(day_after(9)),
+        ..server
+    });
+    const SOON: &str = "the certificate expires within a week";
+    let mut running = serve(&files.tls_flags(&long));
     answer(&running, &authority, None)
         .await
         .expect("a good one");
@@ -217,4 +235,15 @@ async fn an_expired_certificate_replaces_none() {
     answer(&running, &authority, None)
         .await
         .expect("the good one still");
+    assert!(!running.lines().iter().any(|line| line.contains(SOON)));
+    files.write("tls.key", &short.key);
+    files.write("tls.crt", &short.cert);
+    running.logged(SOON, "expires_at");
+
+    let mut late = serve(&files.tls_flags(&expired));
+    late.logged_with(
+        "the certificate has expired: clients refuse it",
+        "expires_at",
+        "2020",
+    );
 }

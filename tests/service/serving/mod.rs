@@ -19,6 +19,7 @@ mod kubectl_json;
 mod kubernetes;
 mod kubernetes_settings;
 mod limits;
+mod not_grpc;
 mod operations;
 mod over_limits;
 mod readiness;

@@ -1,14 +1,10 @@
-//! Reflection, under both names of its protocol, and calls of methods that do not exist.
+//! Reflection, under both names of its protocol.
 
 use std::collections::BTreeSet;
 
-use http::Request;
 use prost::Message;
 use prost_types::FileDescriptorProto;
-use tonic::body::Body;
-use tonic::{Code, Status};
 use tonic_reflection::pb::{v1, v1alpha};
-use tower::ServiceExt;
 
 use crate::serving::process::Server;
 
@@ -101,27 +97,5 @@ async fn describes_the_details_of_errors() {
         let messages = answer.files.iter().flat_map(|file| &file.message_type);
         let names: Vec<&str> = messages.map(|described| described.name()).collect();
         assert!(names.contains(&message), "{message} in {names:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_method_that_does_not_exist_is_named() {
-    let server = Server::start(&[]);
-    let channel = server.channel();
-    for path in [
-        "/evenkeel.v1.SpreadService/Guess",
-        "/evenkeel.v2.SpreadService/Filter",
-        "/grpc.health.v1.Health/List",
-    ] {
-        let request = Request::post(format!("http://test{path}"));
-        let request = request.header("content-type", "application/grpc");
-        let request = request.body(Body::empty()).expect("a request");
-        let answer = channel.clone().oneshot(request).await.expect("an answer");
-        let status = Status::from_header_map(answer.headers()).expect("it has ended");
-        assert_eq!(status.code(), Code::Unimplemented, "{status}");
-        assert_eq!(
-            status.message(),
-            format!("this server has no method {path}")
-        );
     }
 }
