@@ -331,7 +331,7 @@ impl Load {
                 let (mut read, mut sent) = (0, None);
                 while let Some(part) = parts.message().await? {
                     read += part.update.unwrap_or_default().changes.len() as i64;
-                    sent = part.object_count;
+                    sent = part.summary.map(|it| it.object_count);
                 }
                 if sent != Some(read) {
                     let wrong = format!("an export of {read} objects that says {sent:?}");

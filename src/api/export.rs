@@ -91,7 +91,7 @@ pub async fn run(snapshot: Arc<Snapshot>, state: Arc<State>, sender: Sender) -> 
             update: Some(update),
             revision: state.revision,
             epoch: snapshot.epoch().to_owned(),
-            object_count: is_over.then_some(sent),
+            summary: is_over.then_some(v1::ExportSummary { object_count: sent }),
         };
         sender.send(part).await?;
         if is_over {

@@ -53,7 +53,7 @@ pub(crate) async fn export(
         };
         let Some(part) = part else { break };
         read += part.update.as_ref().map_or(0, |it| it.changes.len() as i64);
-        sent = part.object_count;
+        sent = part.summary.as_ref().map(|it| it.object_count);
         take(part)?;
     }
     anyhow::ensure!(
