@@ -124,12 +124,9 @@ impl DecodedSizes {
             counts: Vec::new(),
         };
         match scan.message(request.0, message.get(HEAD..).unwrap_or_default()) {
-            Err(Fault::Refused { path, why }) => Err(match why {
-                Refusal::TooLong { limit, most } => {
-                    Violations::too_long(Path::root(&path), limit, most).into()
-                }
-                Refusal::InParts => api::Error::Undecodable(format!("{path} comes in parts")),
-            }),
+            Err(Fault::TooLong { path, limit, most }) => {
+                Err(Violations::too_long(Path::root(&path), limit, most).into())
+            }
             // The bytes after a fault are not decoded either.
             Ok(()) | Err(Fault::Undecodable) => Ok(scan.weight),
         }
@@ -262,17 +259,13 @@ fn list_limit(message: &DescriptorProto, field: &FieldDescriptorProto) -> Limit 
 enum Fault {
     /// The bytes are no message.
     Undecodable,
-    /// The message is refused. The path is in the message that is being read.
-    Refused { path: String, why: Refusal },
-}
-
-#[derive(Clone, Copy)]
-enum Refusal {
-    /// A list or an object is longer than its limit allows.
-    TooLong { limit: Limit, most: usize },
-    /// A message comes in several parts. A decoder would put them together, and their lists. No
-    /// client sends that.
-    InParts,
+    /// A list or an object is longer than its limit allows. The path is in the message that is being
+    /// read.
+    TooLong {
+        path: String,
+        limit: Limit,
+        most: usize,
+    },
 }
 
 impl From<DecodeError> for Fault {
@@ -282,20 +275,20 @@ impl From<DecodeError> for Fault {
 }
 
 impl Fault {
-    fn of(path: &str, why: Refusal) -> Self {
+    fn too_long(path: &str, limit: Limit, most: usize) -> Self {
         let path = path.to_owned();
-        Self::Refused { path, why }
+        Self::TooLong { path, limit, most }
     }
 
     /// Puts a field before the rest of the path; the `index` is that of an element.
     fn within(self, field: &Field, index: Option<usize>) -> Self {
-        let Self::Refused { path, why } = self else {
+        let Self::TooLong { path, limit, most } = self else {
             return self;
         };
         let index = index.map_or(String::new(), |index| format!("[{index}]"));
         let dot = if path.is_empty() { "" } else { "." };
         let path = format!("{}{index}{dot}{path}", field.name);
-        Self::Refused { path, why }
+        Self::TooLong { path, limit, most }
     }
 }
 
@@ -316,14 +309,14 @@ impl Scan<'_> {
     }
 
     /// Adds the memory of the fields of a message.
-    fn fields(&mut self, layout: &Layout, mut rest: &[u8]) -> Result<(), Fault> {
+    fn fields(&mut self, layout: &Layout, message: &[u8]) -> Result<(), Fault> {
+        let mut rest = message;
         if let Some(most) = layout.max_bytes.filter(|most| rest.len() > *most) {
-            let limit = Limit::ObjectBytes;
-            return Err(Fault::of("", Refusal::TooLong { limit, most }));
+            return Err(Fault::too_long("", Limit::ObjectBytes, most));
         }
         let lists = self.counts.len();
         self.counts.resize(lists + layout.lists, 0);
-        let mut seen = 0_u128;
+        let (mut seen, mut joined) = (0_u128, 0_u128);
         while !rest.is_empty() {
             let (number, kind) = decode_key(&mut rest)?;
             let field = layout.fields.get(number as usize).and_then(Option::as_ref);
@@ -343,20 +336,20 @@ impl Scan<'_> {
             let length = usize::try_from(decode_varint(&mut rest)?).unwrap_or(usize::MAX);
             let (content, after) = rest.split_at_checked(length).ok_or(Fault::Undecodable)?;
             rest = after;
-            self.content(field, lists, is_first, content)?;
+            if is_first || field.list.is_some() {
+                self.content(field, lists, content)?;
+            } else if joined & bit == 0 {
+                // A decoder puts the parts of a message together, and their lists.
+                joined |= bit;
+                self.content(field, lists, &parts_of(number, message)?)?;
+            }
         }
         self.counts.truncate(lists);
         Ok(())
     }
 
     /// Adds the memory of what an occurrence of a field holds.
-    fn content(
-        &mut self,
-        field: &Field,
-        lists: usize,
-        is_first: bool,
-        content: &[u8],
-    ) -> Result<(), Fault> {
+    fn content(&mut self, field: &Field, lists: usize, content: &[u8]) -> Result<(), Fault> {
         match field.content {
             // Each has at least one byte on the wire, and a list grows by doubling.
             Content::Numbers => {
@@ -367,9 +360,6 @@ impl Scan<'_> {
                 // Allocators round sizes up.
                 self.add(content.len() + content.len() / 8 + 16);
                 self.count(field, lists, 1)
-            }
-            Content::Message(_) if field.list.is_none() && !is_first => {
-                Err(Fault::of(&field.name, Refusal::InParts))
             }
             Content::Message(layout) => {
                 self.count(field, lists, 1)?;
@@ -391,13 +381,30 @@ impl Scan<'_> {
         let ListLimit { limit, most, .. } = list;
         match *count <= most {
             true => Ok(()),
-            false => Err(Fault::of(&field.name, Refusal::TooLong { limit, most })),
+            false => Err(Fault::too_long(&field.name, limit, most)),
         }
     }
 
     fn add(&mut self, bytes: usize) {
         self.weight = self.weight.saturating_add(bytes);
     }
+}
+
+/// Joins what all occurrences of a field hold.
+fn parts_of(field: u32, mut message: &[u8]) -> Result<Vec<u8>, Fault> {
+    let mut joined = Vec::new();
+    while !message.is_empty() {
+        let (number, kind) = decode_key(&mut message)?;
+        if number != field || kind != WireType::LengthDelimited {
+            skip_field(kind, number, &mut message, DecodeContext::default())?;
+            continue;
+        }
+        let length = usize::try_from(decode_varint(&mut message)?).unwrap_or(usize::MAX);
+        let (part, after) = message.split_at_checked(length).ok_or(Fault::Undecodable)?;
+        joined.extend_from_slice(part);
+        message = after;
+    }
+    Ok(joined)
 }
 
 #[cfg(test)]

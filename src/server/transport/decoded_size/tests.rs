@@ -121,11 +121,14 @@ fn a_list_has_a_limit_in_each_element() {
     assert_eq!(refusal(&[three(), three(), three(), three()]), told);
 }
 
+/// A decoder puts the parts of a message together, and so their lists.
 #[test]
-fn a_message_in_parts_is_refused() {
-    let two = || about(with_tolerations(2));
-    let told = "the request cannot be read: pod comes in parts";
-    assert_eq!(refusal(&[two(), two()]), told);
+fn a_list_in_several_parts_is_one() {
+    let part = |count| about(with_tolerations(count));
+    let told = "pod.spec.tolerations: has too many entries, over max-list-entries of 3";
+    assert_eq!(refusal(&[part(1), part(1), part(1)]), "");
+    assert_eq!(refusal(&[part(2), part(2)]), told);
+    assert_eq!(refusal(&[part(1), part(0), part(1), part(2)]), told);
 }
 
 #[test]
