@@ -181,7 +181,8 @@ impl ThreadCalls {
         open.note_unread(true);
         response.map(|body| {
             let account = &limits.account;
-            Body::new(OutgoingAnswer::new(body, account, call, open, slot))
+            let most = limits.kinds.max_message_bytes(kind);
+            Body::new(OutgoingAnswer::new(body, account, most, call, open, slot))
         })
     }
 }

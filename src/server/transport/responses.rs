@@ -19,6 +19,7 @@ use super::kinds::KindSlot;
 use super::turns::OpenCall;
 use crate::account::{Account, Purpose};
 use crate::api;
+use crate::limits::{Exceeded, Limit};
 use crate::server::telemetry::observe::ObservedCall;
 
 /// A smaller answer is passed on as a whole: it takes no more memory than its stream does.
@@ -40,6 +41,8 @@ pub struct OutgoingAnswer {
     is_long: bool,
     is_over: bool,
     account: Arc<Account>,
+    /// The most bytes of a message.
+    most: usize,
     /// The record of the call, which ends when this is dropped.
     call: Option<ObservedCall>,
     /// The call, which closes its connection when the client does not read.
@@ -51,6 +54,7 @@ impl OutgoingAnswer {
     pub fn new(
         body: Body,
         account: &Arc<Account>,
+        most: usize,
         call: Option<ObservedCall>,
         open: OpenCall,
         slot: KindSlot,
@@ -61,6 +65,7 @@ impl OutgoingAnswer {
             is_long: false,
             is_over: false,
             account: Arc::clone(account),
+            most,
             call,
             open,
             _slot: slot,
@@ -77,9 +82,19 @@ impl OutgoingAnswer {
         Frame::data(self.rest.split_to(most.min(self.rest.len())))
     }
 
-    /// Ends the answer with trailers, which have the status of the call.
-    fn end(&mut self, trailers: HeaderMap) -> Frame<Bytes> {
+    /// Ends the answer with trailers, which have the status of the call. The service itself never
+    /// answers OUT_OF_RANGE, with which tonic refuses an answer that is too long.
+    fn end(&mut self, mut trailers: HeaderMap) -> Frame<Bytes> {
         self.is_over = true;
+        let code = trailers.get(Status::GRPC_STATUS);
+        if code.is_some_and(|code| Code::from_bytes(code.as_bytes()) == Code::OutOfRange) {
+            let over = Exceeded {
+                limit: Limit::MessageBytes,
+                most: self.most,
+                actual: None,
+            };
+            trailers = trailers_of(&api::Error::OverLimit(over).into());
+        }
         if let Some(call) = &mut self.call {
             call.status(&trailers);
         }
@@ -118,7 +133,7 @@ impl http_body::Body for OutgoingAnswer {
             {
                 self.rest = Bytes::new();
                 let status = api::Error::from(full).into();
-                return Poll::Ready(Some(Ok(self.end(trailers(&status)))));
+                return Poll::Ready(Some(Ok(self.end(trailers_of(&status)))));
             }
         } else {
             self.open.note_unread(true);
@@ -132,7 +147,7 @@ impl http_body::Body for OutgoingAnswer {
 }
 
 /// The trailers that end an answer with a status.
-fn trailers(status: &Status) -> HeaderMap {
+fn trailers_of(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     status
         .add_header(&mut trailers)

@@ -326,6 +326,7 @@ impl<'a> Checked<'a> {
         !self.features.is_empty()
             || own.gates.is_some()
             || own.node.is_some()
+            || self.left_out.is_some()
             || self.requests.is_some()
     }
 
