@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant as Moment};
 
 use futures::FutureExt;
-use futures::future::{AbortHandle, abortable};
+use futures::future::{AbortHandle, BoxFuture, abortable};
 use futures::stream::{FuturesUnordered, StreamExt};
 use prost::Message;
 use prost::bytes::Bytes;
@@ -86,6 +86,30 @@ impl AnswerTag {
 
 /// The answer of a question, or its error.
 pub(super) type Outcome = Result<Response<Bytes>, Status>;
+
+/// A question that is asked.
+pub(super) struct Asked {
+    pub tag: AnswerTag,
+    /// Cancels the question.
+    pub handle: AbortHandle,
+    pub answer: BoxFuture<'static, Outcome>,
+}
+
+impl Asked {
+    /// A question that ends at once when it is cancelled.
+    pub(super) fn new(
+        tag: AnswerTag,
+        answer: impl Future<Output = Result<Response<Bytes>, Error>> + Send + 'static,
+    ) -> Self {
+        let (answer, handle) = abortable(answer);
+        let answer = answer.map(|it| it.unwrap_or(Err(Error::Cancelled)).map_err(Status::from));
+        Self {
+            tag,
+            handle,
+            answer: answer.boxed(),
+        }
+    }
+}
 
 /// Where the answers of a stream go.
 struct Answers {
@@ -164,7 +188,7 @@ pub async fn answer_questions(
                 let tag = AnswerTag::new(&question);
                 let service = service.clone();
                 let asked = service.ask_streamed(question, step.is_large, step.entries, by.clone());
-                vec![(tag, asked.map(|it| it.map_err(Status::from)).boxed())]
+                vec![Asked::new(tag, asked)]
             }
             Step::SameRevision(group) => {
                 match service.ask_together(group.questions, step.entries, &by) {
@@ -177,17 +201,19 @@ pub async fn answer_questions(
                 continue;
             }
         };
-        for (tag, answer) in asked {
+        for Asked {
+            tag,
+            handle,
+            answer,
+        } in asked
+        {
             if unanswered.contains_key(&tag.id) {
                 let rule = "is that of an unanswered question";
                 let fault = Error::fault(Path::root("id"), rule);
                 answers.send(tag, Err(fault.into())).await;
                 continue;
             }
-            let (answer, handle) = abortable(answer);
-            let cancelled = |_| Err(Error::Cancelled.into());
-            let answer = answer.map(move |it| (tag, it.unwrap_or_else(cancelled)));
-            let mut answer = answer.boxed();
+            let mut answer = answer.map(move |it| (tag, it)).boxed();
             // Most questions are answered at once.
             let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
             match begun {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
+use futures::future::{AbortHandle, ready};
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::oneshot;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tonic::{Response, Status};
 
 use super::base::Service;
-use super::decision_stream::{AnswerTag, Outcome, check};
+use super::decision_stream::{AnswerTag, Asked, Outcome, check};
 use super::error::Error;
 use super::executor::until;
 use super::noted::{Loggable, MeasuredAnswer};
@@ -66,10 +66,10 @@ impl Service {
         questions: Vec<v1::Question>,
         entries: usize,
         by: &RequestContext,
-    ) -> Result<Vec<(AnswerTag, BoxFuture<'static, Outcome>)>, Error> {
+    ) -> Result<Vec<Asked>, Error> {
         let limits = self.registry.limits();
         limits.check(Limit::StreamQuestions, questions.len())?;
-        let mut answers: Vec<(AnswerTag, BoxFuture<'static, Outcome>)> = Vec::new();
+        let mut answers = Vec::new();
         let (mut asks, mut senders, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
         let mut deadline: Option<Instant> = by.deadline;
         for question in questions {
@@ -78,7 +78,7 @@ impl Service {
                 Ok((Ask::Place(_), _)) => {
                     let rule = "cannot be asked with the same revision as others";
                     let fault = Error::fault(Path::root("place"), rule);
-                    answers.push((tag, ready(Err(fault.into())).boxed()));
+                    answers.push(Asked::new(tag, ready(Err(fault))));
                 }
                 Ok((ask, own)) => {
                     deadline = deadline.into_iter().chain(own.deadline).min();
@@ -87,7 +87,7 @@ impl Service {
                     senders.push(sender);
                     receivers.push((tag, receiver));
                 }
-                Err(error) => answers.push((tag, ready(Err(error.into())).boxed())),
+                Err(error) => answers.push(Asked::new(tag, ready(Err(error)))),
             }
         }
         let by = RequestContext {
@@ -105,12 +105,22 @@ impl Service {
         let task = Arc::new(self.spawn_feed(run).owned());
         for (tag, receiver) in receivers {
             let task = Arc::clone(&task);
+            let (handle, _) = AbortHandle::new_pair();
+            let cancel = handle.clone();
             let answer = async move {
                 let outcome = until(deadline, receiver).await;
                 drop(task);
-                outcome?.unwrap_or_else(|_| Err(Error::Internal.into()))
+                // It is answered with the others, even if it was cancelled.
+                match cancel.is_aborted() {
+                    true => Err(Error::Cancelled.into()),
+                    false => outcome?.unwrap_or_else(|_| Err(Error::Internal.into())),
+                }
             };
-            answers.push((tag, answer.boxed()));
+            answers.push(Asked {
+                tag,
+                handle,
+                answer: answer.boxed(),
+            });
         }
         Ok(answers)
     }
