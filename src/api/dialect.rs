@@ -106,9 +106,7 @@ impl DecisionTerms {
             }
             for at in pass.zeroes() {
                 if let Some(refusal) = refusal(at)? {
-                    let written = answer.infeasible(name(at), &refusal);
-                    // While the answer moves to a larger place, both places are in memory.
-                    read_view.deadline.holds(written)?;
+                    answer.infeasible(name(at), &refusal, read_view.deadline)?;
                 }
             }
         }
@@ -175,10 +173,12 @@ impl DecisionTerms {
                     }
                     if lists_infeasible {
                         let verdict = answer::node_verdict(name.to_owned(), &refusal);
-                        listed = listed.saturating_add(verdict.encoded_len());
+                        let length = verdict.encoded_len();
+                        listed = listed.saturating_add(length);
                         response.infeasible.push(verdict);
                         // The answer is encoded beside the list, and moves to larger places then.
-                        read_view.deadline.holds(listed.saturating_mul(2))?;
+                        let needed = listed.saturating_mul(2);
+                        read_view.deadline.entry(length, needed)?;
                     }
                 }
                 None => {

@@ -11,7 +11,7 @@ use super::answer;
 use super::noted::{Loggable, MeasuredAnswer, Size};
 use crate::decision_log::Pending;
 use crate::proto::v1;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Deadline, Snapshot, Stopped};
 use crate::spread::{NodeRefusal, NodeScore};
 
 /// An answer without its lists of nodes, and these lists in their encoding.
@@ -50,11 +50,18 @@ impl ListedAnswer<v1::FilterResponse> {
         names.for_each(|name| self.bytes(3, name.as_bytes()));
     }
 
-    /// Writes a node with the reason of its refusal. Returns the bytes of the lists so far.
-    pub fn infeasible(&mut self, node: &str, refusal: &NodeRefusal) -> usize {
+    /// Writes a node with the reason of its refusal, which looks at the deadline and at the memory.
+    pub fn infeasible(
+        &mut self,
+        node: &str,
+        refusal: &NodeRefusal,
+        deadline: &Deadline<'_>,
+    ) -> Result<(), Stopped> {
         let verdict = answer::node_verdict(node.to_owned(), refusal);
+        let before = self.lists.len();
         prost::encoding::message::encode(4, &verdict, &mut self.lists);
-        self.lists.len()
+        // While the lists move to a larger place, both places are in memory.
+        deadline.entry(self.lists.len().saturating_sub(before), self.lists.len())
     }
 }
 

@@ -1915,13 +1915,12 @@ type NodeTemplate struct {
 	Object *Node `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
 	// The domains in which nodes can be made, by topology key: each key with the values
 	// that it may have. A key that is not named has the value of the node. A domain that
-	// has no node yet counts, too. All combinations are tried, of all templates at most 64.
+	// has no node yet counts, too. All combinations are tried, of all templates at most 64, with at most
+	// 1,000 nodes each.
 	Domains []*TopologyValues `protobuf:"bytes,4,rep,name=domains,proto3" json:"domains,omitempty"`
 	// The price of a node, or its weight: the cheapest nodes are taken. 0 means 1, so that
 	// without prices the fewest are. At most 1,000,000.
-	Price int32 `protobuf:"varint,5,opt,name=price,proto3" json:"price,omitempty"`
-	// The most nodes of each combination; 0 means 1000, which is also the most.
-	MaxNodes      int32 `protobuf:"varint,6,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
+	Price         int32 `protobuf:"varint,5,opt,name=price,proto3" json:"price,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1987,13 +1986,6 @@ func (x *NodeTemplate) GetDomains() []*TopologyValues {
 func (x *NodeTemplate) GetPrice() int32 {
 	if x != nil {
 		return x.Price
-	}
-	return 0
-}
-
-func (x *NodeTemplate) GetMaxNodes() int32 {
-	if x != nil {
-		return x.MaxNodes
 	}
 	return 0
 }
@@ -3005,14 +2997,13 @@ const file_evenkeel_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"NeededPods\x12\"\n" +
 	"\x03pod\x18\x01 \x01(\v2\x10.evenkeel.v1.PodR\x03pod\x12\x1a\n" +
-	"\breplicas\x18\x02 \x01(\x05R\breplicas\"\xcb\x01\n" +
+	"\breplicas\x18\x02 \x01(\x05R\breplicas\"\xae\x01\n" +
 	"\fNodeTemplate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12)\n" +
 	"\x06object\x18\x03 \x01(\v2\x11.evenkeel.v1.NodeR\x06object\x125\n" +
 	"\adomains\x18\x04 \x03(\v2\x1b.evenkeel.v1.TopologyValuesR\adomains\x12\x14\n" +
-	"\x05price\x18\x05 \x01(\x05R\x05price\x12\x1b\n" +
-	"\tmax_nodes\x18\x06 \x01(\x05R\bmaxNodes\"K\n" +
+	"\x05price\x18\x05 \x01(\x05R\x05price\"K\n" +
 	"\x0eTopologyValues\x12!\n" +
 	"\ftopology_key\x18\x01 \x01(\tR\vtopologyKey\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\tR\x06values\"v\n" +

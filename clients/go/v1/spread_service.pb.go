@@ -1141,8 +1141,8 @@ type UpdateSnapshotResponse struct {
 	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Identifies the snapshot's history. Never compare revisions of two epochs.
 	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The number of changes that made a difference. In a replace: the number of
-	// objects that are new or other than in the state that it replaces.
+	// The number of changes that made a difference. In a replace: to the new
+	// state, which begins empty.
 	ChangedCount int64 `protobuf:"varint,3,opt,name=changed_count,json=changedCount,proto3" json:"changed_count,omitempty"`
 	// The number of changes that made no difference.
 	UnchangedCount int64 `protobuf:"varint,4,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
@@ -5797,8 +5797,7 @@ type ExportSnapshotResponse struct {
 	// Epoch of that revision.
 	Epoch string `protobuf:"bytes,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The sum over all previous parts. Set only in the last part, which has no
-	// changes. An export without it was cut short, and one that disagrees with it
-	// is damaged. Restore neither.
+	// changes. An export without it was cut short: do not restore it.
 	Summary       *ExportSummary `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5866,14 +5865,7 @@ func (x *ExportSnapshotResponse) GetSummary() *ExportSummary {
 type ExportSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of objects: the changes of all parts.
-	ObjectCount int64 `protobuf:"varint,1,opt,name=object_count,json=objectCount,proto3" json:"object_count,omitempty"`
-	// SHA-256, 32 bytes, over the default constraints and then each Change, in
-	// the order of the parts. Each is one line: its JSON form by the rules of
-	// Protocol Buffers and a line feed. Fields without a value are left out, the
-	// keys of every object are in ascending order of their bytes, and nothing is
-	// between tokens. Strings have only the escapes that JSON requires (\" \\ \b
-	// \f \n \r \t, and \u00xx in lower case for other characters below space).
-	Sha256        []byte `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	ObjectCount   int64 `protobuf:"varint,1,opt,name=object_count,json=objectCount,proto3" json:"object_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5913,13 +5905,6 @@ func (x *ExportSummary) GetObjectCount() int64 {
 		return x.ObjectCount
 	}
 	return 0
-}
-
-func (x *ExportSummary) GetSha256() []byte {
-	if x != nil {
-		return x.Sha256
-	}
-	return nil
 }
 
 // Names the snapshot to verify.
@@ -7047,10 +7032,9 @@ const file_evenkeel_v1_spread_service_proto_rawDesc = "" +
 	"\x06update\x18\x01 \x01(\v2\".evenkeel.v1.UpdateSnapshotRequestR\x06update\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\tR\x05epoch\x124\n" +
-	"\asummary\x18\x04 \x01(\v2\x1a.evenkeel.v1.ExportSummaryR\asummary\"J\n" +
+	"\asummary\x18\x04 \x01(\v2\x1a.evenkeel.v1.ExportSummaryR\asummary\"2\n" +
 	"\rExportSummary\x12!\n" +
-	"\fobject_count\x18\x01 \x01(\x03R\vobjectCount\x12\x16\n" +
-	"\x06sha256\x18\x02 \x01(\fR\x06sha256\"3\n" +
+	"\fobject_count\x18\x01 \x01(\x03R\vobjectCount\"3\n" +
 	"\x15VerifySnapshotRequest\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\"\xd4\x02\n" +
 	"\x16VerifySnapshotResponse\x12\x1a\n" +

@@ -1,6 +1,7 @@
 //! The objects of a cluster to lint, by kind or by name.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::Result;
@@ -61,6 +62,10 @@ impl FromStr for ObjectOrKind {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
+        let kind = ObjectName::full_kind(text.split('/').next().unwrap_or_default());
+        if ObjectName::unknown_kind(kind).is_some() && Path::new(text).exists() {
+            return Err("it is a file or directory: name it with --file");
+        }
         if text.contains('/') {
             let one = ObjectName::with_kind(text)?;
             let kind = one.kind.clone().unwrap_or_default();

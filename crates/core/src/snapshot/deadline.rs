@@ -26,6 +26,9 @@ const AT_ONCE: usize = 400_000;
 /// The number of items between two looks at the deadline and at the caller.
 const BETWEEN_LOOKS: usize = 2_000;
 
+/// The bytes of an answer that take as long to write as an item to look at.
+const ITEM_BYTES: usize = 256;
+
 /// The deadline of a decision, with the presence of its caller and the memory that it gathers.
 pub struct Deadline<'a> {
     /// The items that are looked at before the next look.
@@ -108,6 +111,16 @@ impl<'a> Deadline<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Counts an entry of an answer by its length, and checks that there is memory for this many bytes,
+    /// which the answer needs so far.
+    ///
+    /// # Errors
+    /// The decision ends here.
+    pub fn entry(&self, length: usize, needed: usize) -> Result<(), Stopped> {
+        self.step(length / ITEM_BYTES)?;
+        self.holds(needed)
     }
 
     /// Checks that there is memory left. A decision that gathers things asks for each of them; one

@@ -341,20 +341,18 @@ class NeededPods(_message.Message):
     def __init__(self, pod: _Optional[_Union[_kubernetes_pb2.Pod, _Mapping]] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class NodeTemplate(_message.Message):
-    __slots__ = ("name", "node", "object", "domains", "price", "max_nodes")
+    __slots__ = ("name", "node", "object", "domains", "price")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
-    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
     name: str
     node: str
     object: _kubernetes_pb2.Node
     domains: _containers.RepeatedCompositeFieldContainer[TopologyValues]
     price: int
-    max_nodes: int
-    def __init__(self, name: _Optional[str] = ..., node: _Optional[str] = ..., object: _Optional[_Union[_kubernetes_pb2.Node, _Mapping]] = ..., domains: _Optional[_Iterable[_Union[TopologyValues, _Mapping]]] = ..., price: _Optional[int] = ..., max_nodes: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., node: _Optional[str] = ..., object: _Optional[_Union[_kubernetes_pb2.Node, _Mapping]] = ..., domains: _Optional[_Iterable[_Union[TopologyValues, _Mapping]]] = ..., price: _Optional[int] = ...) -> None: ...
 
 class TopologyValues(_message.Message):
     __slots__ = ("topology_key", "values")

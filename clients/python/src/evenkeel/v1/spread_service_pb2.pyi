@@ -1037,12 +1037,10 @@ class ExportSnapshotResponse(_message.Message):
     def __init__(self, update: _Optional[_Union[UpdateSnapshotRequest, _Mapping]] = ..., revision: _Optional[int] = ..., epoch: _Optional[str] = ..., summary: _Optional[_Union[ExportSummary, _Mapping]] = ...) -> None: ...
 
 class ExportSummary(_message.Message):
-    __slots__ = ("object_count", "sha256")
+    __slots__ = ("object_count",)
     OBJECT_COUNT_FIELD_NUMBER: _ClassVar[int]
-    SHA256_FIELD_NUMBER: _ClassVar[int]
     object_count: int
-    sha256: bytes
-    def __init__(self, object_count: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, object_count: _Optional[int] = ...) -> None: ...
 
 class VerifySnapshotRequest(_message.Message):
     __slots__ = ("snapshot",)
