@@ -90,11 +90,6 @@ impl Registry {
         (self.around.clock)()
     }
 
-    /// Returns whether changing a snapshot may wait for a disk.
-    pub fn is_journaled(&self) -> bool {
-        self.around.journal.is_some()
-    }
-
     /// A snapshot of the journal, without objects yet.
     pub fn restoring(&self, saved: SavedSnapshot) -> Restoring {
         let state = self.new_state();
