@@ -86,7 +86,7 @@ pub async fn run(snapshot: Arc<Snapshot>, state: Arc<State>, sender: Sender) -> 
             default_constraints: defaults.take(),
             ..Default::default()
         };
-        sent += i64::try_from(update.changes.len()).unwrap_or(i64::MAX);
+        sent = count(update.changes.len()).saturating_add(sent);
         let part = v1::ExportSnapshotResponse {
             update: Some(update),
             revision: state.revision,

@@ -230,13 +230,9 @@ impl LintCommand {
         let mut said = fields::misplaced(template);
         let checked = checks::check(template, &self.state.local_limits());
         said.extend(checked.said);
-        if let Some(valid) = &checked.valid {
-            if let Some(opened) = opened {
-                said.extend(
-                    self.on_cluster(opened, template, &valid.read, linted)
-                        .await?,
-                );
-            }
+        if let (Some(valid), Some(opened)) = (&checked.valid, opened) {
+            let on_cluster = self.on_cluster(opened, template, &valid.read, linted);
+            said.extend(on_cluster.await?);
         }
         said.retain(|said| {
             let key = cluster::key_of(template, said);
