@@ -16,7 +16,7 @@ use super::render::{self, Different, Replayed};
 use super::source;
 use super::stored;
 use crate::decision_log::{Brief, Line, LoggedRequest};
-use crate::manifest::SavedOrigin;
+use crate::manifest::{FiniteText, SavedOrigin};
 use crate::proto::v1::Pod;
 
 /// Flags of `evenkeel admin replay`.
@@ -166,7 +166,8 @@ impl ReplayCommand {
 /// The lines of a log. Of a file, only the lines that it has now are read.
 fn open(log: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
     let lines_of = |input: Box<dyn io::Read>| {
-        Ok(Box::new(BufReader::new(input).lines()) as Box<dyn Iterator<Item = _>>)
+        let lines = BufReader::new(FiniteText::new(input)).lines();
+        Ok(Box::new(lines) as Box<dyn Iterator<Item = _>>)
     };
     if log == Path::new("-") {
         return lines_of(Box::new(io::stdin()));

@@ -53,6 +53,6 @@ pub use places::{CONSTRAINTS, ConstraintPlace, CustomResources, Unsaid};
 pub use pod_facts::WaitingPod;
 pub use positions::Positions;
 pub use saved::SavedOrigin;
-pub use source::{InputSource, expand};
+pub use source::{FiniteText, InputSource, expand};
 pub use templates::{ReadTemplate, Template, TemplateObject, templates_in};
 pub use workload::WorkloadPod;

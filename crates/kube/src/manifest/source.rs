@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
@@ -12,6 +12,56 @@ use super::error::{ManifestError, Position};
 
 /// The number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
+
+/// The number of bytes that tell the syntax.
+const START_BYTES: usize = 4 << 10;
+
+/// The most bytes of JSON, whose objects are read one by one. A cluster of 3,000,000 pods has a tenth
+/// of it.
+const MAX_JSON_BYTES: u64 = 16 << 30;
+
+/// The most bytes of YAML, which is in memory as a whole.
+const MAX_YAML_BYTES: u64 = 1 << 30;
+
+/// A text that has an end: no endless device, and no pipe that never closes.
+pub struct FiniteText<R> {
+    input: R,
+    /// The most bytes of it.
+    most: u64,
+    read: u64,
+    /// True if it may have zero bytes, as UTF-16 has.
+    is_wide: bool,
+}
+
+impl<R> FiniteText<R> {
+    /// A text of any length.
+    pub fn new(input: R) -> Self {
+        Self {
+            input,
+            most: u64::MAX,
+            read: 0,
+            is_wide: false,
+        }
+    }
+}
+
+impl<R: Read> Read for FiniteText<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(buffer)?;
+        let invalid = |fault: String| io::Error::new(io::ErrorKind::InvalidData, fault);
+        if !self.is_wide && buffer[..length].contains(&0) {
+            return Err(invalid("it holds a zero byte, so it is no text".into()));
+        }
+        self.read = self.read.saturating_add(length as u64);
+        match self.read > self.most {
+            true => Err(invalid(format!(
+                "more than {} GiB, which is not read",
+                self.most >> 30
+            ))),
+            false => Ok(length),
+        }
+    }
+}
 
 /// A source of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,18 +108,32 @@ impl InputSource {
 
     /// Opens the source and detects its syntax.
     pub(super) fn open(&self, progress: &ProgressBar) -> Result<OpenedText, ManifestError> {
-        let input: Box<dyn Read> = match self {
+        let mut input: Box<dyn Read> = match self {
             InputSource::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
             InputSource::StandardInput => Box::new(io::stdin()),
             InputSource::Cluster(_) => return Err(self.io(io::ErrorKind::Unsupported.into())),
         };
-        let input: Box<dyn Read> = Box::new(progress.wrap_read(input));
-        let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
-        let start = input.fill_buf().map_err(|error| self.io(error))?;
-        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
-        let mark_bytes = start.len() - text.len();
+        let mut start = Vec::new();
+        let read = input
+            .by_ref()
+            .take(START_BYTES as u64)
+            .read_to_end(&mut start);
+        read.map_err(|error| self.io(error))?;
+        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start);
         let syntax = self.format(text);
-        input.consume(mark_bytes);
+        let most = match syntax {
+            Syntax::Json => MAX_JSON_BYTES,
+            Syntax::Yaml => MAX_YAML_BYTES,
+        };
+        let is_wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
+        let input = io::Cursor::new(text.to_vec()).chain(input);
+        let input = FiniteText {
+            most,
+            is_wide,
+            ..FiniteText::new(progress.wrap_read(input))
+        };
+        let input: Box<dyn Read> = Box::new(input);
+        let input = BufReader::with_capacity(BUFFER_BYTES, input);
         Ok(OpenedText { syntax, input })
     }
 
