@@ -217,6 +217,9 @@ impl ClusterFeed {
         let refused = &mut self.refused;
         let mut following = FollowedKinds::new(cluster, self.reason, &self.counts, refused);
         let (acknowledged, read) = replace(sink, rules, &mut following, &mut events).await?;
+        if let Some(lost) = following.lost.take() {
+            return Err(lost);
+        }
         following.is_live = true;
         self.counts.trouble(WHOLE, None);
         info!(

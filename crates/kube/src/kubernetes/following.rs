@@ -26,7 +26,9 @@ pub(super) type Hashes = HashMap<ObjectKey, u64>;
 #[derive(Debug)]
 struct FollowedKind {
     kind: ObjectKind,
-    /// True if it is listed and its watch was granted.
+    /// True if it is listed.
+    is_listed: bool,
+    /// True if its watch was granted, or has ended since.
     is_watched: bool,
     /// True if the account may not read the kind and decisions do not need it.
     is_missing: bool,
@@ -45,6 +47,9 @@ pub(super) struct FollowedKinds<'a> {
     pub(super) pending: PendingChanges,
     /// True after the replace, when decisions see the changes that are sent.
     pub(super) is_live: bool,
+    /// Why a watch ended before the replace, which is completed with what is listed. Then the feed
+    /// begins again.
+    pub(super) lost: Option<Broken>,
     /// The reason why all kinds are listed.
     reason: ListReason,
     source: InputSource,
@@ -67,6 +72,7 @@ impl<'a> FollowedKinds<'a> {
             counts.trouble(kind.as_str(), None);
             FollowedKind {
                 kind,
+                is_listed: false,
                 is_watched: false,
                 is_missing: false,
                 has_failed: false,
@@ -78,6 +84,7 @@ impl<'a> FollowedKinds<'a> {
             kinds: ObjectKind::all().map(new).collect(),
             pending: PendingChanges::default(),
             is_live: false,
+            lost: None,
             reason,
             source: cluster.source(),
             counts,
@@ -89,7 +96,7 @@ impl<'a> FollowedKinds<'a> {
     /// Returns whether all kinds are listed and watched, except missing ones.
     pub(super) fn is_complete(&self) -> bool {
         let mut kinds = self.kinds.iter();
-        kinds.all(|kind| kind.is_missing || kind.is_watched)
+        kinds.all(|kind| kind.is_missing || (kind.is_listed && kind.is_watched))
     }
 
     /// The last moment up to which all changes of all kinds are known, except missing ones.
@@ -136,8 +143,21 @@ impl<'a> FollowedKinds<'a> {
                 return Ok(());
             }
             WatchOutcome::Failed(error) => return self.failed(wanted, error),
-            WatchOutcome::Lost(reason, what) => return Err(Broken::Lost { reason, what }),
-            WatchOutcome::ListEnds(version) => version,
+            WatchOutcome::Lost(reason, what) => {
+                let broken = Broken::Lost { reason, what };
+                let is_live = self.is_live;
+                let kind = self.kind(wanted);
+                if is_live || !kind.is_listed {
+                    return Err(broken);
+                }
+                kind.is_watched = true;
+                self.lost = Some(broken);
+                return Ok(());
+            }
+            WatchOutcome::ListEnds(version) => {
+                self.kind(wanted).is_listed = true;
+                version
+            }
             WatchOutcome::Put { object, is_new } => {
                 counts.events.inc();
                 let version = version_of(&object);
