@@ -297,17 +297,23 @@ impl ValidDescription {
             revision: at.state.revision,
             ..Default::default()
         };
+        let mut listed = 0_usize;
         let look = |name: &str, pod_groups: PodGroups<'_>| {
             let judge = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
                 response.defaults = defaults_kind(read_view.defaults);
                 let (pods, topologies) = self.judge_selected(survey, selector, read_view)?;
                 if pods > 0 || namespace.is_some() {
-                    response.workloads.push(v1::WorkloadSpread {
+                    let spread = v1::WorkloadSpread {
                         namespace: name.to_owned(),
                         pod_count: count(pods),
                         topologies,
                         ..Default::default()
-                    });
+                    };
+                    // Each repeats the selector.
+                    let length = spread.encoded_len();
+                    listed = listed.saturating_add(length);
+                    response.workloads.push(spread);
+                    read_view.deadline.entry(length, listed.saturating_mul(2))?;
                 }
                 Ok(())
             };
