@@ -132,7 +132,7 @@ impl<'a> DiskUses<'a> {
 /// The storage of an existing pod that matters to decisions about other pods.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UsedStorage {
-    /// The pod's claims, with names from [`relative`]. The pod of a reservation may have claims
+    /// The pod's claims, with names from `relative`. The pod of a reservation may have claims
     /// that do not exist yet and have no name.
     pub claims: Box<[PodClaim]>,
     /// The pod's disks.
@@ -148,7 +148,7 @@ fn relative(claim: &str, pod: &str) -> String {
     }
 }
 
-/// The claim's full name, from the one that [`relative`] made.
+/// The claim's full name, from the one that `relative` made.
 pub fn absolute<'c>(claim: &'c str, pod: &str) -> Cow<'c, str> {
     match claim.strip_suffix('/') {
         Some(before) => format!("{before}{pod}").into(),

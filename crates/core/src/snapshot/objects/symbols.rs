@@ -16,7 +16,7 @@ impl Symbol {
     /// symbols.
     pub const ABSENT: Self = Self(u32::MAX);
 
-    /// Returns the number as an index into an array of [`Symbols::len`] elements.
+    /// Returns the number as an index into an array of `Symbols::len` elements.
     pub fn index(self) -> usize {
         self.0 as usize
     }
