@@ -37,8 +37,8 @@ struct Commit<'s> {
     group: Vec<Planned>,
     /// The step of each part of the group, which is applied to `next` already.
     steps: Vec<Step>,
-    /// The state after the group.
-    next: State,
+    /// The state after the group; the live one as long as the group is empty.
+    next: Arc<State>,
     /// The number of changes in the group.
     changes: usize,
     /// The results of each job.
@@ -63,7 +63,7 @@ fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcome
         return jobs.iter().map(|_| None).collect();
     };
     let mut commit = Commit {
-        next: State::clone(&turn.live),
+        next: Arc::clone(&turn.live),
         turn,
         limits,
         group: Vec::new(),
@@ -90,7 +90,7 @@ fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcome
 impl Commit<'_> {
     /// Begins an empty group.
     fn begin(&mut self) {
-        self.next = State::clone(&self.turn.live);
+        self.next = Arc::clone(&self.turn.live);
         self.steps.clear();
         self.changes = 0;
     }
@@ -135,7 +135,7 @@ impl Commit<'_> {
     fn plan(&mut self, job: usize, offer: Option<&Offer>) -> Result<(), Error> {
         let snapshot = self.turn.snapshot;
         let at = snapshot.now();
-        let next = &mut self.next;
+        let next = &self.next;
         let mut entry = self.turn.entry_after(next);
         entry.ended = match offer {
             Some(offer) => {
@@ -189,6 +189,7 @@ impl Commit<'_> {
             arrived: offer.arrived,
             age: offer.age,
         });
+        let next = Arc::make_mut(&mut self.next);
         self.steps
             .push(Step::apply(next, entry, at, at.steady, feed));
         self.changes += offer.map_or(0, |offer| offer.batch.len());
@@ -206,7 +207,7 @@ impl Commit<'_> {
         while !self.group.is_empty() {
             let group = std::mem::take(&mut self.group);
             let steps = std::mem::take(&mut self.steps);
-            let done = self.turn.commit(self.next.clone(), steps);
+            let done = self.turn.commit(Arc::clone(&self.next), steps);
             self.begin();
             match done {
                 Ok(updates) => {

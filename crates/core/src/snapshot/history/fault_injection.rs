@@ -49,6 +49,6 @@ impl Snapshot {
             InjectedFault::PodTotal => state.sizes.pods += 1,
         }
         namespace.views.store(views);
-        turn.publish(state, Vec::new());
+        turn.publish(Arc::new(state), Vec::new());
     }
 }

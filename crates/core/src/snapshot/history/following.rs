@@ -1,6 +1,7 @@
 //! Follows steps that other servers took: a snapshot applies their entries in order, and checks
 //! only that they fit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::Error;
@@ -116,7 +117,7 @@ pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), 
         });
         let mut next = State::clone(&turn.live);
         let step = Step::apply(&mut next, entry, at, now.steady, feed);
-        turn.publish(next, vec![step]);
+        turn.publish(Arc::new(next), vec![step]);
     }
     Ok(())
 }

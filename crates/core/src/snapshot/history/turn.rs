@@ -151,7 +151,7 @@ impl<'s> WriteTurn<'s> {
     ) -> Result<Update, Error> {
         let mut next = State::clone(&self.live);
         let step = Step::apply(&mut next, entry, at, at.steady, feed);
-        let mut updates = self.commit(next, vec![step])?;
+        let mut updates = self.commit(Arc::new(next), vec![step])?;
         Ok(updates.pop().expect("each step has an update"))
     }
 
@@ -159,7 +159,7 @@ impl<'s> WriteTurn<'s> {
     ///
     /// # Errors
     /// [`Error::NotStored`]; then nothing is changed.
-    pub fn commit(&mut self, next: State, mut steps: Vec<Step>) -> Result<Vec<Update>, Error> {
+    pub fn commit(&mut self, next: Arc<State>, mut steps: Vec<Step>) -> Result<Vec<Update>, Error> {
         self.record(steps.iter_mut().map(|step| &mut step.entry).collect())?;
         Ok(self.publish(next, steps))
     }
@@ -219,8 +219,8 @@ impl<'s> WriteTurn<'s> {
     }
 
     /// Makes the state after recorded steps the one that answers, and tells everyone.
-    pub fn publish(&mut self, next: State, steps: Vec<Step>) -> Vec<Update> {
-        self.live = Arc::new(next);
+    pub fn publish(&mut self, next: Arc<State>, steps: Vec<Step>) -> Vec<Update> {
+        self.live = next;
         self.snapshot.publish(&self.live);
         let told = |step| self.snapshot.note_applied(step);
         steps.into_iter().map(told).collect()
