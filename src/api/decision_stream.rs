@@ -92,7 +92,7 @@ pub(super) struct Asked {
     pub tag: AnswerTag,
     /// Cancels the question.
     pub handle: AbortHandle,
-    pub answer: BoxFuture<'static, Outcome>,
+    pub answer: BoxFuture<'static, (AnswerTag, Outcome)>,
 }
 
 impl Asked {
@@ -102,7 +102,10 @@ impl Asked {
         answer: impl Future<Output = Result<Response<Bytes>, Error>> + Send + 'static,
     ) -> Self {
         let (answer, handle) = abortable(answer);
-        let answer = answer.map(|it| it.unwrap_or(Err(Error::Cancelled)).map_err(Status::from));
+        let answer = answer.map(move |it| {
+            let outcome = it.unwrap_or(Err(Error::Cancelled));
+            (tag, outcome.map_err(Status::from))
+        });
         Self {
             tag,
             handle,
@@ -204,7 +207,7 @@ pub async fn answer_questions(
         for Asked {
             tag,
             handle,
-            answer,
+            mut answer,
         } in asked
         {
             if unanswered.contains_key(&tag.id) {
@@ -213,7 +216,6 @@ pub async fn answer_questions(
                 answers.send(tag, Err(fault.into())).await;
                 continue;
             }
-            let mut answer = answer.map(move |it| (tag, it)).boxed();
             // Most questions are answered at once.
             let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
             match begun {

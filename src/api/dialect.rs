@@ -85,12 +85,12 @@ impl DecisionTerms {
     }
 
     /// Begins the answer to a `Filter`: the candidates of which some pass, each as far as the answer is
-    /// to tell. `refusal` says why one is refused.
+    /// to tell. `refusal` says why the candidate at an index is refused.
     pub fn verdicts<'r>(
         &self,
         candidates: Candidates<'_>,
         pass: &FixedBitSet,
-        refusal: impl Fn(usize) -> Result<Option<Cow<'r, NodeRefusal>>, Stopped>,
+        refusal: impl Fn(usize, Slot) -> Result<Option<Cow<'r, NodeRefusal>>, Stopped>,
         reports: &mut [Report<'_>],
         read_view: &ReadView<'_>,
     ) -> Result<ListedAnswer<v1::FilterResponse>, Stopped> {
@@ -105,7 +105,7 @@ impl DecisionTerms {
                 report.count_feasible(&feasible, read_view)?;
             }
             for at in pass.zeroes() {
-                if let Some(refusal) = refusal(at)? {
+                if let Some(refusal) = refusal(at, candidates.known[at])? {
                     answer.infeasible(name(at), &refusal, read_view.deadline)?;
                 }
             }

@@ -69,7 +69,7 @@ impl Dialect for PlacementSpec {
             tallies.refuse(reason.clone(), 1);
         }
         let mut reports = judge.reports(terms.max_domains);
-        let refusal = |at: usize| Ok(judged[at].as_ref().err().map(Cow::Borrowed));
+        let refusal = |at: usize, _| Ok(judged[at].as_ref().err().map(Cow::Borrowed));
         let mut answer = terms.verdicts(candidates, &pass, refusal, &mut reports, read_view)?;
         let hard = |report: &&Report<'_>| report.active.constraint.is_hard();
         answer.message = v1::FilterResponse {

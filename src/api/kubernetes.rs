@@ -55,9 +55,8 @@ impl Dialect for Question {
             (ListedAnswer::default(), filter.tally_all()?)
         } else {
             let candidates = terms.candidates(read_view)?;
-            let known = candidates.known.clone();
-            let Judgement { pass, tallies } = filter.judge_all(&known)?;
-            let refusal = |at: usize| Ok(filter.judge(known[at])?.err().map(Cow::Owned));
+            let Judgement { pass, tallies } = filter.judge_all(&candidates.known)?;
+            let refusal = |_, slot| Ok(filter.judge(slot)?.err().map(Cow::Owned));
             let answer = terms.verdicts(candidates, &pass, refusal, &mut reports, read_view)?;
             (answer, tallies)
         };

@@ -5,7 +5,8 @@
 //!   alone checks what the caller may do, `error` alone chooses codes, reasons and details. `noted`
 //!   has the facts about an answer for metrics and the decision log.
 //! - A question: `questions` checks it, waits for its revision (`read_your_writes`) and decides in
-//!   its `dialect`; `written` encodes the answer. `decision_stream` asks the questions of a stream.
+//!   its `dialect`; `written` encodes the answer. `decision_stream` asks the questions of a stream,
+//!   `question_group` those that see one revision.
 //! - Other reads: `place`, `describe`, `removals`, `rebalance`, `nodes`, `export`, `verify`.
 //! - Changes: `update`, `feed`, `reservations`; `retry` recognises repeated requests.
 //! - Threads: `executor` runs long work, `slots` shares places among callers, `background` has the

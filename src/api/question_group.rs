@@ -111,10 +111,13 @@ impl Service {
                 let outcome = until(deadline, receiver).await;
                 drop(task);
                 // It is answered with the others, even if it was cancelled.
-                match cancel.is_aborted() {
+                let outcome = match cancel.is_aborted() {
                     true => Err(Error::Cancelled.into()),
-                    false => outcome?.unwrap_or_else(|_| Err(Error::Internal.into())),
-                }
+                    false => outcome
+                        .map_err(Status::from)
+                        .and_then(|sent| sent.unwrap_or_else(|_| Err(Error::Internal.into()))),
+                };
+                (tag, outcome)
             };
             answers.push(Asked {
                 tag,
