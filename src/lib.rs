@@ -10,6 +10,7 @@ pub mod cli;
 pub mod decision_log;
 pub mod proto;
 pub mod server;
+pub mod toml_fault;
 
 pub use evenkeel_core::{account, explain, limits, matching, plan, snapshot, spread, verify};
 pub use evenkeel_kube::{kubernetes, manifest, misspelt};

@@ -5,18 +5,14 @@ use wildmatch::WildMatch;
 
 use super::rules::{AccessRule, AccessRules, Role, Whom};
 use super::token::TokenHash;
+use crate::toml_fault::TomlFault;
 
 /// A fault in an access file.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessFileError {
     /// The file is not TOML, or has keys or values that a rule does not have.
-    #[error("line {line}: {message}")]
-    Syntax {
-        /// The line of the fault; the first is 1.
-        line: usize,
-        /// The fault.
-        message: String,
-    },
+    #[error(transparent)]
+    Syntax(TomlFault),
     /// The file has no rule. Without rules every call would be denied. A file that is still being
     /// written also looks like this.
     #[error("has no rule, which would deny everybody everything")]
@@ -57,13 +53,8 @@ struct WireRule {
 /// # Errors
 /// The first fault.
 pub fn parse(text: &str) -> Result<AccessRules, AccessFileError> {
-    let wire: Wire = toml::from_str(text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start);
-        AccessFileError::Syntax {
-            line: text[..start].matches('\n').count() + 1,
-            message: error.message().replace('\n', ", "),
-        }
-    })?;
+    let wire: Wire = toml::from_str(text)
+        .map_err(|error| AccessFileError::Syntax(TomlFault::new(text, &error)))?;
     if wire.allow.is_empty() {
         return Err(AccessFileError::Empty);
     }

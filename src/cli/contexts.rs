@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::misspelt;
+use crate::toml_fault::TomlFault;
 
 /// The address of a server if nothing names another.
 const LOCAL: &str = "http://127.0.0.1:50051";
@@ -141,9 +142,7 @@ fn read(path: &Path) -> Result<ContextsFile> {
     let told = || path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(told)?;
     toml::from_str(&text).map_err(|error| {
-        let before = error.span().map_or(0, |span| span.start);
-        let line = text[..before].matches('\n').count() + 1;
-        let fault = error.message().replace('\n', ", ");
-        anyhow::anyhow!("{}: line {line}: {fault}", path.display())
+        let fault = TomlFault::new(&text, &error);
+        anyhow::anyhow!("{}: {fault}", path.display())
     })
 }

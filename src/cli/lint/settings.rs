@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use crate::manifest::{ConstraintPlace, CustomResources};
+use crate::toml_fault::TomlFault;
 
 /// The name of the file. It is searched in the current directory and its ancestors.
 const FILE_NAME: &str = ".evenkeel-lint.toml";
@@ -32,11 +33,8 @@ pub(super) fn custom_resources(named: Option<&Path>) -> Result<CustomResources> 
 
 fn read(path: &Path) -> Result<SettingsFile> {
     let text = fs::read_to_string(path)?;
-    let file: SettingsFile = toml::from_str(&text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start);
-        let line = text[..start].matches('\n').count() + 1;
-        anyhow!("line {line}: {}", error.message().replace('\n', ", "))
-    })?;
+    let file: SettingsFile =
+        toml::from_str(&text).map_err(|error| TomlFault::new(&text, &error))?;
     for (index, row) in file.resources.iter().enumerate() {
         if let Some(fault) = row.fault() {
             anyhow::bail!("resources[{index}]: {fault}");

@@ -7,6 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 use toml::Value;
 
+use crate::toml_fault::TomlFault;
+
 /// A fault in a settings file, and where it is.
 #[derive(Debug, thiserror::Error)]
 #[error("config file {}: {fault}", path.display())]
@@ -40,7 +42,9 @@ pub fn apply_file(
 
 fn apply(mut command: Command, path: &Path) -> Result<Command, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let table: toml::Table = text.parse().map_err(|error| syntax(&text, &error))?;
+    let table: toml::Table = text
+        .parse()
+        .map_err(|error| TomlFault::new(&text, &error).to_string())?;
     for (key, value) in &table {
         // The file's own path is no setting.
         let arg = command.get_arguments().find(|arg| {
@@ -59,12 +63,6 @@ fn apply(mut command: Command, path: &Path) -> Result<Command, String> {
         command = command.mut_arg(arg.get_id(), |arg| arg.default_values(values));
     }
     Ok(command)
-}
-
-fn syntax(text: &str, error: &toml::de::Error) -> String {
-    let start = error.span().map_or(0, |span| span.start);
-    let line = text[..start].matches('\n').count() + 1;
-    format!("line {line}: {}", error.message().replace('\n', ", "))
 }
 
 /// The text that the flag's parser would be given on the command line.
