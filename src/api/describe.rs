@@ -17,7 +17,7 @@ use crate::proto::v1::describe_spread_request::Subject as Wire;
 use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot, State, Stopped};
 use crate::spread::describe::{
     Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, ZONE, check_key,
-    topology_keys,
+    judge_selected, topology_keys,
 };
 
 /// The most encoded bytes of a page with more than one workload: below the 4 MiB that clients
@@ -299,25 +299,22 @@ impl ValidDescription {
         };
         let mut listed = 0_usize;
         let look = |name: &str, pod_groups: PodGroups<'_>| {
-            let judge = |survey: &Survey<'_, '_>, read_view: &ReadView<'_>| {
-                response.defaults = defaults_kind(read_view.defaults);
-                let (pods, topologies) = self.judge_selected(survey, selector, read_view)?;
-                if pods > 0 || namespace.is_some() {
-                    let spread = v1::WorkloadSpread {
-                        namespace: name.to_owned(),
-                        pod_count: count(pods),
-                        topologies,
-                        ..Default::default()
-                    };
-                    // Each repeats the selector.
-                    let length = spread.encoded_len();
-                    listed = listed.saturating_add(length);
-                    response.workloads.push(spread);
-                    read_view.deadline.entry(length, listed.saturating_mul(2))?;
-                }
-                Ok(())
-            };
-            self.look_at(name, &pod_groups, judge)
+            let read_view = pod_groups.read_view();
+            response.defaults = defaults_kind(read_view.defaults);
+            let (pods, topologies) = self.judge_selected(&pod_groups, selector)?;
+            if pods > 0 || namespace.is_some() {
+                let spread = v1::WorkloadSpread {
+                    namespace: name.to_owned(),
+                    pod_count: count(pods),
+                    topologies,
+                    ..Default::default()
+                };
+                let length = spread.encoded_len();
+                listed = listed.saturating_add(length);
+                response.workloads.push(spread);
+                read_view.deadline.entry(length, listed.saturating_mul(2))?;
+            }
+            Ok(())
         };
         at.survey(namespace, look)?;
         response.workload_count = count(response.workloads.len());
@@ -328,16 +325,15 @@ impl ValidDescription {
     /// which the caller did not ask for, are left out if no node has one.
     fn judge_selected(
         &self,
-        survey: &Survey<'_, '_>,
+        pod_groups: &PodGroups<'_>,
         selector: &Selector,
-        read_view: &ReadView<'_>,
     ) -> Result<(usize, Vec<v1::TopologySpread>), Error> {
         let (key, is_asked): (Arc<str>, _) = match &self.by {
             By::Constraints => (ZONE.into(), false),
             By::Key(key) => (Arc::clone(key), true),
         };
-        let known = check_key(&key, read_view)?;
-        let (pods, balance) = survey.judge_selected(selector, &key)?;
+        let known = check_key(&key, pod_groups.read_view())?;
+        let (pods, balance) = judge_selected(pod_groups, selector, &key, self.max_domains)?;
         match known {
             Ok(()) => Ok((pods, vec![topology_spread(balance)])),
             Err(unknown) if is_asked => Err(Error::NoTopologyKey(unknown)),

@@ -116,7 +116,7 @@ impl<'a> Case<'a> {
         let list = self.list.field();
         let entry = |number| match list.type_name() {
             ".evenkeel.v1.Change" => bytes_of(list.number(), &object(protocol, kind, number)),
-            name => protocol.rich_entry(list, number, &rich::entry(name, number)),
+            _ => protocol.rich_entry(list, number, &rich::entry(list, number)),
         };
         let entries: Vec<u8> = (0..count).flat_map(entry).collect();
         self.list.request_with(self.call, &entries, rich::around)

@@ -192,10 +192,34 @@ fn term(number: usize) -> v1::PodAffinityTerm {
     }
 }
 
-/// The fields of an entry of a list of these messages, beside its name and those of
-/// [`examples::of`].
-pub(crate) fn entry(message: &str, number: usize) -> Vec<u8> {
-    match message.trim_start_matches(".evenkeel.v1.") {
+/// A constraint over a key of nodes; after the first ones, which use them up, over a key that no node
+/// has.
+fn constraint(number: usize) -> v1::TopologySpreadConstraint {
+    let known = [HOSTNAME, ZONE, "group", "zone"];
+    let is_known = number < 2 * known.len();
+    let key = known[number % known.len()].to_owned();
+    let when_unsatisfiable = match number < known.len() {
+        true => "DoNotSchedule",
+        false => "ScheduleAnyway",
+    };
+    v1::TopologySpreadConstraint {
+        topology_key: if is_known { key } else { name(number) },
+        label_selector: Some(all_but(number)),
+        when_unsatisfiable: when_unsatisfiable.into(),
+        ..Default::default()
+    }
+}
+
+/// The fields of an entry of a list of messages, beside its name and those of [`examples::of`].
+pub(crate) fn entry(list: &FieldDescriptorProto, number: usize) -> Vec<u8> {
+    match list.type_name().trim_start_matches(".evenkeel.v1.") {
+        "NodeSelectorRequirement" if list.name() == "match_fields" => {
+            bytes(&v1::NodeSelectorRequirement {
+                key: "metadata.name".into(),
+                operator: "NotIn".into(),
+                ..Default::default()
+            })
+        }
         "Volume" => {
             let [volume] = volume(&name(number), number);
             bytes(&volume)
@@ -205,12 +229,7 @@ pub(crate) fn entry(message: &str, number: usize) -> Vec<u8> {
             weight: 1,
             pod_affinity_term: Some(term(number)),
         }),
-        "TopologySpreadConstraint" => bytes(&v1::TopologySpreadConstraint {
-            topology_key: [HOSTNAME, ZONE, "group", "zone"][number % 4].into(),
-            label_selector: Some(all_but(number)),
-            when_unsatisfiable: ["DoNotSchedule", "ScheduleAnyway"][number / 4 % 2].into(),
-            ..Default::default()
-        }),
+        "TopologySpreadConstraint" => bytes(&constraint(number)),
         "NodeSelectorTerm" => bytes(&v1::NodeSelectorTerm {
             match_expressions: vec![node_requirement("key", "NotIn", &[&name(number)])],
             ..Default::default()
@@ -219,6 +238,18 @@ pub(crate) fn entry(message: &str, number: usize) -> Vec<u8> {
             pod: Some(asker()),
             replicas: 100,
             ..Default::default()
+        }),
+        "NeededPods" => bytes(&v1::NeededPods {
+            pod: Some(asker()),
+            replicas: 1,
+        }),
+        "NodeTemplate" => bytes(&v1::NodeTemplate {
+            node: name(number % NODES),
+            ..Default::default()
+        }),
+        "TopologyValues" => bytes(&v1::TopologyValues {
+            topology_key: name(number),
+            values: vec!["value".into()],
         }),
         "Question" => bytes(&v1::Question {
             ask: Some(v1::question::Ask::Filter(v1::FilterRequest {
@@ -244,6 +275,18 @@ fn passing(message: &str) -> Vec<u8> {
     }
 }
 
+fn removals_of(kind: &str) -> Vec<u8> {
+    bytes(&v1::RankRemovalsRequest {
+        workload: Some(v1::WorkloadName {
+            kind: kind.into(),
+            name: name(0),
+            ..Default::default()
+        }),
+        count: 10,
+        ..Default::default()
+    })
+}
+
 /// A message around a list of a question, as [`examples::of`] with more to do.
 pub(crate) fn around(message: &str, within: Option<&FieldDescriptorProto>) -> Vec<u8> {
     let field = within.map_or("", FieldDescriptorProto::name);
@@ -260,15 +303,29 @@ pub(crate) fn around(message: &str, within: Option<&FieldDescriptorProto>) -> Ve
             max_moves: 10,
             ..Default::default()
         }),
-        ("RankRemovalsRequest", _) => bytes(&v1::RankRemovalsRequest {
-            workload: Some(v1::WorkloadName {
-                kind: "ReplicaSet".into(),
-                name: name(0),
-                ..Default::default()
-            }),
-            count: 10,
+        ("WorkloadName", _) => bytes(&v1::WorkloadName {
+            kind: "ReplicaSet".into(),
+            name: name(0),
             ..Default::default()
         }),
+        ("NodeDrain", "rules") => bytes(&v1::NodeDrain {
+            nodes: (0..NODES / 2).map(name).collect(),
+            ..Default::default()
+        }),
+        ("NodeSpare", _) => bytes(&v1::NodeSpare {
+            max: 10,
+            ..Default::default()
+        }),
+        ("NodeTemplate", _) => bytes(&v1::NodeTemplate {
+            node: name(0),
+            ..Default::default()
+        }),
+        ("TopologyValues", _) => bytes(&v1::TopologyValues {
+            topology_key: "zone".into(),
+            ..Default::default()
+        }),
+        ("RankRemovalsRequest", "revisions") => removals_of("Deployment"),
+        ("RankRemovalsRequest", _) => removals_of("ReplicaSet"),
         ("NodeNeed", "templates") => bytes(&v1::NodeNeed {
             pending: true,
             ..Default::default()

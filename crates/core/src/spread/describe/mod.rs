@@ -8,7 +8,7 @@ mod workload;
 
 pub use balance::{Balance, Concentration, JudgedWorkload, Share, SpreadStanding};
 pub use keys::{TopologyKey, UnknownKey, ZONE, check_key, topology_keys};
-pub use survey::{By, Survey, untie};
+pub use survey::{By, Survey, judge_selected, untie};
 pub use workload::{
     NamedWorkload, WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by,
     ordinal_of, selects,

@@ -72,7 +72,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         for group in read_view.deadline.each(pod_groups.groups()) {
             let group = group?;
             let mut pod = pod_groups.pod(group);
-            read_view.deadline.room()?;
+            read_view.deadline.entry(pod.encoded_len(), 0)?;
             pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
             let mut member = Member {
                 group,
@@ -93,7 +93,15 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
         for members in workloads.values_mut() {
             // The answer must not depend on the order of arrival.
-            members.sort_by_cached_key(|member| member.pod.encode_to_vec());
+            let mut sorted = Vec::with_capacity(members.len());
+            for member in read_view.deadline.each(members.drain(..)) {
+                let member = member?;
+                let bytes = member.pod.encode_to_vec();
+                read_view.deadline.entry(bytes.len(), bytes.len())?;
+                sorted.push((bytes, member));
+            }
+            sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
+            members.extend(sorted.into_iter().map(|(_, member)| member));
         }
         let mut survey = Self {
             pod_groups,
@@ -213,23 +221,6 @@ impl<'c, 'a> Survey<'c, 'a> {
         (!members.is_empty()).then_some((id, members))
     }
 
-    /// Returns the number of pods that a selector matches, and their balance over a topology key.
-    pub fn judge_selected(
-        &self,
-        selector: &Selector,
-        key: &Arc<str>,
-    ) -> Result<(usize, Balance), Stopped> {
-        let mut members = Vec::new();
-        for member in self.workloads.values().flatten() {
-            if self.pod_groups.selects(selector, member.group)? {
-                members.push(member);
-            }
-        }
-        let pods = members.iter().map(|member| member.group.pods).sum();
-        let balance = self.balance_by(key, Eligibility::default(), &members)?;
-        Ok((pods, balance))
-    }
-
     fn judge(
         &self,
         workload: &WorkloadId,
@@ -252,7 +243,7 @@ impl<'c, 'a> Survey<'c, 'a> {
                 judged.standing = Some(self.standing(members, &judged)?);
             }
             By::Key(key) => {
-                judged.balances = vec![self.balance_by(key, self.eligibility(members), members)?];
+                judged.balances = vec![self.balance_by(key, members)?];
             }
         }
         Ok(judged)
@@ -268,7 +259,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         for wanted in found {
             let counted = self.pod_groups.count(wanted.query())?;
             let nodes = wanted.groups.values().flat_map(|group| &group.nodes);
-            let outside = self.outside(&wanted.partition, nodes)?;
+            let outside = outside(self.pod_groups, &wanted.partition, nodes)?;
             let active = &wanted.active;
             let key = &active.constraint.topology_key;
             let balance = Balance::of(&counted, key, Some(active), outside, self.max_domains);
@@ -426,7 +417,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
         let first = on_nodes(members).next();
         let zone: Arc<str> = ZONE.into();
-        let zones = self.balance_by(&zone, self.eligibility(members), members)?;
+        let zones = self.balance_by(&zone, members)?;
         let fullest = zones.domains.first().map_or(0, |share| share.pods);
         Ok(Concentration {
             in_one_zone: zones.domain_count > 1 && usize::try_from(fullest) == Ok(placed),
@@ -452,33 +443,60 @@ impl<'c, 'a> Survey<'c, 'a> {
         }
     }
 
-    /// Returns the balance of pods over the eligible nodes with a key.
-    fn balance_by(
-        &self,
-        key: &Arc<str>,
-        eligibility: Eligibility,
-        members: &[&Member<'_>],
-    ) -> Result<Balance, Stopped> {
-        let partition = partition_by(key, eligibility);
-        let nodes = on_nodes(members).map(|slot| (*slot, 1));
-        let counted = self.pod_groups.count_nodes(&partition, nodes)?;
-        let outside = self.outside(&partition, on_nodes(members))?;
-        Ok(Balance::of(&counted, key, None, outside, self.max_domains))
+    /// Returns the balance of a workload's pods over the eligible nodes with a key.
+    fn balance_by(&self, key: &Arc<str>, members: &[&Member<'_>]) -> Result<Balance, Stopped> {
+        let partition = partition_by(key, self.eligibility(members));
+        let groups: Vec<_> = members.iter().map(|member| member.group).collect();
+        balance_over(self.pod_groups, key, &partition, &groups, self.max_domains)
     }
+}
 
-    fn outside<'s>(
-        &self,
-        partition: &partition::Key,
-        nodes: impl Iterator<Item = &'s Slot>,
-    ) -> Result<usize, Stopped> {
-        let read_view = self.pod_groups.read_view();
-        let partition = read_view.in_use(partition)?.partition;
-        let mut outside = 0;
-        for slot in read_view.deadline.each(nodes) {
-            outside += usize::from(!partition.member(*slot?).is_some());
+/// Returns the number of pods that a selector matches, and their balance over a topology key.
+pub fn judge_selected(
+    pod_groups: &PodGroups<'_>,
+    selector: &Selector,
+    key: &Arc<str>,
+    max_domains: usize,
+) -> Result<(usize, Balance), Stopped> {
+    let mut groups = Vec::new();
+    for group in pod_groups.groups() {
+        if pod_groups.selects(selector, group)? {
+            groups.push(group);
         }
-        Ok(outside)
     }
+    let pods = groups.iter().map(|group| group.pods).sum();
+    let partition = partition_by(key, Eligibility::default());
+    let balance = balance_over(pod_groups, key, &partition, &groups, max_domains)?;
+    Ok((pods, balance))
+}
+
+/// Returns the balance of the pods of some groups over the domains of a key.
+fn balance_over(
+    pod_groups: &PodGroups<'_>,
+    key: &Arc<str>,
+    partition: &partition::Key,
+    groups: &[&PodGroup],
+    max_domains: usize,
+) -> Result<Balance, Stopped> {
+    let nodes = || groups.iter().flat_map(|group| &group.nodes);
+    let counted = pod_groups.count_nodes(partition, nodes().map(|slot| (*slot, 1)))?;
+    let outside = outside(pod_groups, partition, nodes())?;
+    Ok(Balance::of(&counted, key, None, outside, max_domains))
+}
+
+/// Returns the number of pods on nodes that are in no domain.
+fn outside<'s>(
+    pod_groups: &PodGroups<'_>,
+    partition: &partition::Key,
+    nodes: impl Iterator<Item = &'s Slot>,
+) -> Result<usize, Stopped> {
+    let read_view = pod_groups.read_view();
+    let partition = read_view.in_use(partition)?.partition;
+    let mut outside = 0;
+    for slot in read_view.deadline.each(nodes) {
+        outside += usize::from(!partition.member(*slot?).is_some());
+    }
+    Ok(outside)
 }
 
 /// Takes from a pod of a DaemonSet the affinity to its node, which its controller sets in place of any
