@@ -17,7 +17,7 @@ use crate::proto::v1::plan_nodes_request::Question as NodeQuestion;
 use crate::snapshot::{Batch, Imagined, Limits, Snapshot};
 use crate::spread::Question;
 
-/// The most combinations of a template and domains.
+/// The most combinations of a template and domains, and the most keys of a template.
 const MOST_COMBINATIONS: usize = 64;
 
 /// The highest price of a node.
@@ -238,6 +238,9 @@ fn check_templates(
         let mut keys = HashSet::new();
         let mut own: usize = 1;
         let list = path.field("domains");
+        if it.domains.len() > MOST_COMBINATIONS {
+            faults.add(list, format!("must have at most {MOST_COMBINATIONS} keys"));
+        }
         for (index, of) in it.domains.iter().enumerate() {
             let path = list.index(index);
             if of.values.is_empty() {

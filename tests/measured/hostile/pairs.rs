@@ -94,12 +94,13 @@ impl<'a> Case<'a> {
         questions.filter(|case| seen.insert(case.key())).collect()
     }
 
-    /// The innermost request or change that has the list, the field of it, and the list with the
-    /// field around it.
+    /// The innermost request, change or template that has the list, the field of it, and the list with
+    /// the field around it.
     fn key(&self) -> String {
         let outer = |field: &&FieldDescriptorProto| {
             let name = field.type_name();
-            name.ends_with("Request") || name.ends_with(".Change")
+            [".Change", ".NodeTemplate"].contains(&name.trim_start_matches(".evenkeel.v1"))
+                || name.ends_with("Request")
         };
         let fields = &self.list.0;
         let at = fields.iter().rposition(outer);

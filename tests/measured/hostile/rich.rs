@@ -195,7 +195,7 @@ fn term(number: usize) -> v1::PodAffinityTerm {
 /// A constraint over a key of nodes; after the first ones, which use them up, over a key that no node
 /// has.
 fn constraint(number: usize) -> v1::TopologySpreadConstraint {
-    let known = [HOSTNAME, ZONE, "group", "zone"];
+    let known = [HOSTNAME, "group", "zone"];
     let is_known = number < 2 * known.len();
     let key = known[number % known.len()].to_owned();
     let when_unsatisfiable = match number < known.len() {
@@ -316,7 +316,7 @@ pub(crate) fn around(message: &str, within: Option<&FieldDescriptorProto>) -> Ve
             max: 10,
             ..Default::default()
         }),
-        ("NodeTemplate", _) => bytes(&v1::NodeTemplate {
+        ("NodeTemplate", "domains") => bytes(&v1::NodeTemplate {
             node: name(0),
             ..Default::default()
         }),

@@ -635,7 +635,25 @@ async fn faults_name_their_fields() {
     let twice = Question::Drain(drain(&["a1", "a1"]));
     let mut like = need(0, &[]);
     like.templates[0].price = -1;
+    let zones: Vec<String> = (0..65).map(|number| format!("z{number}")).collect();
+    let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
+    let mut keys = need(1, &["a"]);
+    keys.templates[0].domains = zones
+        .iter()
+        .map(|zone| TopologyValues {
+            topology_key: (*zone).into(),
+            values: vec!["a".into()],
+        })
+        .collect();
     let cases = [
+        (
+            Some(Question::Need(keys)),
+            "need.templates[0].domains: must have at most 64 keys",
+        ),
+        (
+            Some(Question::Need(need(1, &zones))),
+            "need.templates: must have at most 64 combinations of domains",
+        ),
         (None, "question: is required"),
         (
             Some(Question::Drain(drain(&[]))),

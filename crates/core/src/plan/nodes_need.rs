@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use prost::Message;
+
 use super::joint::most_picks;
 use super::movable::deletion;
 use crate::matching::Path;
@@ -200,7 +202,7 @@ impl NodeSearch<'_> {
         let names = self.names(&vec![1; self.variants.len()]);
         let by_name: HashMap<&str, usize> = names.iter().map(|it| (&*it.1, it.0)).collect();
         imagined.attempt(|imagined| {
-            imagined.change(self.objects(&names))?;
+            self.add_nodes(imagined, &names)?;
             for pod in daemons(imagined)? {
                 let question = Question::compile(Some(&pod), limits, Path::root("pod"));
                 let Ok(question) = question else { continue };
@@ -210,7 +212,7 @@ impl NodeSearch<'_> {
                 };
                 each_taking(imagined, &question, &by_name, run)?;
             }
-            imagined.change(self.objects(&names))?;
+            self.add_nodes(imagined, &names)?;
             for of in self.pods {
                 let (mut free, mut of_variant) = (0_usize, vec![0; self.variants.len()]);
                 let look = |variant: Option<usize>, fitting: Option<u32>| {
@@ -240,21 +242,29 @@ impl NodeSearch<'_> {
         names
     }
 
-    /// The objects of new nodes: themselves and their pods of DaemonSets.
-    fn objects(&self, names: &[(usize, String)]) -> Vec<Object> {
-        let objects = names.iter().flat_map(|(variant, name)| {
+    /// Adds the nodes of a choice, and their pods of DaemonSets.
+    fn add_nodes(
+        &self,
+        imagined: &mut Imagined<'_>,
+        names: &[(usize, String)],
+    ) -> Result<(), Stopped> {
+        let deadline = imagined.deadline();
+        let (mut objects, mut bytes) = (Vec::new(), 0_usize);
+        for (variant, name) in names {
             let variant = &self.variants[*variant];
-            let daemons = variant.daemons.iter().enumerate().map(move |(at, pod)| {
-                let mut pod = pod.clone();
+            let node = named(&variant.node, name);
+            let length = node.encoded_len();
+            bytes = bytes.saturating_add(length);
+            deadline.entry(length, bytes)?;
+            objects.push(Object::Node(node));
+            for (at, pod) in deadline.each(&variant.daemons).enumerate() {
+                let mut pod = pod?.clone();
                 pod.metadata.get_or_insert_default().name = format!("{at}+{name}");
                 name.clone_into(&mut pod.spec.get_or_insert_default().node_name);
-                Object::Pod(pod)
-            });
-            [Object::Node(named(&variant.node, name))]
-                .into_iter()
-                .chain(daemons)
-        });
-        objects.collect()
+                objects.push(Object::Pod(pod));
+            }
+        }
+        imagined.change(objects)
     }
 
     /// Places pods of each kind on the nodes of a choice. With `packs` new nodes are filled one after the
@@ -287,8 +297,7 @@ impl NodeSearch<'_> {
                 .collect();
         }
         let outcomes = imagined.attempt(|imagined| {
-            imagined.deadline().step(names.len())?;
-            imagined.change(self.objects(&names))?;
+            self.add_nodes(imagined, &names)?;
             let mut outcomes: Vec<Outcome> = Vec::new();
             outcomes.resize_with(self.pods.len(), Outcome::default);
             for (turn, at) in self.order.iter().enumerate() {
