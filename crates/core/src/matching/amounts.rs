@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use super::fit::Lack;
 use super::names;
 use super::quantity::{self, Quantity};
 use crate::proto::v1;
@@ -119,24 +120,15 @@ impl Amounts<i64> {
 }
 
 impl Amounts<i128> {
-    /// Adds sums multiplied by `times`, which may be negative.
-    pub(super) fn merge(&mut self, sums: &Self, times: i128) {
-        for (sum, amount) in self.common.iter_mut().zip(sums.common) {
-            *sum += amount * times;
-        }
-        let named = sums.named.iter();
-        add_to_each(&mut self.named, named.map(|(name, it)| (name, it * times)));
-    }
-
     /// Adds `amounts` multiplied by `times`, which may be negative.
-    pub(super) fn add(&mut self, amounts: &Amounts<i64>, times: i128) {
+    pub(super) fn add<N: Copy + Into<i128>>(&mut self, amounts: &Amounts<N>, times: i128) {
         for (sum, amount) in self.common.iter_mut().zip(amounts.common) {
-            *sum += i128::from(amount) * times;
+            *sum += amount.into() * times;
         }
         let named = amounts.named.iter();
         add_to_each(
             &mut self.named,
-            named.map(|(name, amount)| (name, i128::from(*amount) * times)),
+            named.map(|(name, amount)| (name, (*amount).into() * times)),
         );
     }
 }
@@ -194,6 +186,16 @@ impl<N: Copy + Default> Amounts<N> {
             .named
             .binary_search_by(|(known, _)| (**known).cmp(name));
         found.map_or(N::default(), |at| self.named[at].1)
+    }
+
+    /// All amounts, with that of pods.
+    pub fn totals(&self, pods: i128) -> impl Iterator<Item = (Lack, i128)>
+    where
+        N: Into<i128>,
+    {
+        let amounts = self.iter();
+        let amounts = amounts.map(|(resource, amount)| (Lack::Resource(resource), amount.into()));
+        std::iter::once((Lack::Pods, pods)).chain(amounts)
     }
 
     /// All amounts, in order.

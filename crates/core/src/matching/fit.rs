@@ -98,9 +98,7 @@ impl Allocatable {
 
     /// The amount of each resource, and the number of pods.
     pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
-        let amounts = self.amounts.iter();
-        let amounts = amounts.map(|(resource, amount)| (Lack::Resource(resource), amount.into()));
-        std::iter::once((Lack::Pods, self.pods.into())).chain(amounts)
+        self.amounts.totals(self.pods.into())
     }
 
     /// The named resources that the node has, which excludes those that every node has.
@@ -133,7 +131,7 @@ impl Requested {
     pub fn merge(&mut self, other: &Self, times: i32) {
         let pods = i64::from(self.pods) + i64::from(other.pods) * i64::from(times);
         self.pods = u32::try_from(pods).unwrap_or(0);
-        self.amounts.merge(&other.amounts, times.into());
+        self.amounts.add(&other.amounts, times.into());
         let ports = other.ports.iter().map(|(port, pods)| (port, pods * times));
         add_to_each(&mut self.ports, ports);
     }
@@ -163,9 +161,7 @@ impl Requested {
 
     /// The amount of each resource that the pods request, and their number.
     pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
-        let amounts = self.amounts.iter();
-        let amounts = amounts.map(|(resource, amount)| (Lack::Resource(resource), amount));
-        std::iter::once((Lack::Pods, self.pods.into())).chain(amounts)
+        self.amounts.totals(self.pods.into())
     }
 
     /// Returns whether these ports are free for another pod.

@@ -41,7 +41,7 @@ pub use constraint::{Action, Constraint, Policy};
 pub use features::Features;
 pub use fit::{Allocatable, Lack, Requested, Shortage};
 pub use host_ports::HostPort;
-pub use node_affinity::{NeededLabels, NodeAffinity, NodeLabels};
+pub use node_affinity::{NeededLabels, NodeAffinity};
 pub use pod_affinity::{PodAffinity, PodTerm};
 pub use quantity::Quantity;
 pub use requests::{Requests, RequestsByVersion};

@@ -107,7 +107,7 @@ pub fn is_name(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     let parts_well = |pair: &[u8]| !matches!(pair, [b'.', b'.' | b'-'] | [b'-', b'.']);
     name.len() <= 253
-        && is_made_of(name, LOWER, LOWER | DASH | DOT)
+        && is_made_of(name, true, b"-.")
         && (!name.contains(&b'.') || name.windows(2).all(parts_well))
 }
 
@@ -127,46 +127,21 @@ pub fn is_node_name(name: impl AsRef<[u8]>, which: NodeNames) -> bool {
 /// Returns whether `name` may be a namespace; it may be empty.
 pub fn is_namespace(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
-    name.is_empty() || name.len() <= 63 && is_made_of(name, LOWER, LOWER | DASH)
+    name.is_empty() || name.len() <= 63 && is_made_of(name, true, b"-")
 }
 
 fn is_label_name(name: &[u8]) -> bool {
-    name.len() <= 63 && is_made_of(name, LOWER | UPPER, LOWER | UPPER | DASH | DOT | UNDERSCORE)
+    name.len() <= 63 && is_made_of(name, false, b"-._")
 }
 
-/// Returns whether the first and the last byte belong to the classes `ends`, and all others to
-/// `inner`, which include `ends`.
-fn is_made_of(name: &[u8], ends: u8, inner: u8) -> bool {
-    let is = |c: &u8, classes: u8| CLASSES[*c as usize] & classes != 0;
-    name.first().is_some_and(|c| is(c, ends))
-        && name.last().is_some_and(|c| is(c, ends))
-        && name.iter().all(|c| is(c, inner))
+/// Returns whether all bytes are letters or digits, or but for the first and the last one of `inner`;
+/// with `is_lower` no letter is an upper case one.
+fn is_made_of(name: &[u8], is_lower: bool, inner: &[u8]) -> bool {
+    let is_end = |c: &u8| c.is_ascii_alphanumeric() && !(is_lower && c.is_ascii_uppercase());
+    name.first().is_some_and(is_end)
+        && name.last().is_some_and(is_end)
+        && name.iter().all(|c| is_end(c) || inner.contains(c))
 }
-
-/// Lower case letters and digits.
-const LOWER: u8 = 1;
-const UPPER: u8 = 1 << 1;
-const DASH: u8 = 1 << 2;
-const DOT: u8 = 1 << 3;
-const UNDERSCORE: u8 = 1 << 4;
-
-/// The class of each byte. A table is fast: feeds check some hundred bytes for each pod.
-static CLASSES: [u8; 256] = {
-    let mut classes = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        classes[byte] = match byte as u8 {
-            b'a'..=b'z' | b'0'..=b'9' => LOWER,
-            b'A'..=b'Z' => UPPER,
-            b'-' => DASH,
-            b'.' => DOT,
-            b'_' => UNDERSCORE,
-            _ => 0,
-        };
-        byte += 1;
-    }
-    classes
-};
 
 #[cfg(test)]
 mod tests {

@@ -627,7 +627,9 @@ impl<'p, 'a> Counted<'p, 'a> {
                 outside = outside.saturating_sub(1);
             }
         }
-        let counts = pods.count_nodes(&self.wanted.partition, on.into_iter())?;
+        let counts = pods
+            .read_view()
+            .count_nodes(&self.wanted.partition, on.into_iter())?;
         let key = &active.constraint.topology_key;
         Ok(Balance::of(
             &counts,

@@ -293,7 +293,12 @@ fn goals_of(
                 let Some(key) = options.by.clone() else {
                     return Ok(None);
                 };
-                (pods.count_nodes(partition, nodes)?, key, None, None)
+                (
+                    pods.read_view().count_nodes(partition, nodes)?,
+                    key,
+                    None,
+                    None,
+                )
             }
             (None, None) => return Ok(None),
         };

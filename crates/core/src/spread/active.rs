@@ -2,7 +2,6 @@
 //! default constraints with their deduced selector (`docs/semantics.md`, "Constraints of a pod").
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::matching::names::HOSTNAME;
@@ -36,8 +35,9 @@ pub struct Active {
     /// The constraint's complete selector. [`Self::counted`] is the selector of the pods that the
     /// constraint counts.
     pub selector: Selector,
-    /// The pods that the constraint counts if its selector is `{}`.
-    empty_counts: EmptySelector,
+    /// True if the selector `{}` counts all pods of the namespace, as in KubeFleet. In
+    /// kube-scheduler's plugin it counts none.
+    pub(super) empty_counts_all: bool,
     /// 1 when the selector matches the incoming pod's own labels, else 0.
     pub self_match: i64,
     /// True if this is one of the default constraints.
@@ -49,35 +49,6 @@ pub struct Active {
     pub counts_own_node: bool,
     /// All nodes by value of the topology key, if every node is a domain in `partition`.
     pub keyed: Option<partition::Key>,
-}
-
-/// The pods that a constraint with the selector `{}` counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EmptySelector {
-    /// No pods: the rule of kube-scheduler's plugin.
-    CountsNone,
-    /// All pods of the namespace: KubeFleet's rule.
-    CountsAll,
-}
-
-/// The constraints in force for a pod on a read view.
-#[derive(Debug)]
-pub enum InForce<'a> {
-    /// The pod's own constraints.
-    Own(&'a Constraints),
-    /// The default ones.
-    Default(Constraints),
-}
-
-impl Deref for InForce<'_> {
-    type Target = Constraints;
-
-    fn deref(&self) -> &Constraints {
-        match self {
-            Self::Own(own) => own,
-            Self::Default(made) => made,
-        }
-    }
 }
 
 /// The parts of a pod that decide on which nodes its constraints count pods.
@@ -180,13 +151,7 @@ impl Constraints {
                 counts_own_node,
                 keyed: (partition.topology == DomainKey::Node)
                     .then(|| partition::Key::everywhere(topology_of(&constraint))),
-                ..Active::of(
-                    index,
-                    constraint,
-                    (selector, EmptySelector::CountsNone),
-                    partition,
-                    &subject.labels,
-                )
+                ..Active::of(index, constraint, selector, partition, &subject.labels)
             }
         };
         Self {
@@ -250,7 +215,7 @@ impl Active {
     pub(super) fn of(
         index: usize,
         constraint: Constraint,
-        (selector, empty_counts): (Selector, EmptySelector),
+        selector: Selector,
         partition: partition::Key,
         labels: &BTreeMap<String, String>,
     ) -> Self {
@@ -263,7 +228,7 @@ impl Active {
             partition,
             constraint,
             selector,
-            empty_counts,
+            empty_counts_all: false,
         }
     }
 
@@ -277,9 +242,9 @@ impl Active {
 
     /// The selector of the pods that the constraint counts in a snapshot.
     pub fn counted(&self) -> &Selector {
-        match self.empty_counts {
-            EmptySelector::CountsNone if self.selector.is_empty() => &Selector::Nothing,
-            _ => &self.selector,
+        match self.selector.is_empty() && !self.empty_counts_all {
+            true => &Selector::Nothing,
+            false => &self.selector,
         }
     }
 

@@ -108,15 +108,6 @@ pub struct ChangingCounts {
 }
 
 impl ChangingCounts {
-    /// The counts by value; `None` for a value that is no domain.
-    pub fn new(counts: Vec<Option<u32>>) -> Self {
-        let mut levels = BTreeMap::new();
-        for count in counts.iter().flatten() {
-            *levels.entry(*count).or_default() += 1;
-        }
-        Self { counts, levels }
-    }
-
     /// The count of a value; 0 if the value is no domain.
     pub fn count(&self, value: usize) -> u32 {
         self.counts.get(value).copied().flatten().unwrap_or(0)
@@ -184,11 +175,15 @@ impl ChangingCounts {
 
 impl From<&DomainCounts<'_>> for ChangingCounts {
     fn from(counted: &DomainCounts<'_>) -> Self {
-        let mut counts = vec![None; counted.value_count()];
+        // The last stands for nodes without the key.
+        let mut counts = vec![None; counted.value_count() + 1];
+        let mut levels = BTreeMap::new();
         for domain in counted.domains() {
-            counts[domain.index()] = Some(counted.matching_pods(domain));
+            let count = counted.matching_pods(domain);
+            counts[domain.index()] = Some(count);
+            *levels.entry(count).or_default() += 1;
         }
-        Self::new(counts)
+        Self { counts, levels }
     }
 }
 
@@ -230,20 +225,6 @@ impl<'a> HardCount<'a> {
         }
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         self.counted.at_most(slots, limit)
-    }
-
-    /// Returns how many nodes are in the domains, and how many of them the constraint
-    /// refuses.
-    pub fn tally(&self, nodes_in: &[u32]) -> (usize, usize) {
-        let (mut keyed, mut skewed) = (0, 0);
-        for (index, nodes) in nodes_in.iter().enumerate() {
-            let matching_pods = self.counted.matching_pods(DomainId::at(index));
-            keyed += *nodes as usize;
-            if !self.rule.admits(matching_pods.into()) {
-                skewed += *nodes as usize;
-            }
-        }
-        (keyed, skewed)
     }
 
     /// Judges a node, as if nominated pods were on it.

@@ -26,7 +26,7 @@ mod score;
 mod verdict;
 mod volumes;
 
-pub use active::{Active, Constraints, InForce, Subject};
+pub use active::{Active, Constraints, Subject};
 pub use checks::{Checked, Checks};
 pub use claims::BoundClaim;
 pub use filter::Filter;

@@ -78,29 +78,19 @@ impl<'a> Nominated<'a> {
         self.on.get(&slot)
     }
 
-    /// The nodes with nominated pods.
-    pub fn slots(&self) -> impl Iterator<Item = Slot> {
-        self.on.keys().copied()
-    }
-
     /// Returns the positions in `slots` of the nodes with nominated pods.
     pub fn places(&self, slots: &[Slot], nodes: &Nodes) -> Vec<usize> {
-        if self.is_empty() {
+        if self.on.is_empty() {
             return Vec::new();
         }
         if nodes.is_order(slots) {
             let name = |slot: &Slot| nodes.name(*slot);
-            let place = |slot: Slot| slots.binary_search_by_key(&nodes.name(slot), name).ok();
-            return self.slots().filter_map(place).collect();
+            let place = |slot: &Slot| slots.binary_search_by_key(&name(slot), name).ok();
+            return self.on.keys().filter_map(place).collect();
         }
         let places = slots.iter().enumerate();
         let places = places.filter(|(_, slot)| self.on(**slot).is_some());
         places.map(|(at, _)| at).collect()
-    }
-
-    /// Returns whether there are no nominated pods.
-    pub fn is_empty(&self) -> bool {
-        self.on.is_empty()
     }
 }
 

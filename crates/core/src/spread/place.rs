@@ -13,9 +13,7 @@ use fixedbitset::FixedBitSet;
 use super::active::{Active, Constraints};
 use super::filter::Filter;
 use super::hard::{ChangingCounts, GlobalMinimum, HardCount};
-pub use super::placement::{
-    HardOutlook, NodeOutlook, Outlook, PlannedPicker, PlannedPicks, ScoredChoice,
-};
+pub use super::placement::{HardOutlook, NodeOutlook, Outlook, PlannedPicker, PlannedPicks};
 use super::placement::{Outcome, Pick, Picker, PlaceOptions};
 use super::question::{NodeChecks, Question};
 use super::report::Report;
@@ -61,6 +59,16 @@ struct NodeTurn {
     picks: u32,
     /// The number of the node's pods that the constraints counted before the first pick.
     counted: u32,
+}
+
+/// A candidate that can be picked.
+#[derive(Clone, Copy)]
+struct ScoredChoice {
+    node: u32,
+    /// The node's score, without its bonus.
+    score: i64,
+    /// The node's score with its bonus.
+    total: i64,
 }
 
 impl<'a> Placer<'a> {
@@ -193,6 +201,28 @@ impl<'a> Placer<'a> {
         self.pick(best.node, deadline)
     }
 
+    /// Counts a pick.
+    fn pick(&mut self, picked: u32, deadline: &Deadline<'_>) -> Result<(), Stopped> {
+        let candidate = &mut self.candidates[picked as usize];
+        candidate.turn.picks += 1;
+        candidate.capacity = candidate.capacity.map(|left| left - 1);
+        let slot = self.slots[picked as usize];
+        self.scores.add(slot);
+        let affected = self.filter.add(slot)?;
+        let takes_pods = self.takes_pods(picked as usize)?;
+        self.open.set(picked as usize, takes_pods);
+        if affected.is_none() {
+            return Ok(());
+        }
+        deadline.step(self.slots.len() / NODES_PER_STEP)?;
+        for node in self.open.clone().ones() {
+            if affected.has(self.slots[node]) && !self.takes_pods(node)? {
+                self.open.remove(node);
+            }
+        }
+        Ok(())
+    }
+
     /// The reasons why nodes take no more pods, with the number of nodes.
     fn reasons(&self) -> Result<BTreeMap<Reason, usize>, Stopped> {
         let mut reasons = self.refused.clone();
@@ -289,36 +319,6 @@ impl PlannedPicker for Placer<'_> {
         let score = if self.scores.skipped { 0 } else { MAX_SCORE };
         let bonuses = self.candidates.iter().map(|node| node.bonus);
         score.saturating_add(bonuses.max().unwrap_or(0))
-    }
-
-    fn node_count(&self) -> usize {
-        self.slots.len()
-    }
-
-    fn choices(&mut self, deadline: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped> {
-        let feasible = self.feasible(deadline)?.into_iter().enumerate();
-        Ok(feasible.map(|(at, node)| self.choice(at, node)).collect())
-    }
-
-    fn pick(&mut self, picked: u32, deadline: &Deadline<'_>) -> Result<(), Stopped> {
-        let candidate = &mut self.candidates[picked as usize];
-        candidate.turn.picks += 1;
-        candidate.capacity = candidate.capacity.map(|left| left - 1);
-        let slot = self.slots[picked as usize];
-        self.scores.add(slot);
-        let affected = self.filter.add(slot)?;
-        if affected.is_only(slot) {
-            let takes_pods = self.takes_pods(picked as usize)?;
-            self.open.set(picked as usize, takes_pods);
-            return Ok(());
-        }
-        deadline.step(self.slots.len() / NODES_PER_STEP)?;
-        for node in self.open.clone().ones() {
-            if affected.has(self.slots[node]) && !self.takes_pods(node)? {
-                self.open.remove(node);
-            }
-        }
-        Ok(())
     }
 }
 

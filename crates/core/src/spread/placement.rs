@@ -151,17 +151,6 @@ pub struct NodeOutlook {
     pub judged_by: Vec<(usize, bool)>,
 }
 
-/// A node that can be picked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScoredChoice {
-    /// The node.
-    pub node: u32,
-    /// The node's score, without its bonus.
-    pub score: i64,
-    /// The node's score with its bonus.
-    pub total: i64,
-}
-
 /// Nodes that no hard constraint distinguishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCell {
@@ -194,15 +183,6 @@ pub trait PlannedPicker: Picker + Clone {
 
     /// Returns an upper bound of the number that a pick adds to the total.
     fn highest_total(&self) -> i64;
-
-    /// Returns the number of nodes.
-    fn node_count(&self) -> usize;
-
-    /// Returns the nodes that can be picked next.
-    fn choices(&mut self, deadline: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped>;
-
-    /// Counts a pick.
-    fn pick(&mut self, node: u32, deadline: &Deadline<'_>) -> Result<(), Stopped>;
 }
 
 impl Outlook {
@@ -261,11 +241,6 @@ impl Outlook {
 }
 
 impl PlannedPicks {
-    /// The plan of one pick of this node.
-    pub fn of_node(node: u32) -> Self {
-        Self(vec![(vec![node], 1)])
-    }
-
     /// The nodes that may be picked.
     pub fn nodes(&self) -> FixedBitSet {
         let nodes = self.0.iter().flat_map(|(nodes, _)| nodes);

@@ -1,10 +1,11 @@
 //! The compiled incoming pod of a decision, and the fields of it that are neither checked nor scored
 //! (`docs/semantics.md`, "Node checks" and "Score").
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::active::{Constraints, InForce, Subject};
+use super::active::{Constraints, Subject};
 use super::checks::{Checks, OwnPlace};
 use super::describe::WorkloadId;
 use super::nominated::Incoming;
@@ -297,13 +298,15 @@ impl Question {
     }
 
     /// The constraints in force: the pod's own, or the default constraints if it has none.
-    pub fn constraints_on(&self, read_view: &ReadView<'_>) -> Result<InForce<'_>, Stopped> {
+    pub fn constraints_on(
+        &self,
+        read_view: &ReadView<'_>,
+    ) -> Result<Cow<'_, Constraints>, Stopped> {
         if !self.constraints.all.is_empty() {
-            return Ok(InForce::Own(&self.constraints));
+            return Ok(Cow::Borrowed(&self.constraints));
         }
         let controller = self.controller.as_ref();
-        let made = Constraints::defaults(&self.subject, controller, read_view)?;
-        Ok(InForce::Default(made))
+        Constraints::defaults(&self.subject, controller, read_view).map(Cow::Owned)
     }
 }
 

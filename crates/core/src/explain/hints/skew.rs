@@ -157,7 +157,7 @@ fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> Result<i64, 
             node.label_text(hard.key()).is_some_and(|it| it != value)
                 && !node.unschedulable()
                 && tolerations.tolerate_all(node.taints())
-                && affinity.matches::<str>(&node)
+                && affinity.matches(node.name(), |key| node.label_text(key))
         };
         for (_, node) in all_nodes(&case.read_view) {
             case.read_view.deadline.step(affinity.per_node())?;

@@ -461,7 +461,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     ) -> Result<Balance, Stopped> {
         let partition = partition_by(key, eligibility);
         let nodes = on_nodes(members).map(|slot| (*slot, 1));
-        let counted = self.pod_groups.count_nodes(&partition, nodes)?;
+        let counted = self.pod_groups.read_view().count_nodes(&partition, nodes)?;
         let outside = self.outside(&partition, on_nodes(members))?;
         Ok(Balance::of(&counted, key, None, outside, self.max_domains))
     }

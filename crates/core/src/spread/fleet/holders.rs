@@ -6,13 +6,12 @@ use super::super::filter::Filter;
 use super::super::hard::{ChangingCounts, SkewRule};
 use super::super::placement::HardOutlook;
 use super::super::question::NodeChecks;
-use super::super::report::{DomainReport, Report, first};
+use super::super::report::{DomainReport, Report};
 use super::super::verdict::{NodeRefusal, Reason};
 use super::placement::PlacementSpec;
 use crate::matching::Selector;
 use crate::snapshot::{
-    DomainCount, DomainId, DomainKey, Nodes, PartitionInUse, Query, ReadView, Slot, Stopped,
-    partition,
+    DomainCounts, DomainId, DomainKey, Query, ReadView, Slot, Stopped, partition,
 };
 
 /// The number that a soft constraint subtracts from the score of a cluster that violates it.
@@ -23,9 +22,8 @@ const SOFT_PENALTY: i64 = 1000;
 pub struct HolderSpread<'a> {
     /// The constraint.
     pub active: Active,
-    in_use: PartitionInUse,
-    nodes: &'a Nodes,
-    holders: ChangingCounts,
+    /// The number of holders in each domain.
+    counted: DomainCounts<'a>,
     /// The range of the counts of domains.
     range: HolderRange,
 }
@@ -53,13 +51,14 @@ enum Class {
     Top,
 }
 
-impl From<&ChangingCounts> for HolderRange {
-    fn from(holders: &ChangingCounts) -> Self {
-        let (fewest, domains) = holders.levels().next().unwrap_or_default();
+impl HolderRange {
+    fn of(counted: &DomainCounts<'_>) -> Self {
+        let holders = || counted.domains().map(|id| counted.matching_pods(id));
+        let fewest = holders().min().unwrap_or(0);
         Self {
             fewest,
-            most: holders.largest(),
-            is_single: domains == 1,
+            most: holders().max().unwrap_or(0),
+            is_single: holders().filter(|of| *of == fewest).count() == 1,
         }
     }
 }
@@ -67,40 +66,28 @@ impl From<&ChangingCounts> for HolderRange {
 impl<'a> HolderSpread<'a> {
     /// Counts the holders of each domain, over all clusters.
     pub fn of(active: &Active, read_view: &ReadView<'a>) -> Result<Self, Stopped> {
-        let in_use = read_view.in_use(&active.partition)?;
         let held = holders(active.counted(), read_view)?;
         read_view.deadline.step(read_view.nodes.len())?;
-        // The last stands for clusters without the key.
-        let mut counts = vec![None; in_use.topology.id_bound() + 1];
-        for id in in_use.partition.domains() {
-            counts[id.index()] = Some(0);
-        }
-        for slot in read_view.nodes.order().iter().filter(|slot| held(**slot)) {
-            let domain = in_use.topology.domain_of(*slot);
-            if let Some(Some(holders)) = counts.get_mut(domain.index()) {
-                *holders += 1;
-            }
-        }
-        let holders = ChangingCounts::new(counts);
+        let held = read_view.nodes.order().iter().filter(|slot| held(**slot));
+        let held = held.map(|slot| (*slot, 1));
+        let counted = read_view.count_nodes(&active.partition, held)?;
         Ok(Self {
             active: active.clone(),
-            nodes: read_view.nodes,
-            range: HolderRange::from(&holders),
-            holders,
-            in_use,
+            range: HolderRange::of(&counted),
+            counted,
         })
     }
 
     /// The domain of a cluster; [`DomainId::NONE`] when it lacks the key.
     fn domain_of(&self, slot: Slot) -> DomainId {
-        self.in_use.topology.domain_of(slot)
+        self.counted.domain_of(slot)
     }
 
     fn class(&self, domain: DomainId) -> Class {
         if !domain.is_some() {
             return Class::Keyless;
         }
-        let holders = self.holders.count(domain.index());
+        let holders = self.counted.matching_pods(domain);
         if holders == self.range.most {
             Class::Top
         } else if self.range.is_single && holders == self.range.fewest {
@@ -151,9 +138,9 @@ impl<'a> HolderSpread<'a> {
     /// Returns whether picks can change which domains the constraint admits. They cannot if the
     /// constraint admits no domain at all, or does not count picks.
     pub fn follows_picks(&self) -> bool {
-        let fewest = |(_, holders): &(usize, u32)| *holders == self.range.fewest;
-        let lowest = self.holders.all().find(fewest);
-        let admits = |(at, _)| self.effect(self.class(DomainId::at(at))).is_some();
+        let fewest = |id: &DomainId| self.counted.matching_pods(*id) == self.range.fewest;
+        let lowest = self.counted.domains().find(fewest);
+        let admits = |id| self.effect(self.class(id)).is_some();
         self.active.counts_itself() && lowest.is_some_and(admits)
     }
 
@@ -166,7 +153,7 @@ impl<'a> HolderSpread<'a> {
             rule: SkewRule::of(&self.active, 0),
             from_zero: false,
             narrow_at: is_over.then_some(self.range.fewest),
-            counts: self.holders.clone(),
+            counts: ChangingCounts::from(&self.counted),
         }
     }
 
@@ -176,16 +163,15 @@ impl<'a> HolderSpread<'a> {
         let domain = self.domain_of(slot);
         match domain.is_some() {
             true => (domain.index(), true),
-            false => (self.in_use.topology.id_bound(), false),
+            false => (self.counted.value_count(), false),
         }
     }
 
     /// Counts a pick of a cluster, if it has a domain and the constraint counts picks.
     pub fn add(&mut self, slot: Slot) {
-        let domain = self.domain_of(slot);
-        if domain.is_some() && self.active.counts_itself() {
-            self.holders.change(domain.index(), |holders| holders + 1);
-            self.range = HolderRange::from(&self.holders);
+        if self.active.counts_itself() {
+            self.counted.add(slot);
+            self.range = HolderRange::of(&self.counted);
         }
     }
 
@@ -201,33 +187,23 @@ impl<'a> HolderSpread<'a> {
 
     /// The numbers behind the constraint.
     pub fn report(&self, max_domains: usize) -> Report<'_> {
-        let tally = |(at, holders): (usize, u32)| {
-            let id = DomainId::at(at);
-            let tally = DomainCount {
-                matching_pods: holders.into(),
-                value: self.in_use.topology.value(id, self.nodes),
-                eligible_nodes: self.in_use.partition.eligible_nodes(id).into(),
-            };
-            (tally, id)
-        };
-        let all: Vec<(DomainCount<'_>, DomainId)> = self.holders.all().map(tally).collect();
-        let domain_count = all.len();
         let max_skew = i64::from(self.active.constraint.max_skew);
-        let domain = |(tally, id)| {
+        let domain = |id| {
             let skew = self.after(self.class(id));
             DomainReport {
-                tally,
+                tally: self.counted.domain(id),
                 skew,
                 feasible: skew <= max_skew,
                 feasible_nodes: 0,
             }
         };
+        let listed = self.counted.fewest(max_domains).into_iter();
         Report {
             active: &self.active,
-            domain_count,
+            domain_count: self.counted.domain_count(),
             global_minimum: i64::from(self.range.fewest),
             min_domains_unmet: false,
-            domains: first(all, max_domains).into_iter().map(domain).collect(),
+            domains: listed.map(domain).collect(),
             weight: 0.0,
         }
     }
@@ -296,7 +272,7 @@ pub fn score<'s>(spreads: &'s [HolderSpread<'_>], slot: Slot) -> Result<i64, Ove
         let class = spread.class(domain);
         sum += spread.effect(class).ok_or_else(|| OverSkew {
             spread,
-            holders: spread.holders.count(domain.index()),
+            holders: spread.counted.matching_pods(domain),
             skew: spread.after(class),
         })?;
     }

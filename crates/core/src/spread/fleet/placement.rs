@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::active::{Active, EmptySelector, topology_of};
+use super::super::active::{Active, topology_of};
 use super::super::question;
 use crate::limits::Limit;
 use crate::matching::{Action, Constraint, Path, Policy, Selector, Violations, names};
@@ -58,8 +58,10 @@ impl PlacementSpec {
             compiled.extend(constraint.map(|constraint| {
                 // The constraint counts over all clusters.
                 let everywhere = partition::Key::everywhere(topology_of(&constraint));
-                let counting = (selector, EmptySelector::CountsAll);
-                Active::of(index, constraint, counting, everywhere, labels)
+                Active {
+                    empty_counts_all: true,
+                    ..Active::of(index, constraint, selector, everywhere, labels)
+                }
             }));
         }
         // The sort is stable: hard constraints and soft constraints each stay in order.
