@@ -1,10 +1,11 @@
-//! The rules for names, label keys and label values (Kubernetes:
-//! apimachinery's `util/validation`).
+//! The rules for names, label keys and label values (Kubernetes: apimachinery's `util/validation`), and
+//! the range of times that objects may have.
 
 use std::collections::BTreeMap;
 
 use super::violations::{Path, Violations};
 use crate::limits::NodeNames;
+use crate::proto::v1;
 
 /// The label of nodes whose value is the name of each.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -141,6 +142,29 @@ fn is_made_of(name: &[u8], is_lower: bool, inner: &[u8]) -> bool {
     name.first().is_some_and(is_end)
         && name.last().is_some_and(is_end)
         && name.iter().all(|c| is_end(c) || inner.contains(c))
+}
+
+/// The years 1 to 9999, in seconds since 1970.
+const YEARS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
+
+/// Returns whether a time, in seconds and nanoseconds, can be written as JSON.
+pub fn can_be_written((seconds, nanos): (i64, i32)) -> bool {
+    YEARS.contains(&seconds) && (0..1_000_000_000).contains(&nanos)
+}
+
+/// Checks that the deletion time of an object, whose metadata is at `path`, can
+/// be written as JSON, because stored objects are exported and questions are
+/// logged.
+pub fn check_deletion(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Violations) {
+    let path = path.field("deletionTimestamp");
+    check_time(metadata.deletion_timestamp.as_ref(), path, faults);
+}
+
+/// Checks that a time, if there is one, can be written as JSON.
+pub fn check_time(time: Option<&pbjson_types::Timestamp>, path: Path<'_>, faults: &mut Violations) {
+    if time.is_some_and(|time| !can_be_written((time.seconds, time.nanos))) {
+        faults.add(path, "must be in the years 1 to 9999");
+    }
 }
 
 #[cfg(test)]

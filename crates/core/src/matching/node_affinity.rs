@@ -2,11 +2,10 @@
 //! "Matching").
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::keyed::Keyed;
 use super::names;
-use super::requirement::{LabelsOf, Operator, Requirement};
-use super::sets::set_of;
+use super::selector::{LabelsOf, Operator, Requirement, set_of};
 use super::violations::{Path, Violations};
 use crate::limits::{Limit, Limits};
 use crate::proto::v1;
@@ -24,7 +23,7 @@ struct NodeTerm {
 /// The rule for the nodes that a pod may run on. A node must have all labels of the pod's
 /// `nodeSelector` and match a term of its required node affinity. Copies share one value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NodeAffinity(Keyed<AffinityRules>);
+pub struct NodeAffinity(Arc<AffinityRules>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct AffinityRules {
@@ -66,7 +65,7 @@ impl NodeAffinity {
             check_preferred(term, path, faults);
         }
         let labels = Requirement::pairs(&spec.node_selector).collect();
-        Self(Keyed::of(AffinityRules { labels, terms }))
+        Self(Arc::new(AffinityRules { labels, terms }))
     }
 
     /// Compiles the rule for the nodes that reach a volume; `path` is that of the node selector.
@@ -76,7 +75,7 @@ impl NodeAffinity {
         path: Path<'_>,
         faults: &mut Violations,
     ) -> Self {
-        Self(Keyed::of(AffinityRules {
+        Self(Arc::new(AffinityRules {
             labels: Box::default(),
             terms: Some(compile_terms(wire, limits, path, faults)),
         }))

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::active::Subject;
-use super::nominated::NominatedOn;
+use super::filter::NominatedOn;
+use super::question::Subject;
 use super::verdict::{Judgement, LeftOutBy, NodeRefusal, Reason, Words};
 use crate::limits::NodeNames;
 use crate::matching::{

@@ -3,41 +3,14 @@
 
 use std::cmp::Reverse;
 
-use super::active::{Active, Constraints};
-use super::hard::GlobalMinimum;
-use super::report::{Report, first};
-use crate::matching::Constraint;
+use super::hard::{GlobalMinimum, Report, first};
+use super::question::{Active, Constraints};
 use crate::snapshot::{
     DomainCount, DomainCounts, DomainId, PartitionInUse, ReadView, Slot, Stopped,
 };
 
 /// The best score of a node.
 pub const MAX_SCORE: i64 = 100;
-
-/// The weight that a soft constraint adds to raw scores.
-#[derive(Debug, Clone, Copy, Default)]
-struct Weight {
-    /// The weight of each matching pod.
-    per_pod: f64,
-    /// The addend for each node that has the key.
-    offset: f64,
-}
-
-impl Weight {
-    /// The weight of a constraint with this many domains among the scored nodes.
-    fn of(constraint: &Constraint, size: usize) -> Self {
-        Self {
-            // A size is far below 2^52, so a double holds it exactly.
-            per_pod: (size as f64 + 2.0).ln(),
-            offset: f64::from(constraint.max_skew - 1),
-        }
-    }
-
-    /// The addend of a node in a domain with this many matching pods.
-    fn part(&self, matching_pods: u32) -> f64 {
-        f64::from(matching_pods) * self.per_pod + self.offset
-    }
-}
 
 /// Rounds a sum, which is not negative, half away from zero, as the plugin
 /// does. Saturates for sums that no cluster can reach.
@@ -61,7 +34,8 @@ struct Soft<'a> {
     all_keyed: bool,
     /// The number of candidates in each domain, without ignored candidates.
     candidates: Vec<u32>,
-    weight: Weight,
+    /// The weight of each matching pod.
+    weight: f64,
 }
 
 impl<'a> Soft<'a> {
@@ -79,7 +53,7 @@ impl<'a> Soft<'a> {
             counted,
             keyed,
             candidates: Vec::new(),
-            weight: Weight::default(),
+            weight: 0.0,
         })
     }
 
@@ -101,7 +75,8 @@ impl<'a> Soft<'a> {
             candidates[domain.index()] += 1;
         }
         let size = candidates.iter().filter(|there| **there > 0).count();
-        self.weight = Weight::of(&self.active.constraint, size);
+        // A size is far below 2^52, so a double holds it exactly.
+        self.weight = (size as f64 + 2.0).ln();
         self.candidates = candidates;
     }
 
@@ -110,10 +85,12 @@ impl<'a> Soft<'a> {
         if !self.has_key(slot) {
             return 0.0;
         }
-        match self.counted.domain_of(slot) {
-            DomainId::NONE => 0.0,
-            domain => self.weight.part(self.counted.matching_pods(domain)),
+        let domain = self.counted.domain_of(slot);
+        if !domain.is_some() {
+            return 0.0;
         }
+        let offset = f64::from(self.active.constraint.max_skew - 1);
+        f64::from(self.counted.matching_pods(domain)) * self.weight + offset
     }
 
     /// The numbers behind the constraint.
@@ -130,7 +107,7 @@ impl<'a> Soft<'a> {
         // No soft constraint has `minDomains`.
         let minimum = GlobalMinimum::of(None, domain_count, pods.min());
         Report {
-            weight: self.weight.per_pod,
+            weight: self.weight,
             ..Report::of(self.active, domain_count, listed, minimum)
         }
     }
@@ -257,7 +234,7 @@ impl<'a> Scores<'a> {
     /// The numbers behind each soft constraint, of all its domains, whichever were scored.
     pub fn whole_reports(&self, max_domains: usize) -> impl Iterator<Item = Report<'_>> {
         self.soft.iter().map(move |soft| Report {
-            weight: soft.weight.per_pod,
+            weight: soft.weight,
             ..Report::counted(soft.active, &soft.counted, max_domains)
         })
     }

@@ -391,7 +391,7 @@ pub struct Tallies {
 
 impl Tallies {
     /// Counts nodes that fail for a reason.
-    fn refuse(&mut self, reason: Reason, nodes: usize) {
+    pub fn refuse(&mut self, reason: Reason, nodes: usize) {
         if nodes > 0 {
             *self.refused.entry(reason).or_default() += nodes;
         }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::claim_binding::BindingIn;
 use super::claims::{BoundClaim, FoundClaims, HeldVolumes, NotFound, PodClaims, WaitingClaims};
-use super::nominated::NominatedOn;
+use super::filter::NominatedOn;
 use super::verdict::{Affected, NodeRefusal, Reason};
 use crate::matching::{DiskUses, PodDisk, PodStorage, absolute};
 use crate::snapshot::{NodeRef, ReadView, Slot, Stopped, StorageObjects, reaches};

@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes, values};
-use crate::explain::diagnosis::{Diagnosis, hint, suggest};
-use crate::explain::words::{among, joined, plural, quoted};
+use crate::explain::words::{Diagnosis, among, hint, joined, plural, quoted, suggest};
 use crate::matching::{Action, Constraint, Path};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::balance::{Balance, Concentration, JudgedWorkload, SpreadStanding};
-use super::keys::ZONE;
+use super::ZONE;
 use super::workload::{
-    NamedWorkload, WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by,
+    Balance, Concentration, JudgedWorkload, NamedWorkload, SpreadStanding, WantedSpread,
+    WorkloadId, WorkloadPods, controller, is_controlled_by,
 };
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;

@@ -4,15 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use super::super::placement::{
+use super::super::hard::Report;
+use super::super::place::{
     Holding, NodeOutlook, Outcome, Outlook, Pick, PickStep, Picker, PlaceOptions, PlannedPicker,
     PlannedPicks,
 };
 use super::super::question::NodeChecks;
-use super::super::report::Report;
 use super::super::verdict::Reason;
-use super::holders::{self, HolderSpread, Judge};
-use super::placement::PlacementSpec;
+use super::{HolderSpread, Judge, PlacementSpec, holders, score};
 use crate::snapshot::{Deadline, ReadView, Slot, Stopped};
 
 /// The rank of a candidate. Among candidates of equal score the smallest rank wins.
@@ -53,7 +52,7 @@ impl<'a> PickN<'a> {
         read_view: &ReadView<'a>,
     ) -> Result<Self, Stopped> {
         let judge = Judge::of(question, checks, read_view)?;
-        let holds = holders::holders(&question.holders, read_view)?;
+        let holds = holders(&question.holders, read_view)?;
         let slots = read_view.nodes.order();
         let clusters: Vec<KnownCluster<'_>> = slots
             .iter()
@@ -173,7 +172,7 @@ impl<'a> PickN<'a> {
     /// The score of a candidate, if it can be picked.
     fn score(&self, rank: Rank) -> Option<i64> {
         let slot = self.clusters[self.candidates[rank as usize]].slot;
-        let score = || holders::score(&self.spreads, slot).ok();
+        let score = || score(&self.spreads, slot).ok();
         (!self.taken[rank as usize]).then(score).flatten()
     }
 
@@ -186,8 +185,11 @@ impl<'a> PickN<'a> {
 
     fn step(&self, is_first: bool) -> PickStep {
         let verdict = |cluster: &KnownCluster<'_>| {
-            let score = holders::score(&self.spreads, cluster.slot);
-            (cluster.name.into(), score.map_err(|over| over.refusal()))
+            let score = score(&self.spreads, cluster.slot);
+            (
+                cluster.name.into(),
+                score.map_err(|by| by.refusal(cluster.slot)),
+            )
         };
         let ranked = (0..).zip(self.candidates());
         let ranked = ranked.filter_map(|(rank, cluster)| Some((self.score(rank)?, cluster)));
@@ -207,8 +209,8 @@ impl<'a> PickN<'a> {
         for cluster in self.candidates() {
             let reason = if picked.contains(cluster.name) {
                 Reason::HoldsPlacement
-            } else if let Err(over) = holders::score(&self.spreads, cluster.slot) {
-                over.spread.violation()
+            } else if let Err(by) = score(&self.spreads, cluster.slot) {
+                by.violation()
             } else {
                 continue;
             };
