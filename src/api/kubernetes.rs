@@ -50,16 +50,10 @@ impl Dialect for Question {
         let constraints = self.constraints_on(read_view)?;
         let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
         let mut reports = filter.reports(terms.max_domains)?;
-        let (mut answer, tallies) = if terms.view == v1::View::Domains && terms.candidates.is_none()
-        {
-            (ListedAnswer::default(), filter.tally_all()?)
-        } else {
-            let candidates = terms.candidates(read_view)?;
-            let Judgement { pass, tallies } = filter.judge_all(&candidates.known)?;
-            let refusal = |_, slot| Ok(filter.judge(slot)?.err().map(Cow::Owned));
-            let answer = terms.verdicts(candidates, &pass, refusal, &mut reports, read_view)?;
-            (answer, tallies)
-        };
+        let candidates = terms.candidates(read_view)?;
+        let Judgement { pass, tallies } = filter.judge_all(&candidates.known)?;
+        let refusal = |_, slot| Ok(filter.judge(slot)?.err().map(Cow::Owned));
+        let mut answer = terms.verdicts(candidates, &pass, refusal, &mut reports, read_view)?;
         answer.message = v1::FilterResponse {
             constraints: constraint_reports(&reports),
             ..terms.tallied(self, &tallies, answer.message, read_view)?
@@ -77,10 +71,8 @@ impl Dialect for Question {
         // Named candidates are scored whether or not Filter refuses them.
         if terms.candidates.is_none() {
             let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
-            if !filter.passes_all() {
-                let judged = filter.judge_all(&candidates.known)?;
-                candidates.keep(judged.pass);
-            }
+            let judged = filter.judge_all(&candidates.known)?;
+            candidates.keep(judged.pass);
         } else if terms.top.is_some() && terms.view != v1::View::Bitmap {
             candidates.sort_by_name(read_view.nodes);
         }
@@ -99,7 +91,7 @@ impl Dialect for Question {
                 (0..candidates.known.len()).for_each(&mut score);
             }
             (v1::View::Bitmap, _) => {
-                answer.packed(&scores.packed());
+                answer.packed(scores.packed());
                 answer.message.scored_bitmap = candidates.known_bitmap();
                 answer.message.node_order_revision = candidates.ordered_at;
             }

@@ -9,7 +9,7 @@ use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::revisions::is_scaled_by_revisions;
-use crate::matching::{Path, Violations, names, times};
+use crate::matching::{Path, Violations, names};
 use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision};
 use crate::proto::v1;
 use crate::snapshot::{Limits, PodGroups, Snapshot, Stopped};
@@ -172,7 +172,7 @@ fn facts(
             ("readyTime", &pod.ready_time),
             ("creationTime", &pod.creation_time),
         ] {
-            times::check(time.as_ref(), path.field(field), faults);
+            names::check_time(time.as_ref(), path.field(field), faults);
         }
         if facts.insert(pod.name.clone(), pod).is_some() {
             faults.add(name, "is in the list more than once");

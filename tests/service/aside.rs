@@ -30,7 +30,8 @@ fn numbers(question: &Question, cut: &ReadView<'_>) -> Result<Numbers, Stopped> 
     let filter = Filter::of(question, &constraints, NodeChecks::All, cut)?;
     let reports = filter.reports(usize::MAX)?;
     let reports = reports.iter().map(|r| (r.domain_count, r.global_minimum));
-    Ok((filter.tally_all()?.feasible, reports.collect()))
+    let judged = filter.judge_all(cut.nodes.order())?;
+    Ok((judged.tallies.feasible, reports.collect()))
 }
 
 fn zoned(index: usize, zone: usize) -> Change {

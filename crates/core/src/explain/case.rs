@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::diagnosis::title;
-use super::words::{among, joined};
+use super::words::{among, joined, title};
 use crate::matching::{Constraint, Selector, Shortage, TaintedNode};
 use crate::snapshot::{HeldTerm, NodeRef, PodGroups, ReadView, Slot, Stopped};
 use crate::spread::place::Placer;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, all_nodes};
-use super::diagnosis::{count, wire_index};
+use super::words::{count, wire_index};
 use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;

@@ -2,13 +2,12 @@
 //! behind the decision.
 //!
 //! `case` is the decision to explain, `hints` finds the hints, `insight` has the numbers of each
-//! constraint, `taints` words taints, and `summary` is one sentence. A suggested constraint is checked: the question is
+//! constraint, and `summary` is one sentence. A suggested constraint is checked: the question is
 //! decided again with it. `fleet` does the same for the Fleet dialect.
 //!
 //! Findings are texts, so this module writes them as protobuf messages. Filter does not use it.
 
 mod case;
-mod diagnosis;
 pub mod fleet;
 mod hints;
 mod insight;

@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, JudgedNode, values};
-use super::diagnosis::Diagnosis;
-use super::words::{among, but_for, joined, number, plural, sentence, so_many, verb};
+use super::words::{Diagnosis, among, but_for, joined, number, plural, sentence, so_many, verb};
 use crate::matching::TaintedNode;
 use crate::proto::v1::hint::Kind;
 use crate::snapshot::Stopped;

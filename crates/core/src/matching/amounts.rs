@@ -1,12 +1,182 @@
-//! Amounts of the resources that a pod may ask a node for.
+//! Kubernetes' quantities (`500m`, `1.5Gi`, `1e3`), exact: a sum is rounded once, at its end. Amounts
+//! of the resources that a pod may ask a node for.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use super::fit::Lack;
 use super::names;
-use super::quantity::{self, Quantity};
 use crate::proto::v1;
+
+/// The number of parts in a unit. Kubernetes keeps nothing finer than such a part.
+const PARTS_PER_UNIT: i128 = 1_000_000_000;
+
+/// The number of parts in a thousandth of a unit.
+const PARTS_PER_MILLI: i128 = PARTS_PER_UNIT / 1_000;
+
+/// The largest quantity, in units.
+const MAX_UNITS: i128 = i64::MAX as i128;
+
+/// The number of digits that are read exactly before a decimal suffix. The largest quantity has
+/// fewer.
+const DECIMAL_DIGITS: usize = 28;
+
+/// The number of digits that can be multiplied at once by a binary suffix, which is at most 2^60.
+const BINARY_DIGITS: usize = 20;
+
+/// An amount of something, in billionths of a unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Quantity(i128);
+
+impl Quantity {
+    /// Reads a quantity that is not negative. Parts finer than a billionth are rounded up, and
+    /// quantities over 2^63 - 1 become 2^63 - 1. `None` when `text` is no quantity.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (negative, rest) = match text.as_bytes().first()? {
+            b'-' => (true, &text[1..]),
+            b'+' => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let is_digit = |byte: u8| byte.is_ascii_digit();
+        let whole_len = rest.bytes().take_while(|b| is_digit(*b)).count();
+        let (whole, rest) = rest.split_at(whole_len);
+        let (fraction, suffix) = match rest.strip_prefix('.') {
+            Some(rest) => rest.split_at(rest.bytes().take_while(|b| is_digit(*b)).count()),
+            None => ("", rest),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let scale = Scale::parse(suffix)?;
+        let parts = scale.parts_of(whole, fraction);
+        (!negative || parts == 0).then_some(Self(parts))
+    }
+
+    /// Reads a text that is a valid quantity.
+    pub fn of(text: &str) -> Self {
+        Self::parse(text).expect("a checked object has valid quantities")
+    }
+
+    /// The quantity in units, rounded up.
+    pub fn units(self) -> i64 {
+        round_up(self.0, PARTS_PER_UNIT)
+    }
+
+    /// The quantity in thousandths of a unit, rounded up.
+    pub fn millis(self) -> i64 {
+        round_up(self.0, PARTS_PER_MILLI)
+    }
+}
+
+impl AddAssign for Quantity {
+    fn add_assign(&mut self, other: Self) {
+        self.0 = self.0.saturating_add(other.0);
+    }
+}
+
+/// A whole number as Kubernetes writes it: with the largest suffix that leaves a whole number. Each
+/// suffix stands for `times` times the suffix before it.
+fn written(mut number: i128, times: i128, suffixes: &[&str]) -> String {
+    let mut suffixes = suffixes.iter();
+    let mut suffix = suffixes.next().copied().unwrap_or_default();
+    while number != 0 && number % times == 0 {
+        let Some(next) = suffixes.next() else { break };
+        (number, suffix) = (number / times, next);
+    }
+    match number {
+        0 => "0".to_owned(),
+        _ => format!("{number}{suffix}"),
+    }
+}
+
+fn round_up(parts: i128, per: i128) -> i64 {
+    let whole = parts / per + i128::from(parts % per > 0);
+    i64::try_from(whole).unwrap_or(i64::MAX)
+}
+
+/// The factor of a suffix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    PowerOf10(i64),
+    PowerOf2(u32),
+}
+
+impl Scale {
+    fn parse(suffix: &str) -> Option<Self> {
+        let place = |suffixes: &[&str]| suffixes.iter().position(|known| *known == suffix);
+        if let Some(at) = place(&["n", "u", "m", "", "k", "M", "G", "T", "P", "E"]) {
+            return Some(Self::PowerOf10(3 * at as i64 - 9));
+        }
+        if let Some(at) = place(&["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]) {
+            return Some(Self::PowerOf2(10 * (at as u32 + 1)));
+        }
+        let exponent = suffix.strip_prefix(['e', 'E'])?;
+        // Kubernetes reads an exponent of 32 bits.
+        let exponent = exponent.parse::<i32>().ok()?;
+        Some(Self::PowerOf10(exponent.into()))
+    }
+
+    /// A number of this scale in billionths of a unit, rounded up.
+    fn parts_of(self, whole: &str, fraction: &str) -> i128 {
+        let (factor, mut exponent) = match self {
+            Self::PowerOf10(exponent) => (1, exponent),
+            Self::PowerOf2(power) if whole.len() + fraction.len() > BINARY_DIGITS => {
+                let (whole, fraction) = multiplied(whole, fraction, power);
+                return Self::PowerOf10(0).parts_of(&whole, &fraction);
+            }
+            Self::PowerOf2(power) => (1_i128 << power, 0),
+        };
+        let fraction = fraction.trim_end_matches('0');
+        let fraction_len = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+        exponent = exponent.saturating_sub(fraction_len);
+        let digits = whole.bytes().chain(fraction.bytes());
+        let digits = digits.map(|digit| i128::from(digit - b'0'));
+        let (mut number, mut read, mut left_out) = (0_i128, 0, 0_i128);
+        for digit in digits {
+            if read < DECIMAL_DIGITS {
+                number = number * 10 + digit;
+                // Leading zeros do not count as digits.
+                read += usize::from(number > 0);
+            } else {
+                exponent = exponent.saturating_add(1);
+                left_out |= digit;
+            }
+        }
+        number += i128::from(left_out > 0);
+        let exponent = exponent.saturating_add(9);
+        let max = MAX_UNITS * PARTS_PER_UNIT;
+        if number == 0 {
+            return 0;
+        }
+        let power = u32::try_from(exponent.unsigned_abs()).ok();
+        let power = power.and_then(|power| 10_i128.checked_pow(power));
+        // The product is at most 10^28, or 10^20 times 2^60.
+        let number = number * factor;
+        let parts = match (exponent >= 0, power) {
+            (true, Some(power)) => number.checked_mul(power).unwrap_or(max),
+            (true, None) => max,
+            (false, Some(power)) => number / power + i128::from(number % power > 0),
+            (false, None) => 1,
+        };
+        parts.min(max)
+    }
+}
+
+/// The decimal digits before and after the point of a number times a power of 2.
+fn multiplied(whole: &str, fraction: &str, power: u32) -> (String, String) {
+    let factor = 1_u128 << power;
+    let (mut carry, mut reversed) = (0_u128, String::new());
+    for digit in fraction.bytes().rev().chain(whole.bytes().rev()) {
+        carry += u128::from(digit - b'0') * factor;
+        reversed.push(char::from(b'0' + (carry % 10) as u8));
+        carry /= 10;
+    }
+    let last: String = reversed.chars().rev().collect();
+    let digits = format!("{carry}{last}");
+    let (whole, fraction) = digits.split_at(digits.len() - fraction.len());
+    (whole.to_owned(), fraction.to_owned())
+}
 
 /// The prefix of the names of huge pages.
 const HUGE_PAGES: &str = "hugepages-";
@@ -65,12 +235,10 @@ impl Resource {
         const DECIMAL: [&str; 8] = ["m", "", "k", "M", "G", "T", "P", "E"];
         const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
         match self {
-            Self::Cpu => quantity::written(amount, 1_000, &DECIMAL),
-            Self::Memory | Self::EphemeralStorage => quantity::written(amount, 1_024, &BINARY),
-            Self::Named(name) if name.starts_with(HUGE_PAGES) => {
-                quantity::written(amount, 1_024, &BINARY)
-            }
-            Self::Named(_) => quantity::written(amount, 1_000, &DECIMAL[1..]),
+            Self::Cpu => written(amount, 1_000, &DECIMAL),
+            Self::Memory | Self::EphemeralStorage => written(amount, 1_024, &BINARY),
+            Self::Named(name) if name.starts_with(HUGE_PAGES) => written(amount, 1_024, &BINARY),
+            Self::Named(_) => written(amount, 1_000, &DECIMAL[1..]),
         }
     }
 
@@ -119,24 +287,15 @@ impl Amounts<i64> {
 }
 
 impl Amounts<i128> {
-    /// Adds sums multiplied by `times`, which may be negative.
-    pub(super) fn merge(&mut self, sums: &Self, times: i128) {
-        for (sum, amount) in self.common.iter_mut().zip(sums.common) {
-            *sum += amount * times;
-        }
-        let named = sums.named.iter();
-        add_to_each(&mut self.named, named.map(|(name, it)| (name, it * times)));
-    }
-
     /// Adds `amounts` multiplied by `times`, which may be negative.
-    pub(super) fn add(&mut self, amounts: &Amounts<i64>, times: i128) {
+    pub(super) fn add<N: Copy + Into<i128>>(&mut self, amounts: &Amounts<N>, times: i128) {
         for (sum, amount) in self.common.iter_mut().zip(amounts.common) {
-            *sum += i128::from(amount) * times;
+            *sum += amount.into() * times;
         }
         let named = amounts.named.iter();
         add_to_each(
             &mut self.named,
-            named.map(|(name, amount)| (name, i128::from(*amount) * times)),
+            named.map(|(name, amount)| (name, (*amount).into() * times)),
         );
     }
 }
@@ -194,6 +353,16 @@ impl<N: Copy + Default> Amounts<N> {
             .named
             .binary_search_by(|(known, _)| (**known).cmp(name));
         found.map_or(N::default(), |at| self.named[at].1)
+    }
+
+    /// All amounts, with that of pods.
+    pub fn totals(&self, pods: i128) -> impl Iterator<Item = (Lack, i128)>
+    where
+        N: Into<i128>,
+    {
+        let amounts = self.iter();
+        let amounts = amounts.map(|(resource, amount)| (Lack::Resource(resource), amount.into()));
+        std::iter::once((Lack::Pods, pods)).chain(amounts)
     }
 
     /// All amounts, in order.
@@ -272,4 +441,92 @@ fn read(wire: &BTreeMap<String, v1::Quantity>) -> impl Iterator<Item = (Resource
     wire.iter().filter_map(|(name, quantity)| {
         Some((Resource::parse(name)?, Quantity::of(&quantity.string)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_exactly_and_rounded_up_at_the_end() {
+        let cases: &[(&str, i64, i64)] = &[
+            ("0", 0, 0),
+            ("-0", 0, 0),
+            ("0.0", 0, 0),
+            ("1", 1, 1_000),
+            ("+1", 1, 1_000),
+            ("1.", 1, 1_000),
+            (".5", 1, 500),
+            ("1500m", 2, 1_500),
+            ("2500u", 1, 3),
+            ("1n", 1, 1),
+            ("0.1n", 1, 1),
+            ("1e3", 1_000, 1_000_000),
+            ("1E6", 1_000_000, 1_000_000_000),
+            ("5e-1", 1, 500),
+            ("1E", 1_000_000_000_000_000_000, i64::MAX),
+            ("1k", 1_000, 1_000_000),
+            ("100Ki", 102_400, 102_400_000),
+            ("0.1Gi", 107_374_183, 107_374_182_400),
+            ("1.0000001Gi", 1_073_741_932, 1_073_741_931_375),
+            ("128974848000m", 128_974_848, 128_974_848_000),
+            ("007", 7, 7_000),
+            ("8Ei", i64::MAX, i64::MAX),
+            ("1e400", i64::MAX, i64::MAX),
+            ("1e-400", 1, 1),
+            ("0.0000000000000000000000000000000000001", 1, 1),
+            ("9223372036854775807", i64::MAX, i64::MAX),
+            ("10000000000000000000000000000000000e-34", 1, 1_000),
+            (
+                "3.76022846700396791863243Ei",
+                4_335_248_261_843_712_341,
+                i64::MAX,
+            ),
+        ];
+        for (text, units, millis) in cases {
+            let quantity = Quantity::parse(text).unwrap_or_else(|| panic!("{text} is one"));
+            assert_eq!(
+                (quantity.units(), quantity.millis()),
+                (*units, *millis),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sum_is_rounded_once() {
+        let tenth = Quantity::of("0.1Gi");
+        for (times, units) in [(2, 214_748_365), (10, 1 << 30)] {
+            let mut sum = Quantity::default();
+            (0..times).for_each(|_| sum += tenth);
+            assert_eq!(sum.units(), units);
+        }
+    }
+
+    #[test]
+    fn amounts_are_written_with_the_largest_suffix() {
+        let cases: [(i128, i128, &[&str], &str); 7] = [
+            (0, 1_000, &["m", ""], "0"),
+            (1_500, 1_000, &["m", "", "k"], "1500m"),
+            (2_000, 1_000, &["m", "", "k"], "2"),
+            (1 << 30, 1_024, &["", "Ki", "Mi", "Gi"], "1Gi"),
+            ((1 << 30) + 1, 1_024, &["", "Ki", "Mi", "Gi"], "1073741825"),
+            (1 << 50, 1_024, &["", "Ki"], "1099511627776Ki"),
+            (-2_000, 1_000, &["m", ""], "-2"),
+        ];
+        for (number, times, suffixes, text) in cases {
+            assert_eq!(written(number, times, suffixes), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_none() {
+        let none = [
+            "", "-1", "-1m", "+", ".", "k", "Ki", "1i", "1ki", "1K", "1 Gi", " 1", "1e", "1e+",
+            "1ee3", "1.1.1", "1+1", "0x10", "1Gi ", "aoeu", "1µ", "१",
+        ];
+        for text in none {
+            assert_eq!(Quantity::parse(text), None, "{text:?}");
+        }
+    }
 }

@@ -1,11 +1,10 @@
-//! The check that a node has room for the requests of a pod (`docs/semantics.md`, "Room").
+//! The check that a node has room and free ports for the requests of a pod (`docs/semantics.md`,
+//! "Room").
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use super::amounts::{Amounts, Resource, Sums, add_to_each};
-use super::host_ports::HostPort;
-use super::quantity::Quantity;
+use super::amounts::{Amounts, Quantity, Resource, Sums, add_to_each};
 use super::requests::{Requests, check_quantities};
 use super::violations::{Path, Violations};
 use crate::proto::v1;
@@ -98,9 +97,7 @@ impl Allocatable {
 
     /// The amount of each resource, and the number of pods.
     pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
-        let amounts = self.amounts.iter();
-        let amounts = amounts.map(|(resource, amount)| (Lack::Resource(resource), amount.into()));
-        std::iter::once((Lack::Pods, self.pods.into())).chain(amounts)
+        self.amounts.totals(self.pods.into())
     }
 
     /// The named resources that the node has, which excludes those that every node has.
@@ -133,7 +130,7 @@ impl Requested {
     pub fn merge(&mut self, other: &Self, times: i32) {
         let pods = i64::from(self.pods) + i64::from(other.pods) * i64::from(times);
         self.pods = u32::try_from(pods).unwrap_or(0);
-        self.amounts.merge(&other.amounts, times.into());
+        self.amounts.add(&other.amounts, times.into());
         let ports = other.ports.iter().map(|(port, pods)| (port, pods * times));
         add_to_each(&mut self.ports, ports);
     }
@@ -163,9 +160,7 @@ impl Requested {
 
     /// The amount of each resource that the pods request, and their number.
     pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
-        let amounts = self.amounts.iter();
-        let amounts = amounts.map(|(resource, amount)| (Lack::Resource(resource), amount));
-        std::iter::once((Lack::Pods, self.pods.into())).chain(amounts)
+        self.amounts.totals(self.pods.into())
     }
 
     /// Returns whether these ports are free for another pod.
@@ -249,5 +244,99 @@ impl Requested {
             }
         }
         short
+    }
+}
+
+/// The address that stands for all addresses of a node.
+const ANY: &str = "0.0.0.0";
+
+/// The largest length of an address, in bytes.
+const MAX_ADDRESS_BYTES: usize = 45;
+
+/// A port of the node that a pod takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    port: u16,
+    protocol: Protocol,
+    /// The address of the node; empty means any address.
+    address: Box<str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Protocol {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::Tcp, "TCP"), (Self::Udp, "UDP"), (Self::Sctp, "SCTP")];
+
+    /// Reads a protocol; an empty one means TCP.
+    fn parse(text: &str) -> Option<Self> {
+        let text = if text.is_empty() { "TCP" } else { text };
+        let found = Self::ALL.iter().find(|(_, name)| *name == text);
+        found.map(|(protocol, _)| *protocol)
+    }
+
+    fn as_str(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(protocol, _)| *protocol == self);
+        found.expect("every protocol has a name").1
+    }
+}
+
+impl HostPort {
+    /// The host port that a container's port takes, if any. The container's port has to be valid.
+    pub(super) fn of(wire: &v1::ContainerPort) -> Option<Self> {
+        let port = u16::try_from(wire.host_port)
+            .ok()
+            .filter(|port| *port > 0)?;
+        let address = match &*wire.host_ip {
+            ANY => "",
+            address => address,
+        };
+        Some(Self {
+            port,
+            protocol: Protocol::parse(&wire.protocol)?,
+            address: address.into(),
+        })
+    }
+
+    /// Checks a port of a container.
+    pub(super) fn check(wire: &v1::ContainerPort, path: Path<'_>, faults: &mut Violations) {
+        if u16::try_from(wire.host_port).is_err() {
+            faults.add(path.field("hostPort"), "must be 0 to 65535");
+        }
+        if Protocol::parse(&wire.protocol).is_none() {
+            let known = "must be TCP, UDP or SCTP";
+            faults.unknown_value(path.field("protocol"), &wire.protocol, known);
+        }
+        let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
+        if wire.host_ip.len() > MAX_ADDRESS_BYTES || !wire.host_ip.bytes().all(is_part) {
+            faults.add(path.field("hostIP"), "must be an IP address");
+        }
+    }
+
+    /// The first part of the sort key of ports; the address is the second.
+    pub(super) fn number(&self) -> impl Ord + use<> {
+        (self.port, self.protocol)
+    }
+
+    /// Returns whether two pods with these ports cannot share a node.
+    pub(super) fn clashes(&self, other: &Self) -> bool {
+        self.number() == other.number()
+            && (self.address == other.address
+                || self.address.is_empty()
+                || other.address.is_empty())
+    }
+
+    /// The port for the wire.
+    pub(super) fn to_wire(&self) -> v1::ContainerPort {
+        v1::ContainerPort {
+            host_port: self.port.into(),
+            protocol: self.protocol.as_str().to_owned(),
+            host_ip: self.address.to_string(),
+        }
     }
 }

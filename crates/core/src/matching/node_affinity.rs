@@ -1,49 +1,36 @@
 //! Node selectors and required node affinity (`docs/semantics.md`,
 //! "Matching").
 
-use std::borrow::Borrow;
 use std::collections::BTreeSet;
-use std::hash::Hash;
+use std::sync::Arc;
 
-use super::keyed::Keyed;
 use super::names;
-use super::requirement::{LabelsOf, Operator, Requirement};
-use super::sets::set_of;
+use super::selector::{LabelsOf, Operator, Requirement, set_of};
 use super::violations::{Path, Violations};
 use crate::limits::{Limit, Limits};
 use crate::proto::v1;
 
-/// The labels and the name of a node, as node affinity reads them.
-pub trait NodeLabels<V: ?Sized + 'static> {
-    /// The node's name.
-    fn name(&self) -> &V;
-    /// The value of a label.
-    fn label(&self, key: &V) -> Option<&V>;
-    /// Reads a label value.
-    fn text<'v>(&'v self, value: &'v V) -> &'v str;
-}
-
 /// A term of required node affinity. A node matches it when it meets all of its
 /// requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct NodeTerm<A> {
+struct NodeTerm {
     /// Requirements on the node's labels.
-    labels: Box<[Requirement<A>]>,
+    labels: Box<[Requirement<Box<str>>]>,
     /// Requirements on the node's name.
-    names: Box<[Requirement<A>]>,
+    names: Box<[Requirement<Box<str>>]>,
 }
 
 /// The rule for the nodes that a pod may run on. A node must have all labels of the pod's
 /// `nodeSelector` and match a term of its required node affinity. Copies share one value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NodeAffinity<A = Box<str>>(Keyed<AffinityRules<A>>);
+pub struct NodeAffinity(Arc<AffinityRules>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct AffinityRules<A> {
+struct AffinityRules {
     /// The `nodeSelector`.
-    labels: Box<[Requirement<A>]>,
+    labels: Box<[Requirement<Box<str>>]>,
     /// The terms that can match a node; `None` without required affinity.
-    terms: Option<Box<[NodeTerm<A>]>>,
+    terms: Option<Box<[NodeTerm]>>,
 }
 
 impl NodeAffinity {
@@ -78,7 +65,7 @@ impl NodeAffinity {
             check_preferred(term, path, faults);
         }
         let labels = Requirement::pairs(&spec.node_selector).collect();
-        Self(Keyed::of(AffinityRules { labels, terms }))
+        Self(Arc::new(AffinityRules { labels, terms }))
     }
 
     /// Compiles the rule for the nodes that reach a volume; `path` is that of the node selector.
@@ -88,7 +75,7 @@ impl NodeAffinity {
         path: Path<'_>,
         faults: &mut Violations,
     ) -> Self {
-        Self(Keyed::of(AffinityRules {
+        Self(Arc::new(AffinityRules {
             labels: Box::default(),
             terms: Some(compile_terms(wire, limits, path, faults)),
         }))
@@ -103,7 +90,7 @@ impl NodeAffinity {
             (wire.key, value.unwrap_or_default())
         };
         spec.node_selector = self.0.labels.iter().map(pair).collect();
-        let term = |term: &NodeTerm<Box<str>>| v1::NodeSelectorTerm {
+        let term = |term: &NodeTerm| v1::NodeSelectorTerm {
             match_expressions: term.labels.iter().map(to_wire).collect(),
             match_fields: term.names.iter().map(to_wire).collect(),
         };
@@ -138,7 +125,7 @@ impl NodeAffinity {
             pairs: BTreeSet::new(),
             suffice: self.0.labels.is_empty(),
         };
-        let is_nameless = |term: &&NodeTerm<Box<str>>| {
+        let is_nameless = |term: &&NodeTerm| {
             let mut names = term.names.iter();
             names.all(|requirement| requirement.holds(Some(""), |name| name))
         };
@@ -159,9 +146,7 @@ impl NodeAffinity {
         }
         Some(needed)
     }
-}
 
-impl<A> NodeAffinity<A> {
     /// Returns whether every node matches.
     pub fn is_any(&self) -> bool {
         self.0.labels.is_empty() && self.0.terms.is_none()
@@ -175,41 +160,19 @@ impl<A> NodeAffinity<A> {
         rules.labels.len() + of_terms.sum::<usize>()
     }
 
-    /// Returns whether a node matches.
-    pub fn matches<V>(&self, node: &impl NodeLabels<V>) -> bool
-    where
-        A: Borrow<V> + Hash + Eq,
-        V: Ord + Hash + ?Sized + 'static,
-    {
-        let labels = |all: &[Requirement<A>]| {
-            all.iter()
-                .all(|r| r.holds(node.label(r.key.borrow()), |v| node.text(v)))
+    /// Returns whether a node of this name matches; `label` returns its labels.
+    pub fn matches<'n>(&self, name: &str, label: impl Fn(&str) -> Option<&'n str>) -> bool {
+        let labels = |all: &[Requirement<Box<str>>]| {
+            let mut all = all.iter();
+            all.all(|it| it.holds(label(&it.key), |value| value))
         };
-        let names = |all: &[Requirement<A>]| {
-            all.iter()
-                .all(|r| r.holds(Some(node.name()), |v| node.text(v)))
+        let names = |all: &[Requirement<Box<str>>]| {
+            let mut all = all.iter();
+            all.all(|it| it.holds(Some(name), |value| value))
         };
-        let term = |term: &NodeTerm<A>| labels(&term.labels) && names(&term.names);
-        let rules = &*self.0;
-        labels(&rules.labels)
-            && rules
-                .terms
-                .as_ref()
-                .is_none_or(|terms| terms.iter().any(term))
-    }
-
-    /// The same affinity with its strings represented in another way.
-    pub fn map<B: Ord + Hash + Clone>(&self, mut f: impl FnMut(&A) -> B) -> NodeAffinity<B> {
-        let mut map = |all: &[Requirement<A>]| all.iter().map(|r| r.map(&mut f)).collect();
-        let labels = map(&self.0.labels);
-        let terms = self.0.terms.as_ref().map(|terms| {
-            let term = |term: &NodeTerm<A>| NodeTerm {
-                labels: map(&term.labels),
-                names: map(&term.names),
-            };
-            terms.iter().map(term).collect()
-        });
-        NodeAffinity(Keyed::of(AffinityRules { labels, terms }))
+        let term = |term: &NodeTerm| labels(&term.labels) && names(&term.names);
+        let terms = self.0.terms.as_ref();
+        labels(&self.0.labels) && terms.is_none_or(|terms| terms.iter().any(term))
     }
 }
 
@@ -229,7 +192,7 @@ fn compile_terms(
     limits: &Limits,
     path: Path<'_>,
     faults: &mut Violations,
-) -> Box<[NodeTerm<Box<str>>]> {
+) -> Box<[NodeTerm]> {
     let list = path.field("nodeSelectorTerms");
     if wire.node_selector_terms.is_empty() {
         faults.add(list, "must have at least one term");
@@ -246,7 +209,7 @@ fn compile_term(
     wire: &v1::NodeSelectorTerm,
     path: Path<'_>,
     faults: &mut Violations,
-) -> Option<NodeTerm<Box<str>>> {
+) -> Option<NodeTerm> {
     let expressions = path.field("matchExpressions");
     let labels = expressions.each(&wire.match_expressions);
     let labels: Vec<_> = labels

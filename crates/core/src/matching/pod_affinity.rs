@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::names;
-use super::requirement::{Operator, Requirement};
-use super::selector::Selector;
-use super::sets::set_of;
+use super::selector::set_of;
+use super::selector::{Operator, Requirement, Selector};
 use super::version::VersionRules;
 use super::violations::{Path, Violations};
 use crate::limits::{Limit, Limits};

@@ -1,12 +1,11 @@
 //! Taints and tolerations (`docs/semantics.md`, "Matching").
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::keyed::Keyed;
 use super::names;
-use super::sets::set_of;
-use super::times;
+use super::selector::set_of;
 use super::violations::{Path, Violations};
 use crate::proto::v1;
 
@@ -36,7 +35,7 @@ pub struct Taint {
 
 /// The taints that a pod tolerates; sorted, without repetitions. Copies share one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Tolerations(Keyed<Box<[Toleration]>>);
+pub struct Tolerations(Arc<[Toleration]>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Toleration {
@@ -124,7 +123,7 @@ impl Taint {
                 faults.unknown_value(path.field("effect"), &taint.effect, EFFECTS);
                 continue;
             };
-            times::check(taint.time_added.as_ref(), path.field("timeAdded"), faults);
+            names::check_time(taint.time_added.as_ref(), path.field("timeAdded"), faults);
             if !seen.insert((&*taint.key, effect)) {
                 faults.add(path, "repeats the key and effect of another taint");
             }
@@ -154,7 +153,7 @@ impl Tolerations {
         faults: &mut Violations,
     ) -> Self {
         let compile = |(path, wire)| Toleration::compile(wire, compare, path, faults);
-        Self(Keyed::of(set_of(path.each(wire).filter_map(compile))))
+        Self(set_of(path.each(wire).filter_map(compile)).into())
     }
 
     /// Returns the number of tolerations.

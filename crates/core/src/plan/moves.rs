@@ -128,25 +128,21 @@ impl MoveBoard {
         if lacking == 0 || lacking > left {
             return Ok(lacking == 0);
         }
-        let (sources, targets) = self.in_order(deadline)?;
-        for source in sources {
-            for target in &targets[self.sources[source].class] {
-                let step = (source, *target);
-                if *looks == 0 {
-                    return Ok(false);
-                }
-                *looks -= 1;
-                deadline.step(self.goals.len())?;
-                if !self.make(step) {
-                    continue;
-                }
-                moves.push(step);
-                if self.lacking() < left && self.descend(left - 1, moves, looks, deadline)? {
-                    return Ok(true);
-                }
-                moves.pop();
-                self.take_back(step);
+        for step in self.in_order(deadline)? {
+            if *looks == 0 {
+                return Ok(false);
             }
+            *looks -= 1;
+            deadline.step(self.goals.len())?;
+            if !self.make(step) {
+                continue;
+            }
+            moves.push(step);
+            if self.lacking() < left && self.descend(left - 1, moves, looks, deadline)? {
+                return Ok(true);
+            }
+            moves.pop();
+            self.take_back(step);
         }
         Ok(false)
     }
@@ -168,27 +164,18 @@ impl MoveBoard {
         if before.iter().all(|needed| *needed == 0) {
             return Ok(None);
         }
-        let (sources, targets) = self.in_order(deadline)?;
-        let mut looks = MOST_LOOKS / 4;
-        for source in sources {
-            for target in &targets[self.sources[source].class] {
-                let step = (source, *target);
-                if looks == 0 {
-                    return Ok(None);
-                }
-                looks -= 1;
-                deadline.step(self.goals.len())?;
-                if !self.make(step) {
-                    continue;
-                }
-                let after = self.needed();
-                let mut both = before.iter().zip(&after);
-                let is_less = after.iter().sum::<usize>() < before.iter().sum::<usize>();
-                if is_less && both.all(|(before, after)| after <= before) && !self.worsens() {
-                    return Ok(Some(step));
-                }
-                self.take_back(step);
+        for step in self.in_order(deadline)?.take(MOST_LOOKS / 4) {
+            deadline.step(self.goals.len())?;
+            if !self.make(step) {
+                continue;
             }
+            let after = self.needed();
+            let mut both = before.iter().zip(&after);
+            let is_less = after.iter().sum::<usize>() < before.iter().sum::<usize>();
+            if is_less && both.all(|(before, after)| after <= before) && !self.worsens() {
+                return Ok(Some(step));
+            }
+            self.take_back(step);
         }
         Ok(None)
     }
@@ -198,8 +185,11 @@ impl MoveBoard {
         wanted.map(|goal| goal.counts.needed().0).collect()
     }
 
-    /// The source cells, and the target cells of each class, the most promising first.
-    fn in_order(&self, deadline: &Deadline<'_>) -> Result<(Vec<usize>, Vec<Vec<usize>>), Stopped> {
+    /// All moves, from and to the most promising cells first.
+    fn in_order(
+        &self,
+        deadline: &Deadline<'_>,
+    ) -> Result<impl Iterator<Item = BoardMove> + use<>, Stopped> {
         let cells = self.targets.iter().map(Vec::len).sum::<usize>() + self.sources.len();
         deadline.step(cells.saturating_mul(self.goals.len()))?;
         let floors: Vec<u32> = self
@@ -232,8 +222,11 @@ impl MoveBoard {
             order.sort_by_cached_key(|at| rank(class, &cells[*at].domains, false));
             order
         };
-        let targets = self.targets.iter().enumerate().map(order).collect();
-        Ok((sources, targets))
+        let targets: Vec<Vec<usize>> = self.targets.iter().enumerate().map(order).collect();
+        let classes: Vec<usize> = self.sources.iter().map(|cell| cell.class).collect();
+        let targets_of = move |source: usize| targets[classes[source]].clone();
+        let moves = sources.into_iter();
+        Ok(moves.flat_map(move |at| targets_of(at).into_iter().map(move |to| (at, to))))
     }
 
     /// Makes a move, if its target takes the pod after the pod has left its source.

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::mobility::EvictionRules;
-use super::node_pods::{PodFate, PodsByNode, gather};
-use super::nodes_drain::{DrainOptions, DrainPlan, Drainer};
+use super::movable::EvictionRules;
+use super::nodes_drain::{DrainOptions, DrainPlan, Drainer, PodFate, PodsByNode, gather};
 use crate::matching::{Lack, Requested, Selector};
 use crate::snapshot::{Imagined, NodeRef, ReadView, Slot, Stopped};
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use super::choice::{Choice, ChosenDomain, PodCell};
+use super::network::{Choice, ChosenDomain, PodCell};
 use crate::matching::revisions::{CONTROLLER_REVISION, template_hash_label};
 use crate::proto::v1;
 use crate::snapshot::{
@@ -230,7 +230,7 @@ impl RemovalPlan {
         let read_view = pods.read_view();
         let mut plan = Self {
             pods: ranked.len(),
-            before: removing.balances(&[])?,
+            before: removing.balances(&[]),
             unknown: ranked.iter().filter(|it| !it.is_known).count(),
             optimal: true,
             ..Self::default()
@@ -433,15 +433,14 @@ impl Removing<'_, '_> {
         };
         Ok(RemovedPods {
             pods: gone.iter().map(removal).collect(),
-            after: self.balances(gone)?,
+            after: self.balances(gone),
         })
     }
 
-    fn balances(&self, gone: &[&NamedPod]) -> Result<Vec<Balance>, Stopped> {
+    fn balances(&self, gone: &[&NamedPod]) -> Vec<Balance> {
         let counted = self.counted.iter();
-        let balance =
-            |it: &Counted<'_, '_>| it.balance(self.workload, self.pods, gone, self.max_domains);
-        counted.map(balance).collect()
+        let balances = counted.map(|it| it.balance(self.workload, gone, self.max_domains));
+        balances.collect()
     }
 }
 
@@ -489,8 +488,8 @@ fn best<'r>(
     let choice = choice(&away, free, counted, read_view)?;
     let chosen = choice.choose(count - forced, read_view.deadline)?;
     let mut taken = vec![0; choice.cells.len()];
-    let in_order = choice.in_order(&chosen, read_view.deadline)?.into_iter();
-    let picked = in_order.map(|cell| {
+    let in_order = choice.in_order(&chosen.removed, usize::MAX, read_view.deadline)?;
+    let picked = in_order.into_iter().map(|cell| {
         let rank = choice.cells[cell].ranks[taken[cell]];
         taken[cell] += 1;
         &free[rank].pod
@@ -602,15 +601,11 @@ impl<'p, 'a> Counted<'p, 'a> {
     fn balance(
         &self,
         workload: &WorkloadPods<'_>,
-        pods: &PodGroups<'_>,
         gone: &[&NamedPod],
         max_domains: usize,
-    ) -> Result<Balance, Stopped> {
+    ) -> Balance {
         let active = &self.wanted.active;
-        let mut on: HashMap<Slot, u32> = HashMap::new();
-        for (slot, count) in pods.counted_on(active.counted())? {
-            *on.entry(slot).or_default() += count;
-        }
+        let mut counts = self.counts.clone();
         let is_outside = |slot: &Slot| !self.counts.in_use().partition.member(*slot).is_some();
         let groups = workload.groups.iter().map(|(group, _)| *group);
         let own = groups.filter(|group| self.wanted.is_of(group.id()));
@@ -618,24 +613,15 @@ impl<'p, 'a> Counted<'p, 'a> {
         let mut outside = own.filter(|slot| is_outside(slot)).count();
         for pod in gone {
             let Some(slot) = pod.node else { continue };
-            if self.counts_group[pod.group]
-                && let Some(count) = on.get_mut(&slot)
-            {
-                *count = count.saturating_sub(1);
+            if self.counts_group[pod.group] {
+                counts.remove(slot);
             }
             if self.wanted.is_of(workload.groups[pod.group].0.id()) && is_outside(&slot) {
                 outside = outside.saturating_sub(1);
             }
         }
-        let counts = pods.count_nodes(&self.wanted.partition, on.into_iter())?;
         let key = &active.constraint.topology_key;
-        Ok(Balance::of(
-            &counts,
-            key,
-            Some(active),
-            outside,
-            max_domains,
-        ))
+        Balance::of(&counts, key, Some(active), outside, max_domains)
     }
 }
 

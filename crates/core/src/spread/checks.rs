@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::active::Subject;
-use super::nominated::NominatedOn;
+use super::filter::NominatedOn;
+use super::question::Subject;
 use super::verdict::{Judgement, LeftOutBy, NodeRefusal, Reason, Words};
 use crate::limits::NodeNames;
 use crate::matching::{
@@ -171,11 +171,8 @@ impl NodeRoom<'_> {
 impl Checks {
     /// What a pod takes of a node: 1 of its places for pods, and the resources that it requests.
     pub fn amounts(&self) -> impl Iterator<Item = (Lack, i128)> {
-        self.requests.iter().flat_map(|requests| {
-            let amounts = requests.amounts.iter();
-            let amounts = amounts.map(|(of, amount)| (Lack::Resource(of), amount.into()));
-            std::iter::once((Lack::Pods, 1)).chain(amounts)
-        })
+        let requests = self.requests.iter();
+        requests.flat_map(|requests| requests.amounts.totals(1))
     }
 
     /// Returns the checks for a pod.
@@ -297,39 +294,6 @@ impl<'a> Checked<'a> {
         self.emptied = Some(slot);
     }
 
-    /// Returns how many nodes pass the checks of labels and taints.
-    pub fn passing(&self) -> usize {
-        self.passing.partition.eligible_total()
-    }
-
-    /// The nodes that pass the checks of labels and taints, grouped by a label.
-    pub fn passing_by(&self, topology: &DomainKey) -> Result<PartitionInUse, Stopped> {
-        let eligibility = self.checks.passing.eligibility.clone();
-        self.read_view
-            .in_use(&partition::Key::of(topology.clone(), eligibility))
-    }
-
-    /// Returns how many nodes fail the checks of labels and taints, by the first check that they
-    /// fail.
-    pub fn refusals(&self) -> Result<[(Reason, usize); 3], Stopped> {
-        let mut left = self.read_view.nodes.len();
-        let stages = self.checks.stages(&self.read_view)?;
-        Ok(stages.map(|(reason, in_use)| {
-            let before = std::mem::replace(&mut left, in_use.partition.eligible_total());
-            (reason, before - left)
-        }))
-    }
-
-    /// Returns whether there are checks other than those of labels and taints.
-    pub fn look_at_nodes(&self) -> bool {
-        let own = &self.checks.own;
-        !self.features.is_empty()
-            || own.gates.is_some()
-            || own.node.is_some()
-            || self.left_out.is_some()
-            || self.requests.is_some()
-    }
-
     /// Returns whether all nodes are refused before storage is checked.
     pub fn refuse_all(&self) -> bool {
         let left_out = self.left_out.as_ref().map(|(reason, _)| reason);
@@ -427,7 +391,7 @@ impl<'a> Checked<'a> {
             .node
             .is_some()
             .then(|| bits(slots, |slot| self.named == Some(*slot)));
-        if self.passing() < nodes.len() {
+        if self.passing.partition.eligible_total() < nodes.len() {
             for (reason, in_use) in self.checks.stages(&self.read_view)? {
                 let partition = &in_use.partition;
                 let is_first = reason == Reason::Unschedulable;

@@ -11,9 +11,7 @@ use super::claim_binding::{
 use super::verdict::Reason;
 use crate::matching::PodClaim;
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim, ZONE_LABELS};
-use crate::snapshot::{
-    Deadline, NodeRef, PodUse, ReadView, Stopped, StorageObjects, VolumeList, reaches,
-};
+use crate::snapshot::{Deadline, NodeRef, PodUse, ReadView, Stopped, StorageObjects, reaches};
 
 /// A claim that is bound to a volume.
 #[derive(Clone, Copy)]
@@ -421,16 +419,6 @@ impl WaitingClaims {
             }
         }
         is_changed
-    }
-
-    /// The lists of the volumes that a node may reach.
-    pub(super) fn lists<'s>(
-        &self,
-        node: NodeRef<'_>,
-        within: BindingIn<'s>,
-    ) -> Result<impl Iterator<Item = &'s VolumeList> + use<'s>, Stopped> {
-        let offers = self.offers(node, within)?.into_iter();
-        Ok(offers.flat_map(|offer| offer.lists))
     }
 
     /// Returns whether the volume of a claim is being provisioned for another node. Then none of the

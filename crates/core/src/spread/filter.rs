@@ -1,18 +1,18 @@
-//! Filter: the nodes that satisfy the hard constraints (`docs/semantics.md`, "Filter").
+//! Filter: the nodes that satisfy the hard constraints (`docs/semantics.md`, "Filter"). Nodes with
+//! nominated pods that count for the question are judged one by one, as if these pods were on them
+//! (`docs/semantics.md`, "Nominated pods").
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use super::active::{Active, Constraints};
 use super::checks::Checked;
-use super::hard::HardCount;
-use super::nominated::{Nominated, NominatedOn};
+use super::hard::{HardCount, Report};
 use super::pod_affinity::PodTerms;
-use super::question::{NodeChecks, Question};
-use super::report::Report;
-use super::verdict::{Affected, Judgement, NODES_PER_STEP, NodeRefusal, Reason, Tallies};
+use super::question::{Active, Constraints, NodeChecks, Question};
+use super::verdict::{Affected, Judgement, NODES_PER_STEP, NodeRefusal, Reason};
 use super::volumes::Volumes;
-use crate::snapshot::{ReadView, Slot, Stopped, bits};
+use crate::proto::v1;
+use crate::snapshot::{NominatedPod, Partition, ReadView, Slot, Stopped, bits};
 
 /// The checks of a node before its room: by the pod's own place, the node's cordon, its taints and its
 /// labels.
@@ -110,15 +110,14 @@ impl<'a> Filter<'a> {
     }
 
     /// Counts one more pod like that of the question on a node, as if it had arrived there
-    /// (kube-scheduler: `AddPod`). Returns the nodes whose verdicts other than those of the hard
-    /// constraints that may change, from passing to refused.
+    /// (kube-scheduler: `AddPod`). Returns the other nodes whose verdicts, but for those of the hard
+    /// constraints, may change from passing to refused.
     pub fn add(&mut self, slot: Slot) -> Result<Affected, Stopped> {
         self.hard.iter_mut().for_each(|hard| hard.add(slot));
         if let Some(checks) = &mut self.checks {
             checks.add(slot);
         }
         let mut affected = Affected::default();
-        affected.nodes.insert(slot);
         if let Some(terms) = &mut self.pod_terms {
             Rc::make_mut(terms).add(slot, &mut affected);
         }
@@ -281,43 +280,34 @@ impl<'a> Filter<'a> {
         self.checks.as_ref()?.fitting(slot, with)
     }
 
-    /// Judges existing nodes at once, as [`Self::judge`], but without the numbers of refusals.
+    /// Judges existing nodes at once, as [`Self::judge`], but without the numbers of refusals. Nodes
+    /// with nominated pods are judged one by one.
     pub fn judge_all(&self, slots: &[Slot]) -> Result<Judgement, Stopped> {
-        let mut judged = self.judge_all_without(slots)?;
-        for at in self.nominated.places(slots, self.read_view.nodes) {
-            let passes = self.revise(slots[at], &mut judged.tallies)?;
-            judged.pass.set(at, passes);
+        let with_nominated = self.nominated.places(slots);
+        let mut judged = Judgement::new(slots.len());
+        judged.leave_out(&with_nominated);
+        self.narrow(slots, &mut judged)?;
+        for at in with_nominated {
+            judged.note(at, self.judge(slots[at])?);
         }
         Ok(judged)
     }
 
-    /// Replaces the verdict on a node in `tallies` by the verdict that counts nominated pods.
-    /// Returns whether the node passes.
-    fn revise(&self, slot: Slot, tallies: &mut Tallies) -> Result<bool, Stopped> {
-        let before = self.judge_with(VerdictPart::ALL, slot, None)?;
-        let after = self.judge(slot)?;
-        tallies.revise(&before, &after);
-        Ok(after.is_ok())
-    }
-
     /// Judges existing nodes at once, as if no pod were nominated.
-    fn judge_all_without(&self, slots: &[Slot]) -> Result<Judgement, Stopped> {
-        let mut judged = Judgement::new(slots.len());
-        let nodes = self.read_view.nodes;
+    fn narrow(&self, slots: &[Slot], judged: &mut Judgement) -> Result<(), Stopped> {
+        let (nodes, deadline) = (self.read_view.nodes, self.read_view.deadline);
         if let Some(reason) = self.not_ready() {
             judged.narrow(reason.clone(), &bits(slots, |_| false));
-            return Ok(judged);
+            return Ok(());
         }
         if let Some(checks) = &self.checks {
-            checks.narrow(slots, &mut judged)?;
+            checks.narrow(slots, judged)?;
         }
         if let Some(volumes) = &self.volumes {
-            volumes.narrow(slots, &mut judged)?;
+            judged.narrow_each(deadline, |at| volumes.judge(slots[at], None))?;
         }
         for hard in &self.hard {
-            self.read_view
-                .deadline
-                .step(1 + slots.len() / NODES_PER_STEP)?;
+            deadline.step(1 + slots.len() / NODES_PER_STEP)?;
             if hard.counted.in_use().topology.keyed() < nodes.len() {
                 let keyed = hard.counted.keyed(slots);
                 judged.narrow(Reason::MissingTopologyKey, &keyed);
@@ -325,7 +315,7 @@ impl<'a> Filter<'a> {
             judged.narrow(Reason::Skew, &hard.admitted(slots));
         }
         if let Some(terms) = &self.pod_terms {
-            terms.narrow(slots, &mut judged)?;
+            terms.narrow(slots, judged)?;
         }
         if let Some(checks) = &self.checks
             && !checks.features.is_empty()
@@ -333,72 +323,7 @@ impl<'a> Filter<'a> {
             let declare = bits(slots, |slot| checks.declares_needed(*slot));
             judged.narrow(Reason::DeclaredFeatures, &declare);
         }
-        Ok(judged)
-    }
-
-    /// Returns whether every node passes.
-    pub fn passes_all(&self) -> bool {
-        let nodes = self.read_view.nodes.len();
-        let passes = |checks: &Checked<'_>| !checks.look_at_nodes() && checks.passing() == nodes;
-        let by_pods = self.pod_terms.is_some() || self.volumes.is_some();
-        self.hard.is_empty() && !by_pods && self.checks.as_ref().is_none_or(passes)
-    }
-
-    /// Judges all nodes and only counts the verdicts. With at most one hard constraint, no affinity
-    /// between pods, and no check that looks at each node, the cost does not depend on the number
-    /// of all nodes, but on that of domains and of nodes with nominated pods.
-    pub fn tally_all(&self) -> Result<Tallies, Stopped> {
-        let mut tallies = self.tally_all_without()?;
-        for slot in self.nominated.slots() {
-            self.revise(slot, &mut tallies)?;
-        }
-        Ok(tallies)
-    }
-
-    /// As [`Self::tally_all`], as if no pod were nominated.
-    fn tally_all_without(&self) -> Result<Tallies, Stopped> {
-        let judge_all = || self.judge_all_without(self.read_view.nodes.order());
-        let look_at_nodes = self.checks.as_ref().is_some_and(Checked::look_at_nodes);
-        if self.hard.len() > 1
-            || look_at_nodes
-            || self.pod_terms.is_some()
-            || self.volumes.is_some()
-        {
-            return Ok(judge_all()?.tallies);
-        }
-        let nodes = self.read_view.nodes.len();
-        let mut tallies = Tallies {
-            judged: nodes,
-            ..Tallies::default()
-        };
-        let mut passing = nodes;
-        if let Some(checks) = &self.checks
-            && checks.passing() < nodes
-        {
-            passing = checks.passing();
-            for (reason, nodes) in checks.refusals()? {
-                tallies.refuse(reason, nodes);
-            }
-        }
-        tallies.feasible = passing;
-        if let [hard] = &*self.hard {
-            let (keyed, skewed) = match &self.checks {
-                Some(checks) if passing < nodes => {
-                    let in_use = checks.passing_by(&hard.active.partition.topology)?;
-                    // If a partition was dropped and built again, its domains may have other
-                    // numbers.
-                    if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
-                        return Ok(judge_all()?.tallies);
-                    }
-                    hard.tally(in_use.partition.nodes_in())
-                }
-                _ => hard.tally(hard.counted.in_use().topology.nodes_in()),
-            };
-            tallies.feasible = keyed - skewed;
-            tallies.refuse(Reason::MissingTopologyKey, passing - keyed);
-            tallies.refuse(Reason::Skew, skewed);
-        }
-        Ok(tallies)
+        Ok(())
     }
 
     /// The numbers behind each hard constraint.
@@ -409,5 +334,110 @@ impl<'a> Filter<'a> {
             reports.push(Report::counted(hard.active, &hard.counted, max_domains));
         }
         Ok(reports)
+    }
+}
+
+/// The facts about the incoming pod that decide which nominated pods count for it.
+#[derive(Debug, Clone, Default)]
+pub struct Incoming {
+    /// Name of the pod; empty while it has none.
+    pub name: String,
+    /// Uid of the pod; empty while the pod does not exist, or when unknown.
+    pub uid: String,
+    /// Priority of the pod.
+    pub priority: i32,
+    /// True if the pod evicts no pods of a lower priority.
+    pub never_preempts: bool,
+    /// True if the pod names a priority class and its priority is not known.
+    pub has_unknown_priority: bool,
+}
+
+/// The nominated pods that count for a question.
+#[derive(Clone, Default)]
+pub struct Nominated<'a> {
+    on: BTreeMap<Slot, NominatedOn<'a>>,
+}
+
+/// The nominated pods of one node. There is at least one.
+#[derive(Clone, Default)]
+pub struct NominatedOn<'a> {
+    /// The pods in the namespace of the question. Constraints count only these.
+    own: Vec<&'a NominatedPod>,
+    /// The pods in other namespaces. They take room like the others.
+    others: Vec<&'a NominatedPod>,
+}
+
+impl Incoming {
+    /// The facts about a pod.
+    pub fn of(metadata: &v1::ObjectMeta, spec: &v1::PodSpec) -> Self {
+        Self {
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+            priority: spec.priority.unwrap_or(0),
+            never_preempts: spec.preemption_policy == "Never",
+            has_unknown_priority: spec.priority.is_none() && !spec.priority_class_name.is_empty(),
+        }
+    }
+}
+
+impl<'a> Nominated<'a> {
+    /// Returns the nominated pods that count for an incoming pod: those with at least its priority,
+    /// except the pod itself.
+    pub fn of(
+        namespace: &str,
+        incoming: &Incoming,
+        read_view: &ReadView<'a>,
+    ) -> Result<Self, Stopped> {
+        let mut on: BTreeMap<Slot, NominatedOn<'a>> = BTreeMap::new();
+        for (slot, pod) in read_view.nominated()? {
+            let is_itself = pod.is(namespace, &incoming.name, &incoming.uid);
+            if pod.priority < incoming.priority || is_itself {
+                continue;
+            }
+            let here = on.entry(slot).or_default();
+            match *pod.namespace == *namespace {
+                true => here.own.push(pod),
+                false => here.others.push(pod),
+            }
+        }
+        Ok(Self { on })
+    }
+
+    /// Returns the nominated pods of a node; `None` without any.
+    pub fn on(&self, slot: Slot) -> Option<&NominatedOn<'a>> {
+        self.on.get(&slot)
+    }
+
+    /// Returns the positions in `slots` of the nodes with nominated pods.
+    pub fn places(&self, slots: &[Slot]) -> Vec<usize> {
+        if self.on.is_empty() {
+            return Vec::new();
+        }
+        let places = slots.iter().enumerate();
+        let places = places.filter(|(_, slot)| self.on(**slot).is_some());
+        places.map(|(at, _)| at).collect()
+    }
+}
+
+impl<'a> NominatedOn<'a> {
+    /// All nominated pods.
+    pub fn pods(&self) -> impl Iterator<Item = &'a NominatedPod> {
+        self.own.iter().chain(&self.others).copied()
+    }
+
+    /// Returns the number of nominated pods of the node.
+    pub fn count(&self) -> usize {
+        self.own.len() + self.others.len()
+    }
+
+    /// Returns how many of the node's nominated pods a constraint counts, if the node is in its
+    /// partition. As in kube-scheduler, an empty selector counts nominated pods, and terminating
+    /// ones count. Neither is true of pods that are on a node.
+    pub fn counted_by(&self, active: &Active, slot: Slot, partition: &Partition) -> u32 {
+        if !partition.member(slot).is_some() {
+            return 0;
+        }
+        let matches = |pod: &&&NominatedPod| active.selector.matches_labels(&pod.labels);
+        u32::try_from(self.own.iter().filter(matches).count()).unwrap_or(u32::MAX)
     }
 }

@@ -5,9 +5,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fixedbitset::FixedBitSet;
-
-use super::nominated::NominatedOn;
+use super::filter::NominatedOn;
 use super::question::Question;
 use super::verdict::{Affected, Judgement, NODES_PER_STEP, Reason};
 use crate::matching::{PodAffinity, PodTerm, Selector};
@@ -116,25 +114,6 @@ impl TermCounts {
             .map(|(id, _)| self.topology.value(id, read_view.nodes))
             .collect()
     }
-
-    /// Returns which of `slots` have pods in their domain.
-    fn with_pods(&self, slots: &[Slot], read_view: &ReadView<'_>) -> FixedBitSet {
-        if read_view.nodes.is_order(slots) {
-            let layout = self.topology.layout(read_view.nodes);
-            let mut with = layout.keyed().clone();
-            with.difference_with(&layout.at_most(&self.counts, 0));
-            return with;
-        }
-        bits(slots, |slot| self.has_pods(*slot))
-    }
-
-    /// Returns which of `slots` have the topology key.
-    fn keyed(&self, slots: &[Slot], read_view: &ReadView<'_>) -> FixedBitSet {
-        if read_view.nodes.is_order(slots) {
-            return self.topology.layout(read_view.nodes).keyed().clone();
-        }
-        bits(slots, |slot| self.has_key(*slot))
-    }
 }
 
 impl<'a> PodTerms<'a> {
@@ -150,7 +129,7 @@ impl<'a> PodTerms<'a> {
         if !question.reach().is_within() {
             read_view.needs_others()?;
         }
-        let (near, apart) = OwnTerms::of(question, read_view).counted(read_view)?;
+        let (near, apart) = counted_by_own(question, read_view)?;
         let is_alone = near
             .iter()
             .all(|term| term.counts.iter().all(|pods| *pods == 0));
@@ -309,13 +288,11 @@ impl<'a> PodTerms<'a> {
         let (deadline, steps) = (self.read_view.deadline, 1 + slots.len() / NODES_PER_STEP);
         for term in &self.near {
             deadline.step(steps)?;
-            judged.narrow(
-                Reason::PodAffinity,
-                &match self.is_first {
-                    true => term.keyed(slots, &self.read_view),
-                    false => term.with_pods(slots, &self.read_view),
-                },
-            );
+            let admits = |slot: &Slot| match self.is_first {
+                true => term.has_key(*slot),
+                false => term.has_pods(*slot),
+            };
+            judged.narrow(Reason::PodAffinity, &bits(slots, admits));
         }
         let all = [
             (Reason::PodAntiAffinity, &self.apart),
@@ -324,8 +301,7 @@ impl<'a> PodTerms<'a> {
         for (reason, terms) in all {
             for term in terms {
                 deadline.step(steps)?;
-                let mut without = term.with_pods(slots, &self.read_view);
-                without.toggle_range(..);
+                let without = bits(slots, |slot| !term.has_pods(*slot));
                 judged.narrow(reason.clone(), &without);
             }
         }
@@ -349,77 +325,48 @@ fn matches_itself(terms: &[PodTerm], question: &Question, read_view: &ReadView<'
     })
 }
 
-/// The terms of an incoming pod, ready to count pods.
-struct OwnTerms<'a> {
-    own: &'a str,
-    rules: &'a PodAffinity,
-    /// Selects the pods that match all terms of the pod's affinity.
-    near: Selector,
-    /// For each term of the affinity, then of the anti-affinity, true if it covers all namespaces.
-    covers_all: Vec<bool>,
-    /// The number of steps in which the terms that cover a namespace are found.
-    steps_per_namespace: usize,
-}
-
-impl<'a> OwnTerms<'a> {
-    fn of(question: &'a Question, read_view: &ReadView<'_>) -> Self {
-        let rules = &question.affinity;
-        let terms = || rules.near.iter().chain(&rules.apart);
-        let all = terms().map(|term| term.is_about_all(read_view.defaults.rules()));
-        Self {
-            own: &question.namespace,
-            rules,
-            near: Selector::all_of(rules.near.iter().map(|term| &term.selector)),
-            covers_all: all.collect(),
-            steps_per_namespace: terms().map(|it| 1 + it.namespace_selector.len()).sum(),
+/// Counts pods by domain: for each term of a pod's affinity those that match all of its terms, for each
+/// term of its anti-affinity those that match the term. The namespaces are walked once, and nothing of
+/// one outlasts it.
+fn counted_by_own(
+    question: &Question,
+    read_view: &ReadView<'_>,
+) -> Result<(Vec<TermCounts>, Vec<TermCounts>), Stopped> {
+    let (own, PodAffinity { near, apart }) = (&*question.namespace, &question.affinity);
+    let (mut near_counts, mut apart_counts) =
+        (none_of(near, read_view)?, none_of(apart, read_view)?);
+    let all_near = Selector::all_of(near.iter().map(|term| &term.selector));
+    let terms = near.iter().chain(apart);
+    let steps: usize = terms.map(|it| 1 + it.namespace_selector.len()).sum();
+    for (name, namespace) in std::iter::once((own, *read_view)).chain(read_view.others()) {
+        read_view.deadline.step(steps)?;
+        let covers = |term: &PodTerm| is_about(term, own, name, &namespace);
+        // Only the pod's own namespace keeps views: of many namespaces, these would take more memory
+        // than the pods.
+        let add = match name == own {
+            true => add_from_views,
+            false => add_from_sets,
+        };
+        if near.iter().all(covers) {
+            add(near, &all_near, &mut near_counts, &namespace)?;
+        }
+        let terms = apart.iter().zip(&mut apart_counts);
+        for (term, counts) in terms.filter(|(term, _)| covers(term)) {
+            let (terms, counts) = (std::slice::from_ref(term), std::slice::from_mut(counts));
+            add(terms, &term.selector, counts, &namespace)?;
         }
     }
-
-    /// Counts pods by domain: for each term of the affinity those that match all of its terms, for
-    /// each term of the anti-affinity those that match the term. The namespaces are walked once,
-    /// and nothing of one outlasts it.
-    fn counted(
-        &self,
-        read_view: &ReadView<'_>,
-    ) -> Result<(Vec<TermCounts>, Vec<TermCounts>), Stopped> {
-        let PodAffinity { near, apart } = self.rules;
-        let (mut near_counts, mut apart_counts) =
-            (none_of(near, read_view)?, none_of(apart, read_view)?);
-        let namespaces = std::iter::once((self.own, *read_view)).chain(read_view.others());
-        for (name, namespace) in namespaces {
-            read_view.deadline.step(self.steps_per_namespace)?;
-            let labels = namespace.namespace_labels(name);
-            let covers = |at: usize, term: &PodTerm| {
-                self.covers_all[at] || term.is_about(self.own, name, labels)
-            };
-            // Only the pod's own namespace keeps views: of many namespaces, these would take more
-            // memory than the pods.
-            let add = match name == self.own {
-                true => add_from_views,
-                false => add_from_sets,
-            };
-            if (0..).zip(near).all(|(at, term)| covers(at, term)) {
-                add(near, &self.near, &mut near_counts, &namespace)?;
-            }
-            let terms = (near.len()..).zip(apart).zip(&mut apart_counts);
-            for ((_, term), counts) in terms.filter(|((at, term), _)| covers(*at, term)) {
-                let (terms, counts) = (std::slice::from_ref(term), std::slice::from_mut(counts));
-                add(terms, &term.selector, counts, &namespace)?;
-            }
-        }
-        Ok((near_counts, apart_counts))
-    }
+    Ok((near_counts, apart_counts))
 }
 
 /// The counts of terms, without any pod.
 fn none_of(terms: &[PodTerm], read_view: &ReadView<'_>) -> Result<Vec<TermCounts>, Stopped> {
-    let none = |term: &PodTerm| {
-        let none = TermCounts::none(&read_view.in_use(&everywhere(&term.topology_key))?);
-        let deadline = read_view.deadline;
-        deadline.holds(none.topology.id_bound() * size_of::<u32>())?;
-        Ok(none)
-    };
-    terms.iter().map(none).collect()
+    let in_use = terms
+        .iter()
+        .map(|term| read_view.in_use(&everywhere(&term.topology_key)));
+    in_use
+        .map(|in_use| Ok(TermCounts::none(&in_use?)))
+        .collect()
 }
 
 /// Adds the pods of a namespace that match a selector to the counts of some terms, from views.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -355,31 +355,25 @@ impl NodeRefusal {
 /// The number of nodes that a step judges where each has a bit.
 pub(super) const NODES_PER_STEP: usize = 16;
 
-/// The nodes whose verdicts other than those of constraints one more pod may change.
+/// The other nodes whose verdicts other than those of constraints one more pod may change.
 #[derive(Default)]
 pub struct Affected {
     /// True for all nodes.
     pub all: bool,
     /// The nodes in these domains.
     pub domains: Vec<(Arc<Topology>, DomainId)>,
-    /// Single nodes.
-    pub nodes: HashSet<Slot>,
 }
 
 impl Affected {
-    /// Returns whether no other node than this one is affected.
-    pub fn is_only(&self, slot: Slot) -> bool {
-        let others = self.nodes.len() - usize::from(self.nodes.contains(&slot));
-        !self.all && self.domains.is_empty() && others == 0
+    /// Returns whether no other node is affected.
+    pub fn is_none(&self) -> bool {
+        !self.all && self.domains.is_empty()
     }
 
     /// Returns whether a node is affected.
     pub fn has(&self, slot: Slot) -> bool {
         let mut domains = self.domains.iter();
-        self.all
-            || domains
-                .any(|(topology, domain)| domain.is_some() && topology.domain_of(slot) == *domain)
-            || self.nodes.contains(&slot)
+        self.all || domains.any(|(topology, domain)| topology.domain_of(slot) == *domain)
     }
 }
 
@@ -400,34 +394,6 @@ impl Tallies {
     pub fn refuse(&mut self, reason: Reason, nodes: usize) {
         if nodes > 0 {
             *self.refused.entry(reason).or_default() += nodes;
-        }
-    }
-
-    /// Replaces the verdict on one node by another.
-    pub(super) fn revise(
-        &mut self,
-        before: &Result<(), NodeRefusal>,
-        after: &Result<(), NodeRefusal>,
-    ) {
-        match before {
-            Ok(()) => self.feasible -= 1,
-            Err(refusal) => refusal.reasons().for_each(|reason| self.take_back(reason)),
-        }
-        match after {
-            Ok(()) => self.feasible += 1,
-            Err(refusal) => {
-                let reasons = refusal.reasons().cloned();
-                reasons.for_each(|reason| self.refuse(reason, 1));
-            }
-        }
-    }
-
-    fn take_back(&mut self, reason: &Reason) {
-        if let Some(nodes) = self.refused.get_mut(reason) {
-            *nodes -= 1;
-            if *nodes == 0 {
-                self.refused.remove(reason);
-            }
         }
     }
 }
@@ -476,14 +442,29 @@ impl Judgement {
             let at = at?;
             // A refusal may have a reason for each resource of the pod, so only one is held at a
             // time.
-            if let Err(refusal) = judge(at)? {
-                self.pass.remove(at);
-                self.tallies.feasible -= 1;
-                for reason in refusal.reasons() {
-                    self.tallies.refuse(reason.clone(), 1);
-                }
-            }
+            self.leave_out(&[at]);
+            self.note(at, judge(at)?);
         }
         Ok(())
+    }
+
+    /// Takes nodes that were not refused out of the judgement.
+    pub(super) fn leave_out(&mut self, nodes: &[usize]) {
+        nodes.iter().for_each(|at| self.pass.remove(*at));
+        self.tallies.feasible -= nodes.len();
+    }
+
+    /// Adds the verdict on a node that was left out.
+    pub(super) fn note(&mut self, at: usize, verdict: Result<(), NodeRefusal>) {
+        match verdict {
+            Ok(()) => {
+                self.pass.insert(at);
+                self.tallies.feasible += 1;
+            }
+            Err(refusal) => {
+                let reasons = refusal.reasons().cloned();
+                reasons.for_each(|reason| self.tallies.refuse(reason, 1));
+            }
+        }
     }
 }

@@ -1,13 +1,12 @@
 //! Storage: judges nodes by the rules about the claims and disks of the incoming pod
 //! (`docs/semantics.md`, "Volumes").
 
-use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
+use std::collections::HashSet;
 
 use super::claim_binding::BindingIn;
 use super::claims::{BoundClaim, FoundClaims, HeldVolumes, NotFound, PodClaims, WaitingClaims};
-use super::nominated::NominatedOn;
-use super::verdict::{Affected, Judgement, NodeRefusal, Reason};
+use super::filter::NominatedOn;
+use super::verdict::{Affected, NodeRefusal, Reason};
 use crate::matching::{DiskUses, PodDisk, PodStorage, absolute};
 use crate::snapshot::{NodeRef, ReadView, Slot, Stopped, StorageObjects, reaches};
 
@@ -38,9 +37,6 @@ pub struct Volumes<'a> {
     pub(super) waiting: WaitingClaims,
     /// The number of volumes that reservations hold; 0 if no claim of the pod waits.
     pub held: usize,
-    /// The nodes that may reach the volumes of a list, by the list's id. It is made for the first pod
-    /// that is added.
-    listed: Option<Rc<HashMap<usize, Vec<Slot>>>>,
     read_view: ReadView<'a>,
 }
 
@@ -70,7 +66,6 @@ impl<'a> Volumes<'a> {
             bound: Vec::new(),
             waiting: WaitingClaims::default(),
             held: 0,
-            listed: None,
             read_view: *read_view,
         };
         if let Some(storage) = storage {
@@ -129,37 +124,9 @@ impl<'a> Volumes<'a> {
         let (Some(within), Some(node)) = (self.binding_in(), self.read_view.nodes.get(slot)) else {
             return Ok(());
         };
-        let listed = match &self.listed {
-            Some(listed) => Rc::clone(listed),
-            None => Rc::new(self.nodes_of_lists(within)?),
-        };
-        self.listed = Some(Rc::clone(&listed));
         let taken = self.waiting.bind(node, within)?.unwrap_or_default();
-        affected.all |= self.waiting.hold(&taken, node.name());
-        for taken in taken.iter().flatten() {
-            let free = within.storage.free(taken.volume.class());
-            match free.filter(|_| taken.volume.spec().claim_ref.is_none()) {
-                Some(free) => {
-                    let lists = free.lists_with(&taken.volume);
-                    let slots = lists.filter_map(|list| listed.get(&list.id()));
-                    affected.nodes.extend(slots.flatten());
-                }
-                None => affected.all = true,
-            }
-        }
+        affected.all |= self.waiting.hold(&taken, node.name()) || taken.iter().any(Option::is_some);
         Ok(())
-    }
-
-    fn nodes_of_lists(&self, within: BindingIn<'_>) -> Result<HashMap<usize, Vec<Slot>>, Stopped> {
-        let mut listed: HashMap<usize, Vec<Slot>> = HashMap::new();
-        for slot in self.read_view.nodes.order() {
-            if let Some(node) = self.read_view.nodes.get(*slot) {
-                for list in self.waiting.lists(node, within)? {
-                    listed.entry(list.id()).or_default().push(*slot);
-                }
-            }
-        }
-        Ok(listed)
     }
 
     /// The storage in which waiting claims are bound; `None` if no claim waits.
@@ -271,11 +238,6 @@ impl<'a> Volumes<'a> {
     /// The names of the claims that wait for a pod.
     pub fn waiting(&self) -> impl Iterator<Item = &str> {
         self.waiting.iter().map(|waiting| &*waiting.name)
-    }
-
-    /// Judges existing nodes at once, as if no pod were nominated.
-    pub fn narrow(&self, slots: &[Slot], judged: &mut Judgement) -> Result<(), Stopped> {
-        judged.narrow_each(self.read_view.deadline, |at| self.judge(slots[at], None))
     }
 }
 

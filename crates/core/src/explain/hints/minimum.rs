@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes};
-use crate::explain::diagnosis::{Diagnosis, count, hint, suggest};
 use crate::explain::summary::Causes;
-use crate::explain::words::{among, joined, plural, quoted, so_many, verb};
+use crate::explain::words::{
+    Diagnosis, among, count, hint, joined, plural, quoted, so_many, suggest, verb,
+};
 use crate::matching::{Constraint, Lack, Policy, Shortage};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;

@@ -1,24 +1,19 @@
 //! The hints of the Kubernetes dialect. Each kind of hint is found by a function of the case.
 
-mod always;
-mod conflict;
-mod idle;
+mod constraints;
 mod minimum;
-mod nodes;
-mod nominated;
-mod pod_affinity;
 mod pods;
 mod room;
 mod skew;
 mod volumes;
 
 use super::case::{Case, Hard};
-use super::diagnosis::Diagnosis;
+use super::words::Diagnosis;
 use crate::snapshot::Stopped;
 use crate::spread::Active;
 
-pub use always::always;
-pub(super) use nodes::empty_values;
+pub use constraints::always;
+pub(super) use constraints::empty_values;
 
 /// A function that finds hints of one kind.
 enum Finder {
@@ -39,21 +34,23 @@ const HINTS: [Finder; 20] = [
     Finder::Whole(room::preemption),
     Finder::Hard(minimum::unusable_domain),
     Finder::Hard(minimum::min_domains),
-    Finder::Hard(idle::one_domain),
+    Finder::Hard(constraints::one_domain),
     Finder::Each(pods::mixed_revisions),
     Finder::Each(pods::other_workloads),
-    Finder::Whole(conflict::conflict),
+    Finder::Whole(constraints::conflict),
     Finder::Whole(room::room),
-    Finder::Whole(|case| Ok(nominated::nominated(case))),
-    Finder::Whole(pod_affinity::pod_affinity),
+    Finder::Whole(|case| Ok(room::nominated(case))),
+    Finder::Whole(pods::pod_affinity),
     Finder::Whole(volumes::volumes),
     Finder::Stuck(skew::more_pods),
     Finder::Stuck(skew::fewer_pods),
     Finder::Stuck(skew::max_skew),
-    Finder::Each(|case, active| Ok(always::mismatch(active, case.labels()).map(Diagnosis::from))),
-    Finder::Each(|_, active| Ok(always::empty(active).map(Diagnosis::from))),
-    Finder::Each(|case, active| Ok(nodes::missing_key(case, active))),
-    Finder::Each(|case, active| Ok(nodes::empty_value(case, active))),
+    Finder::Each(|case, active| {
+        Ok(constraints::mismatch(active, case.labels()).map(Diagnosis::from))
+    }),
+    Finder::Each(|_, active| Ok(constraints::empty(active).map(Diagnosis::from))),
+    Finder::Each(|case, active| Ok(constraints::missing_key(case, active))),
+    Finder::Each(|case, active| Ok(constraints::empty_value(case, active))),
     Finder::Each(pods::uncounted),
     Finder::Each(pods::terminating),
 ];
@@ -90,7 +87,7 @@ pub fn all(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
     for finder in &HINTS {
         finder.find(case, &mut hints)?;
     }
-    let soft = case.constraints.soft().map(always::no_limit);
+    let soft = case.constraints.soft().map(constraints::no_limit);
     hints.extend(soft.map(Diagnosis::from));
     Ok(hints)
 }

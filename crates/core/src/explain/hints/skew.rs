@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes, values};
-use crate::explain::diagnosis::{Diagnosis, hint, suggest};
-use crate::explain::words::{among, joined, plural, quoted};
+use crate::explain::words::{Diagnosis, among, hint, joined, plural, quoted, suggest};
 use crate::matching::{Action, Constraint, Path};
 use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
@@ -157,7 +156,7 @@ fn movable_out_of(case: &Case<'_>, hard: &Hard<'_>, value: &str) -> Result<i64, 
             node.label_text(hard.key()).is_some_and(|it| it != value)
                 && !node.unschedulable()
                 && tolerations.tolerate_all(node.taints())
-                && affinity.matches::<str>(&node)
+                && affinity.matches(node.name(), |key| node.label_text(key))
         };
         for (_, node) in all_nodes(&case.read_view) {
             case.read_view.deadline.step(affinity.per_node())?;

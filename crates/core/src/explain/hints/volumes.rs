@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::explain::case::{Case, JudgedNode};
-use crate::explain::diagnosis::{Diagnosis, general_hint};
-use crate::explain::words::{among, plural};
+use crate::explain::words::{Diagnosis, among, general_hint, plural};
 use crate::matching::PodDisk;
 use crate::proto::v1::hint::Kind;
 use crate::snapshot::Stopped;

@@ -53,6 +53,14 @@ impl<'a> DomainCounts<'a> {
         }
     }
 
+    /// Counts one matching pod fewer on a node. Nobody else sees it.
+    pub fn remove(&mut self, slot: Slot) {
+        let domain = self.in_use.partition.member(slot);
+        if domain.is_some() {
+            Arc::make_mut(&mut self.view).remove(domain);
+        }
+    }
+
     /// The smallest count of a domain; `None` without domains.
     pub fn smallest(&self) -> Option<u32> {
         self.view.smallest(&self.in_use.partition)

@@ -13,7 +13,6 @@ use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::node::NodeRef;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
-use crate::snapshot::objects::symbols::Symbol;
 
 /// The taint of a cordoned node; a pod that tolerates it may go there.
 pub const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
@@ -93,22 +92,8 @@ impl Eligibility {
     /// Returns whether a node is eligible (`docs/semantics.md`, "Filter" and "Node
     /// checks").
     pub fn admits(&self, node: NodeRef<'_>) -> bool {
-        self.admits_where(
-            node,
-            || self.has_required_keys(node),
-            || self.admits_affinity(node),
-        )
-    }
-
-    /// [`Self::admits`], for a caller with a faster look-up of labels.
-    fn admits_where(
-        &self,
-        node: NodeRef<'_>,
-        has_required_keys: impl FnOnce() -> bool,
-        admits_affinity: impl FnOnce() -> bool,
-    ) -> bool {
-        has_required_keys()
-            && admits_affinity()
+        self.has_required_keys(node)
+            && self.admits_affinity(node)
             && self.admits_taints(node)
             && self.admits_cordon(node)
     }
@@ -122,7 +107,7 @@ impl Eligibility {
     /// Returns whether a node is eligible by its labels and its name.
     pub fn admits_affinity(&self, node: NodeRef<'_>) -> bool {
         let affinity = self.affinity.as_ref();
-        affinity.is_none_or(|affinity| affinity.matches::<str>(&node))
+        affinity.is_none_or(|it| it.matches(node.name(), |key| node.label_text(key)))
     }
 
     /// Returns the number of steps in which a node is checked.
@@ -164,23 +149,14 @@ impl Partition {
         deadline: &Deadline<'_>,
     ) -> Result<Self, Stopped> {
         let eligibility = &key.eligibility;
-        let symbol = |text: &Arc<str>| nodes.symbols().find(text).unwrap_or(Symbol::ABSENT);
-        let required: Vec<Symbol> = eligibility.required_keys.iter().map(symbol).collect();
-        let affinity = eligibility.affinity.as_ref();
-        let affinity = affinity.map(|affinity| nodes.resolve(affinity));
-        let admits = |node: NodeRef<'_>| {
-            let affinity = affinity.as_ref();
-            eligibility.admits_where(
-                node,
-                || required.iter().all(|key| node.label(*key).is_some()),
-                || affinity.is_none_or(|affinity| affinity.matches::<Symbol>(&node)),
-            )
-        };
         let each = eligibility.steps_per_node();
         let mut eligible: Vec<Slot> = Vec::new();
         for slot in nodes.order() {
             deadline.step(each)?;
-            if nodes.get(*slot).is_some_and(admits) {
+            if nodes
+                .get(*slot)
+                .is_some_and(|node| eligibility.admits(node))
+            {
                 eligible.push(*slot);
             }
         }

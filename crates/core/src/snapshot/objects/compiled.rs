@@ -9,7 +9,7 @@ use super::node::CompiledNode;
 use super::owners::Owner;
 use crate::limits::{Limit, Limits, NodeNames};
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
-use crate::matching::{Path, Violations, names, times};
+use crate::matching::{Path, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 
@@ -179,7 +179,7 @@ pub fn check_metadata(
     if kind != ObjectKind::Storage(StorageKind::Volume) {
         names::check_labels(&metadata.labels, path.field("labels"), faults);
     }
-    times::check_deletion(metadata, path, faults);
+    names::check_deletion(metadata, path, faults);
     check_text(&metadata.uid, limits, path.field("uid"), faults);
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::node::NodeRef;
+use crate::matching::Quantity;
 use crate::matching::storage::PersistentVolume;
-use crate::matching::{NodeLabels, Quantity};
 
 /// The number of keys up to which each is looked up among the labels of a node, and not the labels
 /// among the keys.
@@ -55,27 +55,10 @@ pub struct FreeVolumes {
     count: usize,
 }
 
-/// A node of which the affinity of volumes reads only the labels.
-struct LabelsOnly<'n>(NodeRef<'n>);
-
-impl NodeLabels<str> for LabelsOnly<'_> {
-    fn name(&self) -> &str {
-        ""
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.0.label_text(key)
-    }
-
-    fn text<'v>(&'v self, value: &'v str) -> &'v str {
-        value
-    }
-}
-
-/// Returns whether a node reaches a volume.
+/// Returns whether a node reaches a volume. Its affinity reads only labels.
 pub fn reaches(volume: &PersistentVolume, node: NodeRef<'_>) -> bool {
     let affinity = volume.affinity.as_ref();
-    affinity.is_none_or(|affinity| affinity.matches::<str>(&LabelsOnly(node)))
+    affinity.is_none_or(|affinity| affinity.matches("", |key| node.label_text(key)))
 }
 
 impl PartialEq for ByRank {
@@ -219,18 +202,6 @@ impl FreeVolumes {
             lists.extend(self.by_label.get(key).and_then(|values| values.get(value)));
         }
         lookups
-    }
-
-    /// The lists that have a volume.
-    pub fn lists_with<'a>(
-        &'a self,
-        volume: &'a PersistentVolume,
-    ) -> impl Iterator<Item = &'a VolumeList> {
-        let needed = volume.needed_labels();
-        let anywhere = needed.is_none().then_some(&self.anywhere);
-        let pairs = needed.into_iter().flat_map(|needed| needed.pairs);
-        let lists = pairs.filter_map(|(key, value)| self.by_label.get(key)?.get(value));
-        anywhere.into_iter().chain(lists)
     }
 
     /// All lists, each with its label; `None` for the list of the volumes that need none.

@@ -1,7 +1,7 @@
 //! A node that exists.
 
 use super::symbols::{InternedLabels, Symbol, Symbols};
-use crate::matching::{Allocatable, Features, NodeLabels, Path, Taint, Violations};
+use crate::matching::{Allocatable, Features, Path, Taint, Violations};
 use crate::proto::v1;
 
 /// A node that exists.
@@ -131,33 +131,5 @@ impl<'a> NodeRef<'a> {
             }),
             status: self.status_to_wire(),
         }
-    }
-}
-
-impl NodeLabels<Symbol> for NodeRef<'_> {
-    fn name(&self) -> &Symbol {
-        &self.node.name
-    }
-
-    fn label(&self, key: &Symbol) -> Option<&Symbol> {
-        self.symbols.label_value(&self.node.labels, *key)
-    }
-
-    fn text<'v>(&'v self, value: &'v Symbol) -> &'v str {
-        self.symbols.text(*value)
-    }
-}
-
-impl NodeLabels<str> for NodeRef<'_> {
-    fn name(&self) -> &str {
-        NodeRef::name(*self)
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.label_text(key)
-    }
-
-    fn text<'v>(&'v self, value: &'v str) -> &'v str {
-        value
     }
 }

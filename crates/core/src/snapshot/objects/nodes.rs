@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::node::{CompiledNode, NodeRef, StoredNode};
 use super::slots::{Slot, Slots};
-use super::symbols::{Symbol, Symbols};
-use crate::matching::{Allocatable, NodeAffinity};
+use super::symbols::Symbols;
+use crate::matching::Allocatable;
 use crate::proto::v1;
 
 /// All nodes, by slot, by name and in node order.
@@ -230,10 +230,5 @@ impl Nodes {
     /// The interned strings of the nodes.
     pub fn symbols(&self) -> &Symbols {
         &self.symbols
-    }
-
-    /// Affinity in terms of the nodes' symbols, for matching many nodes.
-    pub fn resolve(&self, affinity: &NodeAffinity) -> NodeAffinity<Symbol> {
-        affinity.map(|text| self.symbols.find(text).unwrap_or(Symbol::ABSENT))
     }
 }

@@ -102,6 +102,17 @@ impl<'a> ReadView<'a> {
             pairs: sets.pairs(),
         })
     }
+
+    /// Counts pods that are on these nodes by the domains of a partition.
+    pub fn count_nodes(
+        &self,
+        partition: &partition::Key,
+        nodes: impl Iterator<Item = (Slot, u32)>,
+    ) -> Result<DomainCounts<'a>, Stopped> {
+        let in_use = self.in_use(partition)?;
+        let view = View::counting(nodes, &in_use.partition);
+        Ok(DomainCounts::of(in_use, Arc::new(view), self.nodes))
+    }
 }
 
 impl<'a> PodGroups<'a> {
@@ -218,7 +229,8 @@ impl<'a> PodGroups<'a> {
 
     /// Answers a query, without keeping the view.
     pub fn count(&self, query: Query<'_>) -> Result<DomainCounts<'a>, Stopped> {
-        self.count_nodes(query.partition, self.counted_on(query.selector)?)
+        let counted = self.counted_on(query.selector)?;
+        self.read_view.count_nodes(query.partition, counted)
     }
 
     /// The nodes with pods that a selector counts, and their numbers. A node may come several
@@ -232,17 +244,5 @@ impl<'a> PodGroups<'a> {
         let counts = matching.iter().map(|set| sets.nodes_of(*set)).sum();
         self.read_view.deadline.step(counts)?;
         Ok(matching.into_iter().flat_map(|set| sets.counts(set)))
-    }
-
-    /// Counts pods that are on these nodes by the domains of a partition.
-    pub fn count_nodes(
-        &self,
-        partition: &partition::Key,
-        nodes: impl Iterator<Item = (Slot, u32)>,
-    ) -> Result<DomainCounts<'a>, Stopped> {
-        let in_use = self.read_view.in_use(partition)?;
-        let view = View::counting(nodes, &in_use.partition);
-        let nodes = self.read_view.nodes;
-        Ok(DomainCounts::of(in_use, Arc::new(view), nodes))
     }
 }

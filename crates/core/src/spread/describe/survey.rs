@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::balance::{Balance, Concentration, JudgedWorkload, SpreadStanding};
-use super::keys::ZONE;
+use super::ZONE;
 use super::workload::{
-    NamedWorkload, WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by,
+    Balance, Concentration, JudgedWorkload, NamedWorkload, SpreadStanding, WantedSpread,
+    WorkloadId, WorkloadPods, controller, is_controlled_by,
 };
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
@@ -479,7 +479,9 @@ fn balance_over(
     max_domains: usize,
 ) -> Result<Balance, Stopped> {
     let nodes = || groups.iter().flat_map(|group| &group.nodes);
-    let counted = pod_groups.count_nodes(partition, nodes().map(|slot| (*slot, 1)))?;
+    let counted = pod_groups
+        .read_view()
+        .count_nodes(partition, nodes().map(|slot| (*slot, 1)))?;
     let outside = outside(pod_groups, partition, nodes())?;
     Ok(Balance::of(&counted, key, None, outside, max_domains))
 }

@@ -4,15 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use super::super::placement::{
+use super::super::hard::Report;
+use super::super::place::{
     Holding, NodeOutlook, Outcome, Outlook, Pick, PickStep, Picker, PlaceOptions, PlannedPicker,
-    PlannedPicks, ScoredChoice,
+    PlannedPicks,
 };
 use super::super::question::NodeChecks;
-use super::super::report::Report;
 use super::super::verdict::Reason;
-use super::holders::{self, HolderSpread, Judge};
-use super::placement::PlacementSpec;
+use super::{HolderSpread, Judge, PlacementSpec, holders, score};
 use crate::snapshot::{Deadline, ReadView, Slot, Stopped};
 
 /// The rank of a candidate. Among candidates of equal score the smallest rank wins.
@@ -53,7 +52,7 @@ impl<'a> PickN<'a> {
         read_view: &ReadView<'a>,
     ) -> Result<Self, Stopped> {
         let judge = Judge::of(question, checks, read_view)?;
-        let holds = holders::holders(&question.holders, read_view)?;
+        let holds = holders(&question.holders, read_view)?;
         let slots = read_view.nodes.order();
         let clusters: Vec<KnownCluster<'_>> = slots
             .iter()
@@ -139,7 +138,7 @@ impl<'a> PickN<'a> {
                 score,
             });
             outcome.total = outcome.total.saturating_add(score);
-            self.pick(rank, deadline)?;
+            self.pick(rank);
         }
         Ok(())
     }
@@ -173,14 +172,24 @@ impl<'a> PickN<'a> {
     /// The score of a candidate, if it can be picked.
     fn score(&self, rank: Rank) -> Option<i64> {
         let slot = self.clusters[self.candidates[rank as usize]].slot;
-        let score = || holders::score(&self.spreads, slot).ok();
+        let score = || score(&self.spreads, slot).ok();
         (!self.taken[rank as usize]).then(score).flatten()
+    }
+
+    /// Counts a pick.
+    fn pick(&mut self, rank: Rank) {
+        self.taken[rank as usize] = true;
+        let slot = self.clusters[self.candidates[rank as usize]].slot;
+        self.spreads.iter_mut().for_each(|spread| spread.add(slot));
     }
 
     fn step(&self, is_first: bool) -> PickStep {
         let verdict = |cluster: &KnownCluster<'_>| {
-            let score = holders::score(&self.spreads, cluster.slot);
-            (cluster.name.into(), score.map_err(|over| over.refusal()))
+            let score = score(&self.spreads, cluster.slot);
+            (
+                cluster.name.into(),
+                score.map_err(|by| by.refusal(cluster.slot)),
+            )
         };
         let ranked = (0..).zip(self.candidates());
         let ranked = ranked.filter_map(|(rank, cluster)| Some((self.score(rank)?, cluster)));
@@ -200,8 +209,8 @@ impl<'a> PickN<'a> {
         for cluster in self.candidates() {
             let reason = if picked.contains(cluster.name) {
                 Reason::HoldsPlacement
-            } else if let Err(over) = holders::score(&self.spreads, cluster.slot) {
-                over.spread.violation()
+            } else if let Err(by) = score(&self.spreads, cluster.slot) {
+                by.violation()
             } else {
                 continue;
             };
@@ -273,29 +282,6 @@ impl PlannedPicker for PickN<'_> {
     // Each constraint adds at most 1. Bonuses only decide between equal scores.
     fn highest_total(&self) -> i64 {
         i64::try_from(self.spreads.len()).unwrap_or(i64::MAX)
-    }
-
-    fn node_count(&self) -> usize {
-        self.candidates.len()
-    }
-
-    fn choices(&mut self, _: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped> {
-        let ranks = 0..self.candidates.len() as Rank;
-        let scored = ranks.filter_map(|node| {
-            let score = self.score(node)?;
-            let total = score;
-            Some(ScoredChoice { node, score, total })
-        });
-        Ok(scored.collect())
-    }
-
-    fn pick(&mut self, node: u32, _: &Deadline<'_>) -> Result<(), Stopped> {
-        self.taken[node as usize] = true;
-        let slot = self.clusters[self.candidates[node as usize]].slot;
-        for spread in &mut self.spreads {
-            spread.add(slot);
-        }
-        Ok(())
     }
 }
 
