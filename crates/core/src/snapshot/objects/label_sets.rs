@@ -46,23 +46,16 @@ struct LabelSet {
 impl LabelSets {
     /// The id of a label set, if a pod has it.
     pub fn find(&self, labels: &BTreeMap<String, String>) -> Option<LabelSetId> {
-        let same = |set: &LabelSet| self.has(set, labels);
+        let same = |set: &LabelSet| self.is_of(set, labels);
         self.sets.find(self.hash(labels), same).map(LabelSetId)
     }
 
-    /// As [`Self::find`], where the id is probably `guess`.
-    pub fn find_near(
-        &self,
-        guess: Option<LabelSetId>,
-        labels: &BTreeMap<String, String>,
-    ) -> Option<LabelSetId> {
-        guess
-            .filter(|id| self.has(self.sets.get(id.0), labels))
-            .or_else(|| self.find(labels))
+    /// Returns whether a label set consists of these labels.
+    pub fn has(&self, id: LabelSetId, labels: &BTreeMap<String, String>) -> bool {
+        self.is_of(self.sets.get(id.0), labels)
     }
 
-    /// Returns whether a label set consists of these labels.
-    fn has(&self, set: &LabelSet, labels: &BTreeMap<String, String>) -> bool {
+    fn is_of(&self, set: &LabelSet, labels: &BTreeMap<String, String>) -> bool {
         set.labels.len() == labels.len() && self.symbols.label_texts(&set.labels).eq(texts(labels))
     }
 
@@ -70,14 +63,9 @@ impl LabelSets {
         self.sets.hash(labels)
     }
 
-    /// Counts one more pod of a label set. Returns the set's id, and whether this is its first pod;
-    /// `known` is the id of the set if it was found.
-    pub fn acquire(
-        &mut self,
-        known: Option<LabelSetId>,
-        labels: &BTreeMap<String, String>,
-    ) -> (LabelSetId, bool) {
-        if let Some(id) = known {
+    /// Counts one more pod of a label set. Returns the set's id, and whether this is its first pod.
+    pub fn acquire(&mut self, labels: &BTreeMap<String, String>) -> (LabelSetId, bool) {
+        if let Some(id) = self.find(labels) {
             self.sets.use_again(id.0);
             return (id, false);
         }

@@ -4,7 +4,7 @@
 //!   `pod` does so for pods, and `change` is a batch of valid ones.
 //! - Objects that select pods: `owners`, and `budget`, the disruptions that a budget allows.
 //! - Nodes: `nodes` by slot (`slots`) and in order of their names.
-//! - Pods: by name in a `name_table`, in shards that copies share. `label_sets` counts the pods of
+//! - Pods: in order of their names in a `name_table`, in leaves that copies share. `label_sets` counts the pods of
 //!   each distinct label set on each node; `requirements` stores those of pods once.
 //! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
 //!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name

@@ -12,7 +12,7 @@ use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// The number of nodes in a block: decisions read copies, and a change of a node then copies its
 /// block.
-const BLOCK: usize = 64;
+const BLOCK: usize = 16;
 
 /// The requests of the pods on each node, by slot. Copies share it.
 #[derive(Debug, Clone, Default)]

@@ -110,7 +110,7 @@ impl State {
         let all = self.nodes();
         let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
         let nodes = nodes.map(|node| Object::Node(node.to_wire()));
-        let namespaces = self.namespaces().into_iter();
+        let namespaces = self.namespaces();
         let namespaces = namespaces.flat_map(move |(name, namespace)| {
             let names = namespace.pod_names();
             let pods = names.filter_map(move |pod| namespace.pod_to_wire(name, pod, all));

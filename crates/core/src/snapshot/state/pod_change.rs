@@ -9,7 +9,6 @@ use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
 use crate::snapshot::objects::requested::RequestedTable;
-use crate::snapshot::objects::requirements::TemplateId;
 
 /// The nodes that pods name, and the counts that follow pods.
 pub struct FollowedCounts<'a> {
@@ -46,31 +45,33 @@ impl Namespace {
         let namespace = pod.namespace();
         let node = counts.nodes.slot(node_name);
         debug_assert!(node.is_some() || node_name.is_empty());
-        let template = self.acquire_template(pod);
-        let life = pod.life.with_template(template);
-
         let old = self.pods.get(name).cloned();
-        // Most pods keep their labels.
-        let guess = old.as_ref().map(|old| old.labels);
-        let known = self.label_sets.find_near(guess, pod.labels());
-        let kept = old.as_ref().map(|old| old.labels);
-        let kept = kept.filter(|labels| Some(*labels) == known);
-        if let Some(old) = &old
-            && (kept.is_some() && old.node == node && old.life == life)
-        {
-            self.release_template(template);
+        // Most pods stay of their template, and keep their labels.
+        let template = old.as_ref().map(|old| old.life.template);
+        let template = template.filter(|id| self.templates.has(*id, pod.requirements()));
+        let labels = old.as_ref().map(|old| old.labels);
+        let labels = labels.filter(|id| self.label_sets.has(*id, pod.labels()));
+        let record = PodRecord {
+            labels: match labels {
+                Some(kept) => kept,
+                None => self.acquire_labels(pod, counts)?,
+            },
+            node,
+            life: pod.life.with_template(match template {
+                Some(kept) => kept,
+                None => Arc::make_mut(&mut self.templates).acquire(pod.requirements()),
+            }),
+        };
+        if old.as_ref() == Some(&record) {
             return Ok(false);
         }
-        let labels = match kept {
-            Some(kept) => kept,
-            None => self.acquire_labels(known, pod, counts)?,
-        };
-        let record = PodRecord { labels, node, life };
         let change = (old.as_ref(), Some(&record));
         self.recount((namespace, name), change, counts)?;
         if let Some(old) = old {
-            self.release_template(old.life.template);
-            if kept.is_none() {
+            if template.is_none() {
+                Arc::make_mut(&mut self.templates).release(old.life.template);
+            }
+            if labels.is_none() {
                 self.release_labels(old.labels, counts);
             }
         }
@@ -95,33 +96,18 @@ impl Namespace {
         };
         Arc::make_mut(&mut self.pods).remove(name);
         self.recount((namespace, name), (Some(&old), None), counts)?;
-        self.release_template(old.life.template);
+        Arc::make_mut(&mut self.templates).release(old.life.template);
         self.release_labels(old.labels, counts);
         Ok(true)
     }
 
-    /// The template that one more pod has.
-    fn acquire_template(&mut self, pod: &CompiledPod) -> TemplateId {
-        match pod.requirements() {
-            Some(requirements) => Arc::make_mut(&mut self.templates).acquire(requirements),
-            None => TemplateId::ABSENT,
-        }
-    }
-
-    fn release_template(&mut self, template: TemplateId) {
-        if template != TemplateId::ABSENT {
-            Arc::make_mut(&mut self.templates).release(template);
-        }
-    }
-
-    /// The label set of one more pod, which was found under `known`.
+    /// The label set of one more pod.
     fn acquire_labels(
         &mut self,
-        known: Option<LabelSetId>,
         pod: &CompiledPod,
         counts: &mut FollowedCounts<'_>,
     ) -> Result<LabelSetId, Stopped> {
-        let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(known, pod.labels());
+        let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(pod.labels());
         if is_first && counts.views.count() > 0 {
             let views = Arc::make_mut(&mut counts.views);
             views.add_set(labels, &self.label_sets, counts.deadline)?;

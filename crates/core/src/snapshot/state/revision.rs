@@ -220,11 +220,8 @@ impl State {
     }
 
     /// The namespaces with objects, ascending by name.
-    pub fn namespaces(&self) -> Vec<(&str, &Namespace)> {
-        let all = self.namespaces.iter();
-        let mut all: Vec<_> = all.map(|(name, it)| (&**name, &**it)).collect();
-        all.sort_unstable_by_key(|(name, _)| *name);
-        all
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, &Namespace)> {
+        self.namespaces.iter().map(|(name, it)| (name, &**it))
     }
 
     /// The names of the namespaces with objects, ascending.
