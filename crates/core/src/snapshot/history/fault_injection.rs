@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::named::Snapshot;
 use super::turn::WriteTurn;
 use crate::proto::v1;
-use crate::snapshot::objects::node::CompiledNode;
+use crate::snapshot::objects::nodes::CompiledNode;
 use crate::snapshot::state::revision::State;
 
 /// A fault of the kept counts.

@@ -1,9 +1,9 @@
 //! A large table by name: the pods of a namespace, or the namespaces.
 //!
-//! Entries are in order of their names, in leaves that copies share; a change copies one leaf and the
-//! references of its group, unless they are not shared. Pods of one workload have similar names, so a
-//! batch of them copies few leaves. A leaf has its names in one text: that takes half the memory of
-//! names by themselves, and a copy of it costs no more than its bytes.
+//! Entries are in order of their names, in leaves that copies share; a change copies one leaf and its
+//! group of leaves, unless they are not shared. Pods of one workload have similar names, so a batch of
+//! them copies few leaves. A leaf has its names in one text: that takes half the memory of names by
+//! themselves, and a copy of it costs no more than its bytes.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,24 +18,26 @@ const SPARE: usize = 4;
 #[derive(Debug, Clone)]
 pub struct NameTable<T> {
     /// Groups of leaves. None of them and none of their leaves is empty.
-    groups: Vec<Arc<Group<T>>>,
+    groups: Node<Arc<Group<T>>>,
     len: usize,
 }
 
-type Group<T> = Vec<Arc<Leaf<T>>>;
+/// Leaves, each by a name that is above all names before the leaf, and not above those in it.
+type Group<T> = Node<Arc<Node<T>>>;
 
+/// Entries in order of their names.
 #[derive(Debug, Clone)]
-struct Leaf<T> {
+struct Node<E> {
     /// All names, one after the other.
     names: String,
     /// The end of each name.
     ends: Vec<u32>,
-    entries: Vec<T>,
+    entries: Vec<E>,
 }
 
-/// The place of a name: where its entry is, or would be.
-#[derive(Debug, Clone, Copy)]
-struct Place {
+/// The place of a name, until the table changes: where its entry is, or would be.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place {
     group: usize,
     leaf: usize,
     entry: usize,
@@ -44,7 +46,7 @@ struct Place {
 impl<T> Default for NameTable<T> {
     fn default() -> Self {
         Self {
-            groups: Vec::new(),
+            groups: Node::default(),
             len: 0,
         }
     }
@@ -52,26 +54,31 @@ impl<T> Default for NameTable<T> {
 
 impl<T> NameTable<T> {
     /// Returns the place of the entry of a name; otherwise, as an error, where it would be.
-    fn find(&self, name: &str) -> Result<Place, Place> {
-        let is_after = |leaf: &Leaf<T>| leaf.name(0) > name;
-        let group = self.groups.partition_point(|it| !is_after(&it[0]));
-        let group = group.saturating_sub(1);
-        let leaves = self.groups.get(group).map_or(&[][..], |it| it);
-        let leaf = leaves.partition_point(|it| !is_after(it)).saturating_sub(1);
-        let found = leaves.get(leaf).map_or(Err(0), |it| it.find(name));
+    pub fn find(&self, name: &str) -> Result<Place, Place> {
+        let group = self.groups.at_or_before(name);
+        let Some(leaves) = self.groups.entries.get(group) else {
+            return Err(Place::default());
+        };
+        let leaf = leaves.at_or_before(name);
         let place = |entry| Place { group, leaf, entry };
+        let found = leaves.entries[leaf].find(name);
         found.map(place).map_err(place)
     }
 
     /// An entry by name.
     pub fn get(&self, name: &str) -> Option<&T> {
-        let Place { group, leaf, entry } = self.find(name).ok()?;
-        Some(&self.groups[group][leaf].entries[entry])
+        Some(self.at(self.find(name).ok()?))
+    }
+
+    /// The entry at a place.
+    pub fn at(&self, Place { group, leaf, entry }: Place) -> &T {
+        &self.groups.entries[group].entries[leaf].entries[entry]
     }
 
     /// All entries, ascending by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
-        let leaves = self.groups.iter().flat_map(|group| group.iter());
+        let groups = self.groups.entries.iter();
+        let leaves = groups.flat_map(|group| &group.entries);
         leaves.flat_map(|leaf| {
             let names = (0..leaf.entries.len()).map(|at| leaf.name(at));
             names.zip(&leaf.entries)
@@ -95,9 +102,12 @@ impl<T> NameTable<T> {
 }
 
 impl<T: Clone> NameTable<T> {
-    fn leaf_mut(&mut self, place: Place) -> &mut Leaf<T> {
-        let group = Arc::make_mut(&mut self.groups[place.group]);
-        Arc::make_mut(&mut group[place.leaf])
+    fn group_mut(&mut self, place: Place) -> &mut Group<T> {
+        Arc::make_mut(&mut self.groups.entries[place.group])
+    }
+
+    fn leaf_mut(&mut self, place: Place) -> &mut Node<T> {
+        Arc::make_mut(&mut self.group_mut(place).entries[place.leaf])
     }
 
     /// An entry by name, to change it.
@@ -108,7 +118,12 @@ impl<T: Clone> NameTable<T> {
 
     /// Adds an entry, or replaces the one of its name.
     pub fn put(&mut self, name: &str, entry: T) {
-        match self.find(name) {
+        self.put_at(self.find(name), name, entry);
+    }
+
+    /// As [`Self::put`], where the place of the name was found.
+    pub fn put_at(&mut self, found: Result<Place, Place>, name: &str, entry: T) {
+        match found {
             Ok(place) => self.leaf_mut(place).entries[place.entry] = entry,
             Err(place) => self.insert(place, name, entry),
         }
@@ -116,35 +131,38 @@ impl<T: Clone> NameTable<T> {
 
     fn insert(&mut self, mut place: Place, name: &str, entry: T) {
         self.len += 1;
-        if self.groups.is_empty() {
-            self.groups.push(Arc::new(vec![Arc::default()]));
+        if self.groups.entries.is_empty() {
+            let mut group = Group::default();
+            group.insert(0, name, Arc::default());
+            self.groups.insert(0, name, Arc::new(group));
         }
         if self.leaf_mut(place).entries.len() == MAX {
-            place = self.split(place);
+            place = self.split(place, name);
         }
         self.leaf_mut(place).insert(place.entry, name, entry);
     }
 
-    /// Splits a full leaf for another entry, and a full group for the leaf. Returns the place of the
-    /// entry.
-    fn split(&mut self, mut place: Place) -> Place {
-        if self.groups[place.group].len() == MAX {
-            let rest = Arc::make_mut(&mut self.groups[place.group]).split_off(MAX / 2);
-            self.groups.insert(place.group + 1, Arc::new(rest));
+    /// Splits a full leaf for another name, and a full group for the leaf. Returns the place of the
+    /// name.
+    fn split(&mut self, mut place: Place, name: &str) -> Place {
+        if self.group_mut(place).entries.len() == MAX {
+            let rest = self.group_mut(place).split_off(MAX / 2);
+            let first = rest.name(0).to_owned();
+            self.groups.insert(place.group + 1, &first, Arc::new(rest));
             if place.leaf >= MAX / 2 {
                 place.group += 1;
                 place.leaf -= MAX / 2;
             }
         }
         // Many names arrive in their order: then full leaves stay full.
-        let at = match place.entry {
-            MAX => MAX,
-            _ => MAX / 2,
-        };
+        let is_last = place.entry == MAX;
+        let at = if is_last { MAX } else { MAX / 2 };
         let rest = self.leaf_mut(place).split_off(at);
-        let group = Arc::make_mut(&mut self.groups[place.group]);
-        group.insert(place.leaf + 1, Arc::new(rest));
-        if place.entry >= at {
+        let first = if is_last { name } else { rest.name(0) };
+        let first = first.to_owned();
+        let group = self.group_mut(place);
+        group.insert(place.leaf + 1, &first, Arc::new(rest));
+        if *name >= *first {
             place.leaf += 1;
             place.entry -= at;
         }
@@ -153,40 +171,21 @@ impl<T: Clone> NameTable<T> {
 
     /// Removes an entry.
     pub fn remove(&mut self, name: &str) -> Option<T> {
-        let place = self.find(name).ok()?;
+        self.find(name).ok().map(|place| self.remove_at(place))
+    }
+
+    /// Removes the entry at a place.
+    pub fn remove_at(&mut self, place: Place) -> T {
         self.len -= 1;
         let removed = self.leaf_mut(place).remove(place.entry);
-        self.merge(place);
-        Some(removed)
-    }
-
-    /// Merges a leaf with a neighbour, and its group with a neighbour, where they have become small.
-    fn merge(&mut self, place: Place) {
-        let leaves = Arc::make_mut(&mut self.groups[place.group]);
-        let len = |leaf: &Leaf<T>| leaf.entries.len();
-        if len(&leaves[place.leaf]) == 0 {
-            leaves.remove(place.leaf);
-        } else if let Some(first) = small_pair(leaves, len, place.leaf) {
-            let next = leaves.remove(first + 1);
-            Arc::make_mut(&mut leaves[first]).append(&next);
-        }
-        if leaves.is_empty() {
-            self.groups.remove(place.group);
-        } else if let Some(first) = small_pair(&self.groups, Vec::len, place.group) {
-            let next = self.groups.remove(first + 1);
-            Arc::make_mut(&mut self.groups[first]).extend(next.iter().cloned());
-        }
+        let group = self.group_mut(place);
+        group.merge(place.leaf);
+        self.groups.merge(place.group);
+        removed
     }
 }
 
-/// The first of two neighbours that are better one, where one of them is at an index.
-fn small_pair<L>(all: &[Arc<L>], len: impl Fn(&L) -> usize, at: usize) -> Option<usize> {
-    let is_small = |pair: &[Arc<L>]| len(&pair[0]) + len(&pair[1]) <= MAX / 2;
-    let mut pairs = [at.checked_sub(1), Some(at)].into_iter().flatten();
-    pairs.find(|first| all.get(*first..first + 2).is_some_and(is_small))
-}
-
-impl<T> Default for Leaf<T> {
+impl<E> Default for Node<E> {
     fn default() -> Self {
         Self {
             names: String::new(),
@@ -196,7 +195,7 @@ impl<T> Default for Leaf<T> {
     }
 }
 
-impl<T> Leaf<T> {
+impl<E> Node<E> {
     fn start(&self, at: usize) -> usize {
         match at {
             0 => 0,
@@ -210,7 +209,11 @@ impl<T> Leaf<T> {
 
     /// Returns the index of the entry of a name; otherwise, as an error, the one that it would have.
     fn find(&self, name: &str) -> Result<usize, usize> {
-        let (mut from, mut to) = (0, self.entries.len());
+        self.find_from(0, name)
+    }
+
+    fn find_from(&self, mut from: usize, name: &str) -> Result<usize, usize> {
+        let mut to = self.entries.len();
         while from < to {
             let middle = (from + to) / 2;
             match self.name(middle).cmp(name) {
@@ -222,7 +225,13 @@ impl<T> Leaf<T> {
         Err(from)
     }
 
-    fn insert(&mut self, at: usize, name: &str, entry: T) {
+    /// The index of the last entry whose name is not above this one. The first entry has all names
+    /// before those of the others, whatever its own.
+    fn at_or_before(&self, name: &str) -> usize {
+        self.find_from(1, name).unwrap_or_else(|at| at - 1)
+    }
+
+    fn insert(&mut self, at: usize, name: &str, entry: E) {
         let start = self.start(at);
         if self.entries.len() == self.entries.capacity() {
             // More at once would often stay unused, and less would copy the leaf too often.
@@ -233,16 +242,16 @@ impl<T> Leaf<T> {
         self.names.insert_str(start, name);
         self.ends.insert(at, start as u32);
         self.entries.insert(at, entry);
-        self.ends[at..]
-            .iter_mut()
-            .for_each(|end| *end += name.len() as u32);
+        let ends = &mut self.ends[at..];
+        ends.iter_mut().for_each(|end| *end += name.len() as u32);
     }
 
-    fn remove(&mut self, at: usize) -> T {
+    fn remove(&mut self, at: usize) -> E {
         let (start, end) = (self.start(at), self.ends.remove(at));
         let length = end - start as u32;
         self.names.replace_range(start..end as usize, "");
-        self.ends[at..].iter_mut().for_each(|end| *end -= length);
+        let ends = &mut self.ends[at..];
+        ends.iter_mut().for_each(|end| *end -= length);
         self.entries.remove(at)
     }
 
@@ -265,8 +274,35 @@ impl<T> Leaf<T> {
     }
 }
 
-impl<T: Clone> Leaf<T> {
-    /// Adds the entries of the next leaf.
+impl<E: Clone> Node<Arc<Node<E>>> {
+    /// Removes an empty node, or merges a small one with a neighbour.
+    fn merge(&mut self, at: usize) {
+        if self.entries[at].entries.is_empty() {
+            // The first name stays: the names between it and the next one belong here.
+            let gone = if at == 0 && self.entries.len() > 1 {
+                1
+            } else {
+                at
+            };
+            self.entries.swap(at, gone);
+            self.remove(gone);
+            return;
+        }
+        let is_small = |pair: &[Arc<Node<E>>]| {
+            let len: usize = pair.iter().map(|node| node.entries.len()).sum();
+            len <= MAX / 2
+        };
+        let mut pairs = [at.checked_sub(1), Some(at)].into_iter().flatten();
+        let first = pairs.find(|first| self.entries.get(*first..first + 2).is_some_and(is_small));
+        if let Some(first) = first {
+            let next = self.remove(first + 1);
+            Arc::make_mut(&mut self.entries[first]).append(&next);
+        }
+    }
+}
+
+impl<E: Clone> Node<E> {
+    /// Adds the entries of the next node.
     fn append(&mut self, next: &Self) {
         let start = self.names.len() as u32;
         self.names.push_str(&next.names);
@@ -308,7 +344,7 @@ mod tests {
                 assert!(table.iter().eq(all));
                 assert!(names.iter().all(|name| table.get(name) == wanted.get(name)));
             }
-            let leaves: usize = table.groups.iter().map(|group| group.len()).sum();
+            let leaves: usize = table.groups.entries.iter().map(|it| it.entries.len()).sum();
             assert!(leaves <= 1 + size / (MAX / 8), "{leaves} leaves of {size}");
         }
     }
@@ -317,7 +353,7 @@ mod tests {
     fn leaves_of_names_that_arrive_in_their_order_are_full() {
         let mut table = NameTable::default();
         (0..64_000).for_each(|i| table.put(&format!("{i:05}"), ()));
-        let leaves: usize = table.groups.iter().map(|group| group.len()).sum();
+        let leaves: usize = table.groups.entries.iter().map(|it| it.entries.len()).sum();
         assert_eq!(leaves, 1_000);
     }
 }

@@ -10,16 +10,16 @@ use crate::account::Purpose;
 use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::counts::partition_in_use::PartitionInUse;
+use crate::snapshot::counts::partition::PartitionInUse;
 use crate::snapshot::counts::views::ViewCopy;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::pod_terms::TermTable;
+use crate::snapshot::objects::requested::StorageUse;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
-use crate::snapshot::objects::storage_use::StorageUse;
 
 /// The number of objects in a batch of many.
 const BATCH_OBJECTS: usize = 1_000;
