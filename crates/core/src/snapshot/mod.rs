@@ -65,7 +65,6 @@ pub use objects::reservation::{
 };
 pub use objects::resource_versions::{FeedBehind, OtherCluster, ResourceVersions};
 pub use objects::slots::Slot;
-pub use state::namespace::Namespace;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
 pub use state::read_view::{CountedSet, Reach, ReadView};
-pub use state::revision::{Applied, Sizes, State};
+pub use state::revision::{Applied, Namespace, Sizes, State};

@@ -182,21 +182,24 @@ impl Views {
         set.index() < self.watchers.len() && !self.watchers[set.index()].is_empty()
     }
 
-    /// Follows a pod that counts on a node.
-    pub fn add_pod(&mut self, set: LabelSetId, slot: Slot) {
-        self.for_each_of(set, slot, View::add);
-    }
-
-    /// Removes a pod that no longer counts on a node.
-    pub fn remove_pod(&mut self, set: LabelSetId, slot: Slot) {
-        self.for_each_of(set, slot, View::remove);
-    }
-
-    fn for_each_of(&mut self, set: LabelSetId, slot: Slot, change: impl Fn(&mut View, DomainId)) {
+    /// Follows a pod that comes to a node, leaves one, or both.
+    pub fn recount(&mut self, set: LabelSetId, comes: Option<Slot>, goes: Option<Slot>) {
         for number in &self.watchers[set.index()] {
-            let domain = self.views.get(*number).query.partition.member(slot);
-            if domain.is_some() {
-                change(Arc::make_mut(&mut self.views.get_mut(*number).view), domain);
+            let partition = &self.views.get(*number).query.partition;
+            let domain = |slot: Option<Slot>| {
+                let domain = partition.member(slot?);
+                domain.is_some().then_some(domain)
+            };
+            let (to, from) = (domain(comes), domain(goes));
+            if to == from {
+                continue;
+            }
+            let view = Arc::make_mut(&mut self.views.get_mut(*number).view);
+            if let Some(domain) = to {
+                view.add(domain);
+            }
+            if let Some(domain) = from {
+                view.remove(domain);
             }
         }
     }

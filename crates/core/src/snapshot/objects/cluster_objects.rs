@@ -9,6 +9,7 @@ use super::change::{Batch, Form, ValidChange};
 use super::compiled::{LabelledNamespace, StorageObject};
 use super::free_volumes::{FreeVolume, FreeVolumes, VolumeList, VolumeRank};
 use super::kind::{ObjectKind, StorageKind};
+use super::name_table::NameTable;
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
@@ -18,7 +19,7 @@ use crate::snapshot::deadline::{Deadline, Stopped};
 #[derive(Debug, Clone, Default)]
 pub struct ClusterObjects {
     /// The Namespace objects. Pods need none.
-    namespaces: ClusterTable<LabelledNamespace>,
+    namespaces: NameTable<Arc<LabelledNamespace>>,
     /// Claims, persistent volumes and storage classes.
     pub storage: StorageObjects,
 }
@@ -68,9 +69,9 @@ impl ClusterObjects {
             let name = change.id.name;
             let changed = match (change.id.kind, change.form) {
                 (ObjectKind::Storage(kind), _) => self.storage.apply(&change, kind),
-                (_, Form::Namespace(it)) => self.namespaces.put(name, it).1,
+                (_, Form::Namespace(it)) => self.namespaces.put_changed(name, it).1,
                 (ObjectKind::Namespace, Form::Delete(uid)) => {
-                    let removed = self.namespaces.remove(name, uid, |it| &it.uid);
+                    let removed = self.namespaces.remove_meant(name, uid, |it| &it.uid);
                     removed.is_some()
                 }
                 _ => continue,
@@ -96,52 +97,28 @@ impl ClusterObjects {
     }
 }
 
-/// Objects of one kind, by name. Copies share the objects.
-#[derive(Debug, Clone)]
-pub struct ClusterTable<T> {
-    all: BTreeMap<Box<str>, Arc<T>>,
-}
-
-impl<T> Default for ClusterTable<T> {
-    fn default() -> Self {
-        Self {
-            all: BTreeMap::new(),
-        }
-    }
-}
-
-impl<T: PartialEq> ClusterTable<T> {
-    /// Returns the number of objects.
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// An object by name.
-    pub fn get(&self, name: &str) -> Option<&Arc<T>> {
-        self.all.get(name)
-    }
-
-    /// All objects, ascending by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
-        self.all.iter().map(|(name, object)| (&**name, &**object))
-    }
-
+impl<T: PartialEq> NameTable<Arc<T>> {
     /// Creates or updates an object. Returns the old one, and whether there is a difference.
-    pub fn put(&mut self, name: &str, object: &Arc<T>) -> (Option<Arc<T>>, bool) {
-        if self.get(name).is_some_and(|known| known == object) {
+    fn put_changed(&mut self, name: &str, object: &Arc<T>) -> (Option<Arc<T>>, bool) {
+        let old = self.get(name).cloned();
+        if old.as_ref() == Some(object) {
             return (None, false);
         }
-        (self.all.insert(name.into(), Arc::clone(object)), true)
+        self.put(name, Arc::clone(object));
+        (old, true)
     }
 
     /// Removes an object, if `uid` is empty or its own. `uid_of` returns the uid of an object, which
     /// is empty when unknown.
-    pub fn remove(&mut self, name: &str, uid: &str, uid_of: impl Fn(&T) -> &str) -> Option<Arc<T>> {
+    fn remove_meant(
+        &mut self,
+        name: &str,
+        uid: &str,
+        uid_of: impl Fn(&T) -> &str,
+    ) -> Option<Arc<T>> {
         let is_meant = |object: &Arc<T>| uid.is_empty() || uid_of(object) == uid;
-        if !self.all.get(name).is_some_and(is_meant) {
-            return None;
-        }
-        self.all.remove(name)
+        self.get(name).filter(|object| is_meant(object))?;
+        self.remove(name)
     }
 }
 
@@ -149,9 +126,9 @@ impl<T: PartialEq> ClusterTable<T> {
 #[derive(Debug, Clone, Default)]
 pub struct StorageObjects {
     /// The claims, by namespace and name.
-    claims: ClusterTable<VolumeClaim>,
-    volumes: ClusterTable<PersistentVolume>,
-    classes: ClusterTable<StorageClass>,
+    claims: NameTable<Arc<VolumeClaim>>,
+    volumes: NameTable<Arc<PersistentVolume>>,
+    classes: NameTable<Arc<StorageClass>>,
     /// The available volumes that are reserved for no claim, by class.
     free: HashMap<Box<str>, FreeVolumes>,
     /// The volumes that are reserved for a claim, by its key.
@@ -233,10 +210,10 @@ impl StorageObjects {
         let id = change.id;
         let key = || key_of(id.namespace, id.name);
         match (change.form, kind) {
-            (Form::Storage(StorageObject::Claim(it)), _) => self.claims.put(&key(), it).1,
-            (Form::Storage(StorageObject::Class(it)), _) => self.classes.put(id.name, it).1,
+            (Form::Storage(StorageObject::Claim(it)), _) => self.claims.put_changed(&key(), it).1,
+            (Form::Storage(StorageObject::Class(it)), _) => self.classes.put_changed(id.name, it).1,
             (Form::Storage(StorageObject::Volume(it)), _) => {
-                let (old, changed) = self.volumes.put(id.name, it);
+                let (old, changed) = self.volumes.put_changed(id.name, it);
                 if changed {
                     self.unlist(id.name, old.as_deref());
                     self.list(id.name, it);
@@ -244,17 +221,21 @@ impl StorageObjects {
                 changed
             }
             (Form::Delete(uid), StorageKind::Claim) => {
-                let old = self.claims.remove(&key(), uid, |it| &it.metadata().uid);
+                let old = self
+                    .claims
+                    .remove_meant(&key(), uid, |it| &it.metadata().uid);
                 old.is_some()
             }
             (Form::Delete(uid), StorageKind::Class) => {
-                let old = self.classes.remove(id.name, uid, |it| {
+                let old = self.classes.remove_meant(id.name, uid, |it| {
                     it.wire.metadata.as_ref().map_or("", |it| &it.uid)
                 });
                 old.is_some()
             }
             (Form::Delete(uid), StorageKind::Volume) => {
-                let old = self.volumes.remove(id.name, uid, |it| &it.metadata().uid);
+                let old = self
+                    .volumes
+                    .remove_meant(id.name, uid, |it| &it.metadata().uid);
                 self.unlist(id.name, old.as_deref());
                 old.is_some()
             }

@@ -83,14 +83,15 @@ impl LabelSets {
         last.is_some()
     }
 
-    /// Counts a pod of a label set on a node.
-    pub fn count(&mut self, id: LabelSetId, slot: Slot) {
-        self.sets.get_mut(id.0).counted.add(slot);
-    }
-
-    /// Removes a counted pod.
-    pub fn uncount(&mut self, id: LabelSetId, slot: Slot) {
-        self.sets.get_mut(id.0).counted.remove(slot);
+    /// Counts a pod of a label set that comes to a node, leaves one, or both.
+    pub fn recount(&mut self, id: LabelSetId, comes: Option<Slot>, goes: Option<Slot>) {
+        let counted = &mut self.sets.get_mut(id.0).counted;
+        if let Some(slot) = comes {
+            counted.add(slot);
+        }
+        if let Some(slot) = goes {
+            counted.remove(slot);
+        }
     }
 
     /// Counts a terminating pod of a label set on a node.

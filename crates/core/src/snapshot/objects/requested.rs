@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::blocks::Blocks;
+use super::name_table::NameTable;
 use super::pod_terms::TermTable;
 use super::requirements::ReadRequirements;
 use super::reservation::{Serial, serial_of};
@@ -16,7 +17,7 @@ use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// The number of nodes in a block: decisions read copies, and a change of a node then copies its
 /// block.
-const BLOCK: usize = 8;
+const BLOCK: usize = 4;
 
 /// The requests of the pods on each node, by slot. Copies share it.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +26,18 @@ pub struct RequestedTable {
     anti_affinity: Arc<TermTable>,
     scored_terms: Arc<TermTable>,
     storage: Arc<StorageUse>,
+}
+
+/// A pod that names a node.
+pub struct PodOnNode<'a> {
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// The pod's name.
+    pub name: &'a str,
+    /// True if it takes room on its node.
+    pub takes_room: bool,
+    /// What it requires, if it takes room.
+    pub requires: Option<&'a ReadRequirements>,
 }
 
 /// The pods of a node.
@@ -123,54 +136,49 @@ impl RequestedTable {
         &self.storage
     }
 
-    /// Counts a pod of this namespace and name that comes to a node with its requirements, or leaves
-    /// it.
+    /// Counts a pod that comes to a node or leaves it.
     ///
     /// # Errors
     /// The deadline has passed.
     pub fn shift(
         &mut self,
         slot: Slot,
-        (namespace, name): (&str, &str),
-        read: Option<&ReadRequirements>,
+        pod: &PodOnNode<'_>,
         comes: bool,
         deadline: &Deadline<'_>,
     ) -> Result<(), Stopped> {
         let none = ReadRequirements::default();
-        let read = read.unwrap_or(&none);
+        let requires = pod.requires.unwrap_or(&none);
         let tables = [
-            (&mut self.anti_affinity, &read.keeps_away),
-            (&mut self.scored_terms, &read.scored),
+            (&mut self.anti_affinity, &requires.keeps_away),
+            (&mut self.scored_terms, &requires.scored),
         ];
         for (table, terms) in tables {
             if let Some(terms) = terms {
                 deadline.step(terms.len())?;
-                Arc::make_mut(table).shift(slot, terms, namespace, comes);
+                Arc::make_mut(table).shift(slot, terms, pod.namespace, comes);
             }
         }
-        if let Some(used) = &read.storage {
+        if let Some(used) = &requires.storage {
             deadline.step(used.claims.len() + used.disks.len())?;
             let used = PodUse {
                 used: Arc::clone(used),
-                namespace: namespace.into(),
-                name: name.into(),
+                namespace: pod.namespace.into(),
+                name: pod.name.into(),
             };
             Arc::make_mut(&mut self.storage).shift(slot, &used, comes);
         }
-        let requests = read.requests.as_deref();
+        let requests = requires.requests.as_deref();
         deadline.step(1 + requests.map_or(0, Requests::rare_len))?;
-        self.node(slot).shift(requests, read.priority, comes);
+        let node = self.node(slot);
+        match comes {
+            true => node.pods += 1,
+            false => node.pods -= 1,
+        }
+        if pod.takes_room {
+            node.shift(requests, requires.priority, comes);
+        }
         Ok(())
-    }
-
-    /// Notes that a pod ceases to name one node and begins to name another.
-    pub fn note_move(&mut self, from: Option<Slot>, to: Option<Slot>) {
-        if let Some(to) = to {
-            self.node(to).pods += 1;
-        }
-        if let Some(from) = from {
-            self.node(from).pods -= 1;
-        }
     }
 
     fn node(&mut self, slot: Slot) -> &mut NodePods {
@@ -196,7 +204,7 @@ pub struct PodUse {
 #[derive(Debug, Clone, Default)]
 pub struct StorageUse {
     /// The numbers of pods that use a claim or a disk in one way, by its key.
-    uses: HashMap<Box<str>, HashMap<UsedBy, u32>>,
+    uses: NameTable<HashMap<UsedBy, u32>>,
     /// The storage that each reservation uses, by its number and node.
     reserved: BTreeMap<(Serial, Slot), PodUse>,
 }
@@ -252,7 +260,10 @@ impl StorageUse {
     }
 
     fn shift_use(&mut self, key: &str, used: UsedBy, comes: bool) {
-        let uses = self.uses.entry_ref(key).or_default();
+        if self.uses.get(key).is_none() {
+            self.uses.put(key, HashMap::new());
+        }
+        let uses = self.uses.get_mut(key).expect("the key was put");
         let pods = uses.entry(used.clone()).or_default();
         *pods = match comes {
             true => *pods + 1,
@@ -295,7 +306,7 @@ impl StorageUse {
                     disk: disk.as_ref(),
                     pods: *pods,
                 };
-                (&**key, used)
+                (key, used)
             })
         })
     }

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::namespace::Namespace;
-use super::revision::{Applied, Sizes, State};
+use super::revision::{Applied, Namespace, Sizes, State};
 use crate::snapshot::counts::views::Views;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
@@ -12,7 +11,7 @@ use crate::snapshot::objects::kind::ObjectKind;
 use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
-use crate::snapshot::objects::requested::RequestedTable;
+use crate::snapshot::objects::requested::{PodOnNode, RequestedTable};
 
 impl State {
     /// Applies a batch that leads to this revision.
@@ -301,24 +300,24 @@ impl Namespace {
         (old, new): (Option<&PodRecord>, Option<&PodRecord>),
         counts: &mut FollowedCounts<'_>,
     ) -> Result<(), Stopped> {
-        let node = |pod: &PodRecord| pod.node;
-        let (was_on, is_on) = (old.and_then(node), new.and_then(node));
-        if was_on != is_on {
-            Arc::make_mut(counts.requested).note_move(was_on, is_on);
-        }
-        let room = |pod: &PodRecord| match pod.life.takes_room() {
-            true => Some((pod.node?, pod.life.template)),
-            false => None,
+        let on_node = |pod: &PodRecord| {
+            let room = pod.life.takes_room().then_some(pod.life.template);
+            Some((pod.node?, room))
         };
-        let (took, takes) = (old.and_then(room), new.and_then(room));
-        if took != takes {
-            for (pod, comes) in [(takes, true), (took, false)] {
-                let Some((slot, template)) = pod else {
+        let (was, is) = (old.and_then(on_node), new.and_then(on_node));
+        if was != is {
+            for (pod, comes) in [(is, true), (was, false)] {
+                let Some((slot, room)) = pod else {
                     continue;
                 };
-                let read = self.templates.read(template);
+                let pod = PodOnNode {
+                    namespace,
+                    name,
+                    takes_room: room.is_some(),
+                    requires: room.and_then(|template| self.templates.read(template)),
+                };
                 let requested = Arc::make_mut(counts.requested);
-                requested.shift(slot, (namespace, name), read, comes, counts.deadline)?;
+                requested.shift(slot, &pod, comes, counts.deadline)?;
             }
         }
         self.recount_terminating(old, new);
@@ -327,18 +326,23 @@ impl Namespace {
             false => None,
         };
         let (counted_as, counts_as) = (old.and_then(counted), new.and_then(counted));
-        if counted_as != counts_as {
-            let label_sets = Arc::make_mut(&mut self.label_sets);
-            if let Some((labels, slot)) = counts_as {
-                label_sets.count(labels, slot);
-                if let Some(views) = counts.views_of(labels) {
-                    views.add_pod(labels, slot);
-                }
+        let mut moved = |labels, comes, goes| {
+            Arc::make_mut(&mut self.label_sets).recount(labels, comes, goes);
+            if let Some(views) = counts.views_of(labels) {
+                views.recount(labels, comes, goes);
             }
-            if let Some((labels, slot)) = counted_as {
-                label_sets.uncount(labels, slot);
-                if let Some(views) = counts.views_of(labels) {
-                    views.remove_pod(labels, slot);
+        };
+        match (counted_as, counts_as) {
+            (was, is) if was == is => {}
+            (Some((labels, from)), Some((same, to))) if labels == same => {
+                moved(labels, Some(to), Some(from));
+            }
+            (was, is) => {
+                if let Some((labels, slot)) = is {
+                    moved(labels, Some(slot), None);
+                }
+                if let Some((labels, slot)) = was {
+                    moved(labels, None, Some(slot));
                 }
             }
         }

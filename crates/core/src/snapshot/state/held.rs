@@ -3,9 +3,8 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::namespace::Namespace;
 use super::read_view::ReadView;
-use super::revision::State;
+use super::revision::{Namespace, State};
 use crate::account::Purpose;
 use crate::matching::Requested;
 use crate::proto::v1;

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::namespace::Namespace;
-use super::revision::State;
+use super::revision::{Namespace, State};
 use crate::matching::{DiskUses, PodTerm, Requested, Selector};
 use crate::proto::v1;
 use crate::snapshot::counters;
