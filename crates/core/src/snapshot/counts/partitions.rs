@@ -92,24 +92,20 @@ impl PartitionsInUse {
         Some(new.clone())
     }
 
-    /// Drops the partitions unused for longest while there are too many for this many nodes.
+    /// Drops the partitions unused for longest where there are too many for this many nodes.
     pub fn limit(&mut self, nodes: usize) {
         let most = MAX_PARTITIONS.min(MAX_PLACES / nodes.max(1)).max(1);
-        while self.by_key.len() > most {
-            self.drop_least_used();
-        }
+        self.drop_unused(self.by_key.len().saturating_sub(most));
     }
 
-    fn drop_least_used(&mut self) {
-        let times = self.by_key.values().map(|it| it.last_use.time());
-        if let Some(oldest) = times.min() {
-            let mut gone = false;
-            self.retain(|cached| {
-                let goes = !gone && cached.last_use.time() == oldest;
-                gone |= goes;
-                !goes
-            });
+    /// Drops this many partitions: those unused for longest.
+    pub fn drop_unused(&mut self, count: usize) {
+        if count == 0 {
+            return;
         }
+        let times = self.by_key.values().map(|it| it.last_use.time());
+        let mut goes = unused_for_longest(times.collect(), count);
+        self.retain(|cached| !goes(cached.last_use.time()));
     }
 
     /// Returns the number of steps in which all partitions follow one node.
@@ -155,18 +151,6 @@ impl PartitionsInUse {
     /// Drops partitions that were last used before a time.
     pub fn drop_idle(&mut self, since: u64) {
         self.retain(|cached| cached.last_use.time() >= since);
-    }
-
-    /// Drops the half that was unused for longest.
-    pub fn drop_half(&mut self) {
-        let mut times: Vec<u64> = self.by_key.values().map(|it| it.last_use.time()).collect();
-        if times.is_empty() {
-            return;
-        }
-        let middle = times.len() / 2;
-        let (_, median, _) = times.select_nth_unstable(middle);
-        let median = *median;
-        self.retain(|cached| cached.last_use.time() > median);
     }
 
     fn retain(&mut self, mut stays: impl FnMut(&CachedPartition) -> bool) {
@@ -281,7 +265,7 @@ impl PartitionedNodes {
             let mut partitions = PartitionsInUse::clone(partitions);
             partitions.drop_idle(since);
             if is_short {
-                partitions.drop_half();
+                partitions.drop_unused(partitions.len().div_ceil(2));
             }
             partitions
         });
@@ -319,6 +303,21 @@ impl LastUse {
     /// The time: a larger number is later.
     pub fn time(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells by the time of its last use whether something goes: this many of all that have these times,
+/// those that were unused for longest.
+pub fn unused_for_longest(mut times: Vec<u64>, count: usize) -> impl FnMut(u64) -> bool {
+    let mut left = count.min(times.len());
+    let limit = match left {
+        0 => 0,
+        _ => *times.select_nth_unstable(left - 1).1,
+    };
+    move |time| {
+        let goes = left > 0 && time <= limit;
+        left -= usize::from(goes);
+        goes
     }
 }
 

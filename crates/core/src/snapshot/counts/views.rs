@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::partition::{DomainId, Partition, PartitionId, PartitionInUse};
-use super::partitions::{LastUse, Upkeep};
+use super::partitions::{LastUse, Upkeep, unused_for_longest};
 use crate::matching::Selector;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::blocks::Blocks;
@@ -211,22 +211,10 @@ impl Views {
 
     /// Drops this many views: those unused for longest.
     pub fn drop_unused(&mut self, count: usize) {
-        let mut times: Vec<u64> = self.queries().map(|it| it.last_use.time()).collect();
-        if times.is_empty() || count == 0 {
-            return;
-        }
-        let at = count.min(times.len()) - 1;
-        let (_, limit, _) = times.select_nth_unstable(at);
-        let (limit, mut left) = (*limit, count);
-        self.retain(|query| {
-            let goes = left > 0 && query.last_use.time() <= limit;
-            left -= usize::from(goes);
-            !goes
-        });
-    }
-
-    fn queries(&self) -> impl Iterator<Item = &Arc<ViewQuery>> {
-        self.views.iter().map(|(_, cached)| &cached.query)
+        let times = self.views.iter();
+        let times = times.map(|(_, cached)| cached.query.last_use.time());
+        let mut goes = unused_for_longest(times.collect(), count);
+        self.retain(|query| !goes(query.last_use.time()));
     }
 
     fn retain(&mut self, mut stays: impl FnMut(&ViewQuery) -> bool) {
