@@ -46,11 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".")
         .compile_well_known_types(true)
         .extern_path(".google.protobuf", "::pbjson_types")
-        .extern_path(
-            ".google.protobuf.StringValue",
-            "crate::proto::quantity_text::QuantityText",
-        )
-        .extern_path(".google.rpc.Status", "crate::proto::rpc_status::RpcStatus")
+        .extern_path(".google.protobuf.StringValue", "crate::proto::QuantityText")
+        .extern_path(".google.rpc.Status", "crate::proto::RpcStatus")
         .build_client(cfg!(feature = "client"))
         // The service is generated where it is served.
         .build_server(false)

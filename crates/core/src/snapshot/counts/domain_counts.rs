@@ -1,14 +1,14 @@
-//! The answer to a query: the number of matching pods in each domain.
+//! The answer to a query: the number of matching pods in each domain, and the domains with the fewest
+//! of them, as many as a report lists. There may be as many domains as nodes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::domain::DomainId;
-use super::fewest;
-use super::layout;
-use super::partition_in_use::PartitionInUse;
-use super::view::View;
+use super::partition::{DomainId, PartitionInUse};
+use super::topology::{self, Ascending};
+use super::views::View;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::slots::Slot;
 
@@ -92,20 +92,20 @@ impl<'a> DomainCounts<'a> {
     pub fn fewest(&self, max: usize) -> Vec<DomainId> {
         let partition = &self.in_use.partition;
         let bound = match self.view.levels() {
-            Some(levels) if max < partition.domain_count() => fewest::by_levels(levels, max),
-            _ => fewest::by_counts(self.counts(), partition.nodes_in(), max),
+            Some(levels) if max < partition.domain_count() => bound_by_levels(levels, max),
+            _ => bound_by_counts(self.counts(), partition.nodes_in(), max),
         };
         self.up_to(bound, partition.nodes_in())
     }
 
     /// As [`Self::fewest`], among the values with nodes in `nodes_in`.
     pub fn fewest_among(&self, nodes_in: &[u32], max: usize) -> Vec<DomainId> {
-        self.up_to(fewest::by_counts(self.counts(), nodes_in, max), nodes_in)
+        self.up_to(bound_by_counts(self.counts(), nodes_in, max), nodes_in)
     }
 
-    fn up_to(&self, bound: fewest::Bound, nodes_in: &[u32]) -> Vec<DomainId> {
+    fn up_to(&self, bound: Bound, nodes_in: &[u32]) -> Vec<DomainId> {
         let ascending = self.in_use.topology.ascending(self.nodes);
-        fewest::before(bound, self.counts(), nodes_in, ascending)
+        domains_before(bound, self.counts(), nodes_in, ascending)
     }
 
     /// Returns the counts of a domain.
@@ -132,7 +132,7 @@ impl<'a> DomainCounts<'a> {
         if self.nodes.is_order(slots) {
             return self.in_use.topology.layout(self.nodes).keyed().clone();
         }
-        layout::bits(slots, |slot| self.domain_of(*slot).is_some())
+        topology::bits(slots, |slot| self.domain_of(*slot).is_some())
     }
 
     /// Returns which of `slots` are in a domain with at most `most` matching pods.
@@ -141,7 +141,7 @@ impl<'a> DomainCounts<'a> {
             let layout = self.in_use.topology.layout(self.nodes);
             return layout.at_most(self.counts(), most);
         }
-        layout::bits(slots, |slot| {
+        topology::bits(slots, |slot| {
             let domain = self.domain_of(*slot);
             domain.is_some() && self.view.count(domain) <= most
         })
@@ -160,5 +160,142 @@ impl<'a> DomainCounts<'a> {
     /// Matching pods by domain; domains past its end have none.
     pub fn counts(&self) -> &[u32] {
         self.view.counts()
+    }
+}
+
+/// The number of counts that are skipped at once where all of them are too large.
+const STRIDE: usize = 32;
+
+/// The end of the wanted domains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// The number of wanted domains, at most that of all.
+    pub total: usize,
+    /// The largest count among them.
+    pub count: u32,
+    /// The number of wanted domains with that count: the first by value.
+    pub at_count: usize,
+}
+
+/// The bound after `max` of the domains, given the number of domains at each
+/// count.
+fn bound_by_levels(levels: &BTreeMap<u32, u32>, max: usize) -> Bound {
+    let mut at_count = max;
+    for (count, domains) in levels {
+        let domains = *domains as usize;
+        if domains >= at_count {
+            return Bound {
+                total: max,
+                count: *count,
+                at_count,
+            };
+        }
+        at_count -= domains;
+    }
+    unreachable!("each domain stands at a count")
+}
+
+/// The bound after `max` of the domains with nodes in `nodes_in`, or after all of them.
+fn bound_by_counts(counts: &[u32], nodes_in: &[u32], max: usize) -> Bound {
+    let domains = nodes_in.iter().enumerate().filter(|(_, nodes)| **nodes > 0);
+    let mut counts: Vec<u32> = domains
+        .map(|(i, _)| counts.get(i).copied().unwrap_or(0))
+        .collect();
+    let total = max.min(counts.len());
+    if total == counts.len() || total == 0 {
+        return Bound {
+            total,
+            count: u32::MAX,
+            at_count: total,
+        };
+    }
+    let (below, count, _) = counts.select_nth_unstable(total - 1);
+    let count = *count;
+    Bound {
+        total,
+        count,
+        at_count: total - below.iter().filter(|below| **below < count).count(),
+    }
+}
+
+/// The domains before a bound, ascending by count, then by value. Both lists are by
+/// domain: past the end of `counts` they have 0. A value that is 0 in `nodes_in` or
+/// past its end is no domain.
+fn domains_before(
+    bound: Bound,
+    counts: &[u32],
+    nodes_in: &[u32],
+    ascending: &Ascending,
+) -> Vec<DomainId> {
+    let mut search = Search {
+        counts,
+        nodes_in,
+        bound,
+        domains: Vec::with_capacity(bound.total),
+    };
+    match ascending {
+        Ascending::Listed(ids) => search.look_at(ids.iter().copied()),
+        Ascending::ByNumber(count) => {
+            for start in (0..*count).step_by(STRIDE) {
+                let end = (start + STRIDE).min(*count);
+                if search.is_full() {
+                    break;
+                }
+                if search.may_be_in(start..end) {
+                    search.look_at((start..end).map(DomainId::at));
+                }
+            }
+        }
+    }
+    let mut domains = search.domains;
+    // The sort is stable: domains of one count stay ascending by value.
+    domains.sort_by_key(|(count, _)| *count);
+    domains.into_iter().map(|(_, id)| id).collect()
+}
+
+/// The best result so far.
+struct Search<'a> {
+    counts: &'a [u32],
+    nodes_in: &'a [u32],
+    /// The wanted domains; `at_count` is the number of those with the largest count that are still
+    /// missing.
+    bound: Bound,
+    domains: Vec<(u32, DomainId)>,
+}
+
+impl Search<'_> {
+    fn is_full(&self) -> bool {
+        self.domains.len() >= self.bound.total
+    }
+
+    /// Returns whether a domain with one of these numbers may be wanted.
+    fn may_be_in(&self, numbers: std::ops::Range<usize>) -> bool {
+        let most = match self.bound.at_count {
+            // Only smaller counts are wanted now. Some are left, because the list is not full.
+            0 => self.bound.count.saturating_sub(1),
+            _ => self.bound.count,
+        };
+        match self.counts.get(numbers) {
+            Some(counts) => counts
+                .iter()
+                .fold(false, |any, count| any | (*count <= most)),
+            None => true,
+        }
+    }
+
+    fn look_at(&mut self, ids: impl Iterator<Item = DomainId>) {
+        let Bound { total, count, .. } = self.bound;
+        for id in ids {
+            if self.domains.len() >= total {
+                return;
+            }
+            let own = self.counts.get(id.index()).copied().unwrap_or(0);
+            let is_domain = || self.nodes_in.get(id.index()).is_some_and(|n| *n > 0);
+            if own > count || (own == count && self.bound.at_count == 0) || !is_domain() {
+                continue;
+            }
+            self.bound.at_count -= usize::from(own == count);
+            self.domains.push((own, id));
+        }
     }
 }

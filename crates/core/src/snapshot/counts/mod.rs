@@ -1,10 +1,9 @@
 //! The counts of the objects: topologies, partitions and views, kept up to date.
 //!
 //! - `topology`: the numbered values of a topology key. `partition`: the nodes that a constraint
-//!   counts in, by domain; `partitioned_nodes` are the nodes with all partitions.
-//! - `view`: matching pods per domain; `views` are those of a namespace, found by a label set.
-//! - `query`: a question to the counts.
-//! - `usage`, `upkeep`: the end of views and partitions.
+//!   counts in, by domain; `partitions` are the nodes with all partitions, and when these end.
+//! - `views`: matching pods per domain, for the selectors of a namespace; `domain_counts` answer a
+//!   question.
 //!
 //! # Counting
 //! Pods of one workload have the same labels, and a constraint counts pods of one namespace only.
@@ -35,17 +34,8 @@
 //! 9. `VerifySnapshot` builds a state again from the objects of the present one and compares all
 //!    counts with it.
 
-pub mod domain;
 pub mod domain_counts;
-pub mod fewest;
-pub mod layout;
 pub mod partition;
-pub mod partition_in_use;
-pub mod partitioned_nodes;
 pub mod partitions;
-pub mod query;
 pub mod topology;
-pub mod upkeep;
-pub mod usage;
-pub mod view;
 pub mod views;

@@ -4,14 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use fixedbitset::FixedBitSet;
 
-use super::domain::DomainId;
-use super::layout;
+use super::partitions::next_number;
+use super::topology;
 use super::topology::{DomainKey, Topology};
-use super::usage::next_number;
-use crate::matching::{Effect, NodeAffinity, Taint, Tolerations};
+use crate::matching::{Effect, NodeAffinity, Selector, Taint, Tolerations};
 use crate::snapshot::deadline::{Deadline, Stopped};
-use crate::snapshot::objects::node::NodeRef;
-use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::nodes::{NodeRef, Nodes};
 use crate::snapshot::objects::slots::Slot;
 
 /// The taint of a cordoned node; a pod that tolerates it may go there.
@@ -262,7 +260,7 @@ impl Partition {
     /// Returns which of `nodes` are eligible, in node order.
     pub fn eligible_in_order(&self, nodes: &Nodes) -> &FixedBitSet {
         self.eligible_in_order
-            .get_or_init(|| layout::bits(nodes.order(), |slot| self.is_eligible(*slot)))
+            .get_or_init(|| topology::bits(nodes.order(), |slot| self.is_eligible(*slot)))
     }
 
     /// Returns the number of eligible nodes in a domain.
@@ -291,4 +289,56 @@ impl Partition {
     pub fn id_bound(&self) -> usize {
         self.eligible_nodes.len()
     }
+}
+
+/// The number of a domain: a value of a topology key. Not reused while its
+/// topology lives, so that counts by number stay meaningful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DomainId(u32);
+
+impl DomainId {
+    /// The number that means no domain.
+    pub const NONE: Self = Self(u32::MAX);
+    /// The domain of the empty value, in topologies of a label.
+    pub const EMPTY: Self = Self(0);
+
+    /// Returns the number as an index into an array with one element per domain.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns whether this is a domain.
+    pub fn is_some(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// The domain of an index.
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer than 2^32 domains"))
+    }
+}
+
+/// A partition and its topology.
+#[derive(Debug, Clone)]
+pub struct PartitionInUse {
+    /// The eligible nodes by domain.
+    pub partition: Arc<Partition>,
+    /// The domains of all nodes, eligible or not.
+    pub topology: Arc<Topology>,
+}
+
+impl PartitionInUse {
+    /// The number of the partition.
+    pub fn id(&self) -> PartitionId {
+        self.partition.id()
+    }
+}
+
+/// A query for the number of pods that match `selector` in each domain of a partition of the nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// Selects the pods that are counted.
+    pub selector: &'a Selector,
+    /// The nodes that are counted in, and their domains.
+    pub partition: &'a Key,
 }

@@ -1,16 +1,23 @@
 //! The topologies and partitions of the nodes of one revision, shared by all namespaces. Every
-//! change of a node updates them.
+//! change of a node updates them. Views and partitions are dropped by the order in which they were
+//! used: the ones unused for longest first.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use arc_swap::ArcSwap;
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
-use super::partition::{self, Partition};
-use super::partition_in_use::PartitionInUse;
+use super::partition;
+use super::partition::{Partition, PartitionInUse};
 use super::topology::{DomainKey, Topology};
-use super::usage::LastUse;
-use crate::snapshot::objects::node::NodeRef;
+use crate::account::{Account, Purpose};
+use crate::snapshot::counters;
+use crate::snapshot::counters::SnapshotCounters;
+use crate::snapshot::deadline::{Deadline, Stopped};
+use crate::snapshot::objects::nodes::{NodeRef, Nodes};
 use crate::snapshot::objects::slots::Slot;
 
 /// The most partitions that are cached.
@@ -85,24 +92,20 @@ impl PartitionsInUse {
         Some(new.clone())
     }
 
-    /// Drops the partitions unused for longest while there are too many for this many nodes.
+    /// Drops the partitions unused for longest where there are too many for this many nodes.
     pub fn limit(&mut self, nodes: usize) {
         let most = MAX_PARTITIONS.min(MAX_PLACES / nodes.max(1)).max(1);
-        while self.by_key.len() > most {
-            self.drop_least_used();
-        }
+        self.drop_unused(self.by_key.len().saturating_sub(most));
     }
 
-    fn drop_least_used(&mut self) {
-        let times = self.by_key.values().map(|it| it.last_use.time());
-        if let Some(oldest) = times.min() {
-            let mut gone = false;
-            self.retain(|cached| {
-                let goes = !gone && cached.last_use.time() == oldest;
-                gone |= goes;
-                !goes
-            });
+    /// Drops this many partitions: those unused for longest.
+    pub fn drop_unused(&mut self, count: usize) {
+        if count == 0 {
+            return;
         }
+        let times = self.by_key.values().map(|it| it.last_use.time());
+        let mut goes = unused_for_longest(times.collect(), count);
+        self.retain(|cached| !goes(cached.last_use.time()));
     }
 
     /// Returns the number of steps in which all partitions follow one node.
@@ -150,21 +153,243 @@ impl PartitionsInUse {
         self.retain(|cached| cached.last_use.time() >= since);
     }
 
-    /// Drops the half that was unused for longest.
-    pub fn drop_half(&mut self) {
-        let mut times: Vec<u64> = self.by_key.values().map(|it| it.last_use.time()).collect();
-        if times.is_empty() {
-            return;
-        }
-        let middle = times.len() / 2;
-        let (_, median, _) = times.select_nth_unstable(middle);
-        let median = *median;
-        self.retain(|cached| cached.last_use.time() > median);
-    }
-
     fn retain(&mut self, mut stays: impl FnMut(&CachedPartition) -> bool) {
         self.by_key.retain(|_, cached| stays(cached));
         let used: HashSet<&DomainKey> = self.by_key.keys().map(|key| &key.topology).collect();
         self.topologies.retain(|key, _| used.contains(key));
+    }
+}
+
+/// Nodes, and the partitions of them that are in use. Decisions add partitions, which change no
+/// answer.
+#[derive(Debug, Default)]
+pub struct PartitionedNodes {
+    nodes: Nodes,
+    partitions: ArcSwap<PartitionsInUse>,
+}
+
+/// The most steps in which all partitions follow a batch of nodes; about 10 ms. With more, all are
+/// made again when they are asked for.
+const MAX_FOLLOWING: usize = 500_000;
+
+impl Clone for PartitionedNodes {
+    fn clone(&self) -> Self {
+        Self {
+            nodes: self.nodes.clone(),
+            partitions: ArcSwap::new(self.partitions.load_full()),
+        }
+    }
+}
+
+impl PartitionedNodes {
+    /// The nodes.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// The nodes, to change them; call [`Self::follow`] afterwards.
+    pub fn nodes_mut(&mut self) -> &mut Nodes {
+        &mut self.nodes
+    }
+
+    /// Brings the partitions up to date after a run of changes.
+    pub fn follow(&mut self) {
+        let changed = self.nodes.take_changed();
+        if changed.is_empty() || self.partitions.load().is_empty() {
+            return;
+        }
+        let mut partitions = PartitionsInUse::default();
+        if self.partitions.load().steps_per_node() <= MAX_FOLLOWING / changed.len() {
+            partitions.clone_from(&self.partitions.load());
+            partitions.limit(self.nodes.slot_count());
+            partitions.update(&changed, |slot| self.nodes.get(slot));
+        }
+        self.partitions.store(Arc::new(partitions));
+    }
+
+    /// The partition of a key, made if needed, and cached if there is room.
+    pub fn in_use(
+        &self,
+        key: &partition::Key,
+        upkeep: &Upkeep,
+        deadline: &Deadline<'_>,
+    ) -> Result<PartitionInUse, Stopped> {
+        loop {
+            let known = self.partitions.load_full();
+            if let Some(in_use) = known.find(key) {
+                return Ok(in_use);
+            }
+            let new = self.partition(key, &known, deadline)?;
+            drop(known);
+            let mut inserted = None;
+            self.partitions.rcu(|partitions| {
+                let mut partitions = PartitionsInUse::clone(partitions);
+                inserted = partitions.insert(&new, upkeep.has_memory());
+                partitions
+            });
+            if let Some(inserted) = inserted {
+                return Ok(inserted);
+            }
+        }
+    }
+
+    /// Checks all nodes for a key.
+    fn partition(
+        &self,
+        key: &partition::Key,
+        known: &PartitionsInUse,
+        deadline: &Deadline<'_>,
+    ) -> Result<PartitionInUse, Stopped> {
+        let topology = match known.topology(&key.topology) {
+            Some(topology) => Arc::clone(topology),
+            None => {
+                deadline.step(self.nodes.len())?;
+                Arc::new(Topology::of(&key.topology, &self.nodes))
+            }
+        };
+        let partition = Partition::of(key.clone(), &topology, &self.nodes, deadline)?;
+        Ok(PartitionInUse {
+            partition: Arc::new(partition),
+            topology,
+        })
+    }
+
+    /// The partitions in use.
+    pub fn partitions(&self) -> Arc<PartitionsInUse> {
+        self.partitions.load_full()
+    }
+
+    /// Drops the partitions that were last used before a time, and more while memory is short.
+    pub fn drop_idle_partitions(&self, since: u64, is_short: bool) {
+        self.partitions.rcu(|partitions| {
+            let mut partitions = PartitionsInUse::clone(partitions);
+            partitions.drop_idle(since);
+            if is_short {
+                partitions.drop_unused(partitions.len().div_ceil(2));
+            }
+            partitions
+        });
+    }
+}
+
+/// Counts the views, partitions and sweeps of the process: a clock that is fine enough to order
+/// uses of views and partitions.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// A number that is given out once.
+pub fn next_number() -> u64 {
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The time of the last use of a view or a partition.
+#[derive(Debug)]
+pub struct LastUse(AtomicU64);
+
+impl LastUse {
+    /// The first use, after all uses so far.
+    pub fn now() -> Self {
+        Self(AtomicU64::new(next_number()))
+    }
+
+    /// Records a further use.
+    pub fn touch(&self) {
+        let now = NUMBERS.load(Ordering::Relaxed);
+        // A store of the same value would still take the cache line away from other readers.
+        if self.time() != now {
+            self.0.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// The time: a larger number is later.
+    pub fn time(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells by the time of its last use whether something goes: this many of all that have these times,
+/// those that were unused for longest.
+pub fn unused_for_longest(mut times: Vec<u64>, count: usize) -> impl FnMut(u64) -> bool {
+    let mut left = count.min(times.len());
+    let limit = match left {
+        0 => 0,
+        _ => *times.select_nth_unstable(left - 1).1,
+    };
+    move |time| {
+        let goes = left > 0 && time <= limit;
+        left -= usize::from(goes);
+        goes
+    }
+}
+
+/// The most views of a snapshot.
+const MAX_VIEWS: usize = 16_384;
+
+/// The views and partitions of a snapshot, of all revisions that are read.
+#[derive(Debug)]
+pub struct Upkeep {
+    account: Arc<Account>,
+    view_count: AtomicUsize,
+    /// The times of the last sweeps.
+    sweeps: Mutex<VecDeque<u64>>,
+    /// The counters of views that are built, cached and dropped.
+    pub counters: Arc<SnapshotCounters>,
+}
+
+impl Upkeep {
+    /// The upkeep of a snapshot whose process has this account.
+    pub fn new(account: &Arc<Account>, counters: Arc<SnapshotCounters>) -> Self {
+        Self {
+            account: Arc::clone(account),
+            view_count: AtomicUsize::new(0),
+            sweeps: Mutex::default(),
+            counters,
+        }
+    }
+
+    /// The account of the process.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Records a sweep. Returns the time of the sweep before which views and partitions that were
+    /// not used since are idle: `idle_ticks` sweeps ago.
+    pub fn idle_since(&self, idle_ticks: u64) -> u64 {
+        let mut sweeps = self.sweeps.lock();
+        sweeps.push_back(next_number() + 1);
+        let wanted =
+            usize::try_from(idle_ticks).map_or(usize::MAX, |ticks| ticks.saturating_add(1));
+        while sweeps.len() > wanted {
+            sweeps.pop_front();
+        }
+        match sweeps.len() == wanted {
+            true => sweeps[0],
+            false => 0,
+        }
+    }
+
+    /// Returns whether the process has memory for views and partitions.
+    pub fn has_memory(&self) -> bool {
+        self.account.has_room(Purpose::Cache, 0)
+    }
+
+    /// Returns the number of views.
+    pub fn view_count(&self) -> usize {
+        self.view_count.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether one more view may be cached.
+    pub fn has_view_room(&self) -> bool {
+        self.view_count() < MAX_VIEWS && self.has_memory()
+    }
+
+    /// Records a view that is cached.
+    pub(super) fn note_view(&self) {
+        self.view_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that a cached view is dropped.
+    pub(super) fn forget_view(&self) {
+        self.view_count.fetch_sub(1, Ordering::Relaxed);
+        counters::add(&self.counters.views_dropped, 1);
     }
 }

@@ -3,20 +3,17 @@
 //! A view belongs to the members that a partition had: once nodes move, the partition has another
 //! number, and its views are counted again when next asked. Which views are cached changes no answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::domain::DomainId;
-use super::partition::{Partition, PartitionId};
-use super::partition_in_use::PartitionInUse;
-use super::upkeep::Upkeep;
-use super::usage::LastUse;
-use super::view::View;
+use super::partition::{DomainId, Partition, PartitionId, PartitionInUse};
+use super::partitions::{LastUse, Upkeep, unused_for_longest};
 use crate::matching::Selector;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::blocks::Blocks;
 use crate::snapshot::objects::interner::Interner;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
-use crate::snapshot::objects::pair_index::PairIndex;
+use crate::snapshot::objects::pod_terms::PairIndex;
 use crate::snapshot::objects::slots::Slot;
 
 /// The most views of a namespace.
@@ -185,21 +182,24 @@ impl Views {
         set.index() < self.watchers.len() && !self.watchers[set.index()].is_empty()
     }
 
-    /// Follows a pod that counts on a node.
-    pub fn add_pod(&mut self, set: LabelSetId, slot: Slot) {
-        self.for_each_of(set, slot, View::add);
-    }
-
-    /// Removes a pod that no longer counts on a node.
-    pub fn remove_pod(&mut self, set: LabelSetId, slot: Slot) {
-        self.for_each_of(set, slot, View::remove);
-    }
-
-    fn for_each_of(&mut self, set: LabelSetId, slot: Slot, change: impl Fn(&mut View, DomainId)) {
+    /// Follows a pod that comes to a node, leaves one, or both.
+    pub fn recount(&mut self, set: LabelSetId, comes: Option<Slot>, goes: Option<Slot>) {
         for number in &self.watchers[set.index()] {
-            let domain = self.views.get(*number).query.partition.member(slot);
-            if domain.is_some() {
-                change(Arc::make_mut(&mut self.views.get_mut(*number).view), domain);
+            let partition = &self.views.get(*number).query.partition;
+            let domain = |slot: Option<Slot>| {
+                let domain = partition.member(slot?);
+                domain.is_some().then_some(domain)
+            };
+            let (to, from) = (domain(comes), domain(goes));
+            if to == from {
+                continue;
+            }
+            let view = Arc::make_mut(&mut self.views.get_mut(*number).view);
+            if let Some(domain) = to {
+                view.add(domain);
+            }
+            if let Some(domain) = from {
+                view.remove(domain);
             }
         }
     }
@@ -211,22 +211,10 @@ impl Views {
 
     /// Drops this many views: those unused for longest.
     pub fn drop_unused(&mut self, count: usize) {
-        let mut times: Vec<u64> = self.queries().map(|it| it.last_use.time()).collect();
-        if times.is_empty() || count == 0 {
-            return;
-        }
-        let at = count.min(times.len()) - 1;
-        let (_, limit, _) = times.select_nth_unstable(at);
-        let (limit, mut left) = (*limit, count);
-        self.retain(|query| {
-            let goes = left > 0 && query.last_use.time() <= limit;
-            left -= usize::from(goes);
-            !goes
-        });
-    }
-
-    fn queries(&self) -> impl Iterator<Item = &Arc<ViewQuery>> {
-        self.views.iter().map(|(_, cached)| &cached.query)
+        let times = self.views.iter();
+        let times = times.map(|(_, cached)| cached.query.last_use.time());
+        let mut goes = unused_for_longest(times.collect(), count);
+        self.retain(|query| !goes(query.last_use.time()));
     }
 
     fn retain(&mut self, mut stays: impl FnMut(&ViewQuery) -> bool) {
@@ -269,5 +257,107 @@ impl Views {
             view: Arc::clone(&cached.view),
         };
         self.views.iter().map(copy).collect()
+    }
+}
+
+/// The number of domains above which the counts are also kept in order, so that the smallest is
+/// known without reading all of them.
+const MANY_DOMAINS: usize = 64;
+
+/// The matching pods per domain of a partition.
+#[derive(Debug, Clone)]
+pub struct View {
+    counts: Vec<u32>,
+    /// The number of domains at each count; only for many domains.
+    levels: Option<BTreeMap<u32, u32>>,
+}
+
+impl View {
+    /// A view of these numbers of pods per node.
+    pub fn counting(nodes: impl Iterator<Item = (Slot, u32)>, partition: &Partition) -> Self {
+        let mut counts = vec![0; partition.id_bound()];
+        for (slot, pods) in nodes {
+            let domain = partition.member(slot);
+            if domain.is_some() {
+                counts[domain.index()] += pods;
+            }
+        }
+        let levels = (partition.domain_count() > MANY_DOMAINS).then(|| {
+            let mut levels = BTreeMap::new();
+            for domain in partition.domains() {
+                *levels.entry(counts[domain.index()]).or_default() += 1;
+            }
+            levels
+        });
+        Self { counts, levels }
+    }
+
+    /// Matching pods in a domain; 0 if the value is no domain.
+    pub fn count(&self, domain: DomainId) -> u32 {
+        self.counts.get(domain.index()).copied().unwrap_or(0)
+    }
+
+    /// Matching pods by domain; domains past its end have none.
+    pub fn counts(&self) -> &[u32] {
+        &self.counts
+    }
+
+    /// The smallest count of a domain; `None` without domains.
+    pub fn smallest(&self, partition: &Partition) -> Option<u32> {
+        match &self.levels {
+            Some(levels) => levels.first_key_value().map(|(count, _)| *count),
+            None => partition.domains().map(|domain| self.count(domain)).min(),
+        }
+    }
+
+    /// The smallest count of a domain, if `domain` had `more` pods more.
+    pub fn smallest_with(&self, partition: &Partition, domain: DomainId, more: u32) -> u32 {
+        let own = self.count(domain);
+        let others = match &self.levels {
+            Some(levels) => {
+                let has_others = |(count, domains): &(&u32, &u32)| **count != own || **domains > 1;
+                levels.iter().find(has_others).map(|(count, _)| *count)
+            }
+            None => {
+                let others = partition.domains().filter(|other| *other != domain);
+                others.map(|other| self.count(other)).min()
+            }
+        };
+        others.map_or(own + more, |others| others.min(own + more))
+    }
+
+    /// The largest count of a domain.
+    pub fn largest(&self) -> u32 {
+        let counts = || self.counts.iter().copied().max();
+        let levels = self.levels.as_ref();
+        let largest = levels.map_or_else(counts, |l| l.last_key_value().map(|(count, _)| *count));
+        largest.unwrap_or(0)
+    }
+
+    /// The number of domains at each count, if the counts are kept in order.
+    pub fn levels(&self) -> Option<&BTreeMap<u32, u32>> {
+        self.levels.as_ref()
+    }
+
+    /// Follows one more matching pod in a domain.
+    pub fn add(&mut self, domain: DomainId) {
+        self.set(domain, self.count(domain) + 1);
+    }
+
+    /// Follows one matching pod fewer in a domain.
+    pub fn remove(&mut self, domain: DomainId) {
+        self.set(domain, self.count(domain) - 1);
+    }
+
+    fn set(&mut self, domain: DomainId, to: u32) {
+        let from = std::mem::replace(&mut self.counts[domain.index()], to);
+        if let Some(levels) = &mut self.levels {
+            let domains = levels.get_mut(&from).expect("a domain stands at its count");
+            *domains -= 1;
+            if *domains == 0 {
+                levels.remove(&from);
+            }
+            *levels.entry(to).or_default() += 1;
+        }
     }
 }

@@ -1,16 +1,19 @@
 //! Commits batches to a snapshot: one after another, checked, recorded in the journal, applied.
-//! Batches of waiting callers are recorded and published together.
+//! Batches of waiting callers are recorded and published together: work that waits while other work is
+//! under way is done as a group.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::capacity::check_room;
-use super::error::Error;
-use super::following::ATTEMPTS;
+use parking_lot::Mutex;
+
 use super::journal::OwnedChange;
 use super::named::Snapshot;
-use super::offer::{FeedSign, Fence, Job, Offer, Outcomes, Update, check_revision};
-use super::turn::{Step, WriteTurn};
-use crate::limits::Limits;
+use super::offer::{Error, FeedSign, Fence, Job, Offer, Outcomes, Update, check_revision};
+use super::turn::{ATTEMPTS, Step, WriteTurn};
+use crate::account::Purpose;
+use crate::limits::{Limit, Limits};
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
@@ -263,5 +266,96 @@ impl Commit<'_> {
             Some(outcomes)
         };
         jobs.iter().zip(self.outcomes).map(outcome).collect()
+    }
+}
+
+/// Returns whether a state may have this many more objects of each kind.
+fn is_roomy(state: &State, most: usize, limits: &Limits) -> bool {
+    let now = state.sizes;
+    now.nodes + most <= limits.max_nodes
+        && now.pods + most <= limits.max_pods
+        && now.label_sets + most <= limits.max_label_sets
+        && now.owners + most <= limits.max_owners
+}
+
+/// Checks that a state may grow by a batch.
+pub fn check_room(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
+    if !is_roomy(state, batch.len(), limits) {
+        check_counts(state, batch, limits)?;
+    }
+    if state.has_memory(batch) {
+        return Ok(());
+    }
+    state.make_room();
+    Ok(state.upkeep.account().check(Purpose::Objects, 0)?)
+}
+
+/// Checks the numbers of objects after a batch, which is applied to a clone.
+fn check_counts(state: &State, batch: &Batch, limits: &Limits) -> Result<(), Error> {
+    let mut changed = state.clone();
+    changed.apply(batch, state.revision);
+    let (before, after) = (state.sizes, changed.sizes);
+    let each = [
+        (Limit::Nodes, before.nodes, after.nodes),
+        (Limit::Pods, before.pods, after.pods),
+        (Limit::LabelSets, before.label_sets, after.label_sets),
+        (Limit::Owners, before.owners, after.owners),
+    ];
+    // A change that does not grow the state is allowed, whatever the limit.
+    let mut growing = each.into_iter().filter(|(_, before, after)| after > before);
+    growing.try_for_each(|(limit, _, after)| Ok(limits.check(limit, after)?))
+}
+
+/// Callers that wait for a slow operation, such as a disk. One of them leads: it does the jobs of
+/// all that wait, in the order in which they came.
+#[derive(Debug)]
+pub struct GroupCommit<J, O> {
+    next: AtomicU64,
+    waiting: Mutex<Vec<(u64, J)>>,
+    done: Mutex<HashMap<u64, O>>,
+    lead: Mutex<()>,
+}
+
+impl<J, O> Default for GroupCommit<J, O> {
+    fn default() -> Self {
+        Self {
+            next: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            done: Mutex::default(),
+            lead: Mutex::default(),
+        }
+    }
+}
+
+impl<J, O> GroupCommit<J, O> {
+    /// Does a job, by `lead` or by that of another caller, and returns its
+    /// outcome. `lead` gets jobs and returns as many outcomes, in the same
+    /// order.
+    pub fn join(&self, job: J, lead: impl FnOnce(Vec<J>) -> Vec<O>) -> O {
+        let ticket = {
+            let mut waiting = self.waiting.lock();
+            // The ticket is drawn under the lock, so that tickets are in the order of jobs.
+            let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+            waiting.push((ticket, job));
+            ticket
+        };
+        let _leading = self.lead.lock();
+        if let Some(outcome) = self.done.lock().remove(&ticket) {
+            return outcome;
+        }
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        let (tickets, jobs): (Vec<u64>, Vec<J>) = waiting.into_iter().unzip();
+        let mut outcomes = tickets.into_iter().zip(lead(jobs));
+        // The leader's own job is mostly the first: others come while the leader waits.
+        let mut own = None;
+        let mut done = self.done.lock();
+        for (other, outcome) in &mut outcomes {
+            if other == ticket {
+                own = Some(outcome);
+            } else {
+                done.insert(other, outcome);
+            }
+        }
+        own.expect("who leads finds its own job among those that wait")
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::named::Snapshot;
 use super::turn::WriteTurn;
 use crate::proto::v1;
-use crate::snapshot::objects::node::CompiledNode;
+use crate::snapshot::objects::nodes::CompiledNode;
 use crate::snapshot::state::revision::State;
 
 /// A fault of the kept counts.
@@ -36,10 +36,10 @@ impl Snapshot {
         let (set, _) = namespace.label_sets().in_use().next().expect("a label set");
         let mut views = namespace.views.load_full();
         match fault {
-            InjectedFault::ViewCount => Arc::make_mut(&mut views).add_pod(set, slot),
+            InjectedFault::ViewCount => Arc::make_mut(&mut views).recount(set, Some(slot), None),
             InjectedFault::ForgottenLabelSet => Arc::make_mut(&mut views).remove_set(set),
             InjectedFault::LabelSetCount => {
-                Arc::make_mut(&mut namespace.label_sets).count(set, slot)
+                Arc::make_mut(&mut namespace.label_sets).recount(set, Some(slot), None)
             }
             InjectedFault::UnfollowedNode => {
                 let mut node = v1::Node::default();

@@ -319,9 +319,7 @@ impl SavedSnapshot {
             answer.left = answer.left.saturating_sub(passed);
         }
     }
-}
 
-impl SavedSnapshot {
     /// The step that leads to this snapshot.
     pub fn entry<'a>(&'a self, change: Change<'a>) -> Entry<'a> {
         Entry {

@@ -1,5 +1,7 @@
-//! A named snapshot: the state that answers, and its changes.
+//! A named snapshot: the state that answers, its changes, and its age (the time since the last batch of
+//! its feed, and the age of the feed's knowledge then), with the observer that learns of them.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -9,15 +11,13 @@ use event_listener::{Event, EventListener};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::error::Error;
-use super::freshness::{Freshness, MaxAges};
-use super::group_commit::GroupCommit;
+use super::commit::GroupCommit;
 use super::journal::{Journal, OwnedChange, OwnedEntry, Restoring};
-use super::observer::Observer;
-use super::offer::{FeedSign, Job, Outcomes, Update};
+use super::offer::{Error, FeedSign, Job, Outcomes, Update};
 use crate::account::Account;
-use crate::snapshot::clock::{Clock, Now};
-use crate::snapshot::counters::{self, SnapshotCounters};
+use crate::snapshot::clock::{Clock, Moment, Now};
+use crate::snapshot::counters;
+use crate::snapshot::counters::SnapshotCounters;
 use crate::snapshot::state::revision::{Applied, State};
 
 /// A named snapshot.
@@ -295,4 +295,144 @@ impl Snapshot {
         }
         self.freshness.check(self.name(), || self.now())
     }
+}
+
+/// The maximum ages of snapshots, and the treatment of older ones.
+#[derive(Debug, Clone, Default)]
+pub struct MaxAges {
+    /// The maximum age of snapshots that are not named; `None` for any age.
+    pub default: Option<Duration>,
+    /// The maximum ages by name; `None` for any age.
+    pub by_name: HashMap<String, Option<Duration>>,
+    /// True if decisions on older snapshots are refused.
+    pub refuse: bool,
+}
+
+/// The time when one snapshot was fed, and its maximum age.
+pub struct Freshness {
+    max_age: Option<Duration>,
+    refuse: bool,
+    state: Mutex<FedState>,
+}
+
+/// What the last batch said, and what was announced.
+struct FedState {
+    /// The moment up to which the feed's knowledge was complete.
+    fed: Moment,
+    /// The time that the batch took from its arrival until it was applied.
+    lag: Duration,
+    /// The last announcement. It is made under the lock, so that it is true.
+    announced: Announced,
+}
+
+/// The last announcement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Announced {
+    Fresh,
+    Stale,
+    /// The snapshot is deleted. Nothing is announced after that.
+    Deleted,
+}
+
+impl Freshness {
+    /// The freshness of a snapshot of this name that was fed at this moment.
+    pub fn new(name: &str, ages: &MaxAges, fed: Moment) -> Self {
+        Self {
+            max_age: ages.by_name.get(name).copied().unwrap_or(ages.default),
+            refuse: ages.refuse,
+            state: Mutex::new(FedState {
+                fed,
+                lag: Duration::ZERO,
+                announced: Announced::Fresh,
+            }),
+        }
+    }
+
+    /// Returns the snapshot's age. `None` when it has no maximum age.
+    pub fn age(&self, clock: impl FnOnce() -> Now) -> Option<Duration> {
+        self.max_age.map(|_| self.since_fed(clock().steady))
+    }
+
+    fn since_fed(&self, now: Moment) -> Duration {
+        now.since(self.state.lock().fed)
+    }
+
+    /// Returns whether decisions are answered at this age.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] when they are not.
+    pub fn check(&self, name: &str, clock: impl FnOnce() -> Now) -> Result<(), Error> {
+        let Some(max_age) = self.max_age.filter(|_| self.refuse) else {
+            return Ok(());
+        };
+        let age = self.since_fed(clock().steady);
+        if age <= max_age {
+            return Ok(());
+        }
+        Err(Error::Stale {
+            snapshot: name.to_owned(),
+            age,
+            max_age,
+        })
+    }
+
+    /// Records a batch that took `lag` from its arrival until it was applied, from a feed with
+    /// knowledge of this age. Reports if the snapshot became stale or stopped being so.
+    pub fn feed(&self, at: Moment, (lag, age): (Duration, Duration), tell: impl FnOnce(bool)) {
+        let mut state = self.state.lock();
+        (state.fed, state.lag) = (at.before(age), lag);
+        drop(state);
+        self.look(at, tell);
+    }
+
+    /// Returns the time that the last batch took from its arrival until it was applied.
+    pub fn lag(&self) -> Duration {
+        self.state.lock().lag
+    }
+
+    /// Reads the clock, and reports if the snapshot became stale or stopped
+    /// being so.
+    pub fn look(&self, now: Moment, tell: impl FnOnce(bool)) {
+        let Some(max_age) = self.max_age else { return };
+        let mut state = self.state.lock();
+        let is_stale = now.since(state.fed) > max_age;
+        match (state.announced, is_stale) {
+            (Announced::Fresh, true) => state.announced = Announced::Stale,
+            (Announced::Stale, false) => state.announced = Announced::Fresh,
+            _ => return,
+        }
+        tell(is_stale);
+    }
+
+    /// Ends all announcements, because the snapshot is deleted.
+    pub fn end(&self) {
+        self.state.lock().announced = Announced::Deleted;
+    }
+
+    /// Returns whether the snapshot was announced to be stale.
+    pub fn is_stale(&self) -> bool {
+        self.state.lock().announced == Announced::Stale
+    }
+}
+
+/// Learns when a snapshot starts or stops being able to answer. It is called in the middle of a
+/// change of the snapshot, so it must not wait for anything.
+pub trait Observer: Send + Sync {
+    /// The snapshot exists; `synced` says whether decisions on it are answered.
+    fn snapshot_changed(&self, name: &str, synced: bool);
+    /// The snapshot became older than its maximum age, or stopped being so.
+    fn snapshot_stale(&self, name: &str, stale: bool) {
+        let _ = (name, stale);
+    }
+    /// The snapshot was deleted.
+    fn snapshot_deleted(&self, name: &str);
+}
+
+/// An observer that ignores everything.
+#[derive(Debug, Clone, Copy)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn snapshot_changed(&self, _: &str, _: bool) {}
+    fn snapshot_deleted(&self, _: &str) {}
 }

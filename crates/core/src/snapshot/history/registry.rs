@@ -7,13 +7,10 @@ use dashmap::DashMap;
 use event_listener::EventListener;
 use parking_lot::RwLock;
 
-use super::error::Error;
-use super::freshness::MaxAges;
 use super::journal::{Journal, NewState, Restoring, SavedSnapshot};
-use super::named::{Snapshot, Surroundings};
-use super::observer::Observer;
-use super::offer::{Fence, Job, Offer, Update};
-use super::staged::Staged;
+use super::named::{MaxAges, Observer, Snapshot, Surroundings};
+use super::offer::{Error, Fence, Job, Offer, Update};
+use super::replacing::Staged;
 use super::turn::WriteTurn;
 use crate::account::{Account, Purpose};
 use crate::limits::{Limit, Limits};

@@ -1,12 +1,12 @@
-//! Reserves picks in a snapshot, and ends reservations: by a pod that takes over, at the request of
-//! the owner, or when their time is over.
+//! Reserves picks in a snapshot, holds pods on nodes that clients chose for them, and ends
+//! reservations: by a pod that takes over, at the request of the owner, or when their time is over.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::capacity::check_room;
-use super::error::Error;
+use super::commit::check_room;
 use super::named::Snapshot;
+use super::offer::{Error, Job};
 use super::turn::WriteTurn;
 use crate::account::Purpose;
 use crate::limits::{Limit, Limits};
@@ -324,5 +324,133 @@ impl Snapshot {
     /// Checks that the table of reservations may grow.
     pub(super) fn check_growth(&self) -> Result<(), Error> {
         Ok(self.around.account.check(Purpose::Objects, 0)?)
+    }
+}
+
+/// A pod with the node that it goes to.
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    /// The hold: the labels that the pod counts with, the owner, and the time.
+    pub hold: Hold,
+    /// The node.
+    pub node: Box<str>,
+    /// The pod.
+    pub claim: Claim,
+}
+
+/// The reservations that were made for pods.
+#[derive(Debug)]
+pub struct Assigned {
+    /// The revision with the reservations.
+    pub revision: i64,
+    /// The ids, in the order of the pods; empty for a pod that is on a node already.
+    pub ids: Vec<String>,
+    /// The time when the first of them ends by itself. `None` when there are none.
+    pub until: Option<SystemTime>,
+}
+
+impl Snapshot {
+    /// Holds pods on nodes, until they arrive on some node. Earlier reservations for one of these
+    /// pods end in the same step. A pod that is on a node already counts by itself, and gets no
+    /// reservation.
+    ///
+    /// # Errors
+    /// [`Error::OverLimit`], [`Error::NotStored`], [`Error::Contended`], and [`Error::NotFound`]
+    /// when the snapshot was deleted meanwhile. Then nothing is changed.
+    pub fn assign(&self, pods: &[Assignment], limits: &Limits) -> Result<Assigned, Error> {
+        self.in_turn(|turn| {
+            let now = self.now();
+            let reservations = &turn.live.reservations;
+            let claims = (0..).zip(pods);
+            let claims = claims.map(|(i, pod)| (i, pod.hold.namespace(), &pod.claim));
+            let arrived = turn.live.arrived(claims);
+            let former = |pod: &Assignment| {
+                reservations.claimed(pod.hold.namespace(), &pod.claim.name, &pod.claim.uid)
+            };
+            let mut ended: Vec<Serial> = pods.iter().flat_map(former).collect();
+            ended.sort_unstable();
+            ended.dedup();
+            let coming = (0..)
+                .zip(pods)
+                .filter(|(i, _)| arrived.binary_search(i).is_err());
+            let reservation = |(_, pod): (Serial, &Assignment)| Reservation {
+                hold: pod.hold.clone(),
+                node: pod.node.clone(),
+                expires: now.wall + pod.hold.ttl,
+                left: pod.hold.ttl,
+                claim: Some(pod.claim.clone()),
+                decided: pod.claim.uid.clone(),
+            };
+            let held: Vec<_> = (reservations.last + 1..)
+                .zip(coming.map(reservation))
+                .collect();
+            let left = reservations.len() - ended.len();
+            limits.check(Limit::Reservations, left + held.len())?;
+            let changes = held.iter().map(|(serial, held)| held.pod(*serial));
+            let batch = Batch::trusted(changes.chain(reservations.deletions(&ended)));
+            check_room(&turn.live, &batch, limits)?;
+            if !held.is_empty() {
+                self.check_growth()?;
+            }
+            let mut ids = held.iter().map(|(serial, _)| self.id(*serial));
+            let id = |i| match arrived.binary_search(&i) {
+                Ok(_) => String::new(),
+                Err(_) => ids.next().unwrap_or_default(),
+            };
+            let ids = (0..pods.len() as Serial).map(id).collect();
+            let until = held.iter().map(|(_, held)| held.expires).min();
+            self.change_held(turn, now, true, (held, Vec::new(), ended))?;
+            Ok(Assigned {
+                revision: self.revision(),
+                ids,
+                until,
+            })
+        })
+    }
+
+    /// Ends all reservations whose time is over, in one entry, together with the batches of waiting
+    /// callers. They count until the entry is recorded. This call waits for the journal, so that
+    /// readers need not.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`]. Then they still count.
+    pub fn end_expired(&self, limits: &Limits) -> Result<(), Error> {
+        if self.until_next_end() != Some(Duration::ZERO) {
+            return Ok(());
+        }
+        let outcomes = self.commit(Job::Ends, limits);
+        let mut outcomes = outcomes.into_iter().flatten();
+        outcomes.try_for_each(|outcome| outcome.map(drop))
+    }
+
+    /// Returns the time until the next reservation ends; zero when its time is already over. `None`
+    /// when there are none.
+    pub fn until_next_end(&self) -> Option<Duration> {
+        let next = self.state().reservations.next_expiry()?;
+        Some(next.since(self.now().steady))
+    }
+
+    /// Returns the id of a reservation. Ids are unique across restarts, because epochs are.
+    pub(super) fn id(&self, serial: Serial) -> String {
+        format!("{}-{serial}", self.id_prefix())
+    }
+
+    /// Returns the number of the reservation with an id, if it is one of this history.
+    pub(super) fn serial(&self, id: &str) -> Option<Serial> {
+        id.strip_prefix(self.id_prefix())?
+            .strip_prefix('-')?
+            .parse()
+            .ok()
+    }
+
+    /// Returns the present id of the reservation that got `id`, in this epoch of the snapshot or an
+    /// earlier one.
+    pub fn current_id(&self, id: &str) -> String {
+        let serial = id.rsplit('-').next().and_then(|serial| serial.parse().ok());
+        serial.map_or_else(|| id.to_owned(), |serial| self.id(serial))
+    }
+
+    fn id_prefix(&self) -> &str {
+        self.epoch().split('-').next().unwrap_or_default()
     }
 }

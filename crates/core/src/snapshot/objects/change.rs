@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 
 use super::compiled::{Compiled, LabelledNamespace, StorageObject};
 use super::kind::{ObjectKind, OwnerKind, metadata_of};
-use super::node::CompiledNode;
+use super::nodes::CompiledNode;
 use super::owners::Owner;
 use super::pod::{CompiledPod, PodCompiler};
 use super::reservation::is_reservation;

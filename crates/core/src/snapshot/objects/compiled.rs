@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::kind::{ObjectKind, OwnerKind, StorageKind, metadata_of};
-use super::node::CompiledNode;
+use super::nodes::CompiledNode;
 use super::owners::Owner;
 use crate::limits::{Limit, Limits, NodeNames};
 use crate::matching::storage::{PersistentVolume, StorageClass, VolumeClaim};

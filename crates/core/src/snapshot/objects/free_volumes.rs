@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::node::NodeRef;
+use super::nodes::NodeRef;
 use crate::matching::Quantity;
 use crate::matching::storage::PersistentVolume;
 

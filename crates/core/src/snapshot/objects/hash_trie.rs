@@ -8,11 +8,11 @@ use std::iter;
 use std::sync::Arc;
 
 /// The number of bits of a hash that choose a child.
-const BITS: u32 = 4;
+const BITS: u32 = 3;
 const FANOUT: usize = 1 << BITS;
 
 /// The most entries of a leaf that can be split.
-const MAX_LEAF: usize = 16;
+const MAX_LEAF: usize = 32;
 
 /// An entry that knows its hash.
 pub trait Hashed: Clone {
@@ -22,7 +22,7 @@ pub trait Hashed: Clone {
 
 #[derive(Debug, Clone)]
 enum Node<T> {
-    Leaf(Arc<[T]>),
+    Leaf(Arc<Vec<T>>),
     Inner(Arc<[Self; FANOUT]>),
 }
 
@@ -109,13 +109,14 @@ impl<T: Hashed> HashTrie<T> {
         let Node::Leaf(entries) = &mut *node else {
             return;
         };
-        *entries = entries.iter().cloned().chain([entry]).collect();
+        let entries = Arc::make_mut(entries);
+        entries.push(entry);
         if entries.len() > MAX_LEAF && BITS * depth < u64::BITS {
             let mut parts: [Vec<T>; FANOUT] = Default::default();
-            for entry in entries.iter() {
-                parts[child_of(entry.hash(), depth)].push(entry.clone());
+            for entry in entries.drain(..) {
+                parts[child_of(entry.hash(), depth)].push(entry);
             }
-            let leaf = |part: Vec<T>| Node::Leaf(part.into());
+            let leaf = |part: Vec<T>| Node::Leaf(Arc::new(part));
             *node = Node::Inner(Arc::new(parts.map(leaf)));
         }
     }
@@ -134,10 +135,7 @@ impl<T: Clone> Node<T> {
         match self {
             Self::Leaf(entries) => {
                 let at = entries.iter().position(is_it)?;
-                let removed = entries[at].clone();
-                let rest = entries[..at].iter().chain(&entries[at + 1..]);
-                *entries = rest.cloned().collect();
-                Some(removed)
+                Some(Arc::make_mut(entries).swap_remove(at))
             }
             Self::Inner(children) => {
                 let children = Arc::make_mut(children);
@@ -153,7 +151,7 @@ impl<T: Clone> Node<T> {
 
 /// The entries of all children, if they are so few that one leaf is better. It can grow before it is
 /// split again.
-fn few<T: Clone>(children: &[Node<T>]) -> Option<Arc<[T]>> {
+fn few<T: Clone>(children: &[Node<T>]) -> Option<Arc<Vec<T>>> {
     let mut leaves = Vec::with_capacity(FANOUT);
     for child in children {
         match child {
@@ -163,7 +161,7 @@ fn few<T: Clone>(children: &[Node<T>]) -> Option<Arc<[T]>> {
     }
     let count: usize = leaves.iter().map(|entries| entries.len()).sum();
     let all = || leaves.iter().flat_map(|entries| entries.iter()).cloned();
-    (count <= MAX_LEAF / 4).then(|| all().collect())
+    (count <= MAX_LEAF / 4).then(|| Arc::new(all().collect()))
 }
 
 #[cfg(test)]

@@ -2,23 +2,21 @@
 //!
 //! - Kinds and checks: `kind` defines the kinds once; `compiled` checks and compiles an object once,
 //!   `pod` does so for pods, and `change` is a batch of valid ones.
-//! - Objects that select pods: `owners`, and `budget`, the disruptions that a budget allows.
+//! - Objects that select pods: `owners`.
 //! - Nodes: `nodes` by slot (`slots`) and in order of their names.
-//! - Pods: by name in a `name_table`, in shards that copies share. `label_sets` counts the pods of
-//!   each distinct label set on each node; `requirements` stores those of pods once.
-//! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`, `storage_use`.
-//!   `cluster_objects` are namespaces, claims, volumes and classes, in tables by name
-//!   (`cluster_table`), and `free_volumes` the volumes that claims can be bound to, in order.
+//! - Pods: in order of their names in a `name_table`, in leaves that copies share. `label_sets` counts
+//!   the pods of each distinct label set on each node; `requirements` stores those of pods once.
+//! - Data shared by pods of all namespaces: `requested`, `nominated`, `pod_terms`. `cluster_objects`
+//!   are namespaces, claims, volumes and classes by name, and `free_volumes` the volumes that claims
+//!   can be bound to, in order.
 //! - Reservations: `reservation` and the `reservation_table`; `held_row` is their stored form.
 //! - `resource_versions` say how far a feed has read the kinds of its cluster.
-//! - Tables: `interner`, `symbols`, `hash_trie` and `blocks` (a hash table and lists whose copies
+//! - Tables: `interner`, `hash_trie` and `blocks` (a hash table and lists whose copies
 //!   share unchanged parts).
 
 pub mod blocks;
-pub mod budget;
 pub mod change;
 pub mod cluster_objects;
-pub mod cluster_table;
 pub mod compiled;
 pub mod defaults;
 pub mod free_volumes;
@@ -28,11 +26,9 @@ pub mod interner;
 pub mod kind;
 pub mod label_sets;
 pub mod name_table;
-pub mod node;
 pub mod nodes;
 pub mod nominated;
 pub mod owners;
-pub mod pair_index;
 pub mod pod;
 pub mod pod_terms;
 pub mod requested;
@@ -40,8 +36,4 @@ pub mod requirements;
 pub mod reservation;
 pub mod reservation_table;
 pub mod resource_versions;
-pub mod slot_counts;
 pub mod slots;
-pub mod storage_objects;
-pub mod storage_use;
-pub mod symbols;

@@ -1,15 +1,15 @@
 //! The terms about other pods that pods on nodes have, of all namespaces. Pods of a workload share
 //! their terms, so each distinct one is kept once, with the number of pods that have it on each
-//! node. A decision reads only those that can match.
+//! node. A decision reads only those that can match: an index finds them by a pair of labels.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use super::interner::Interner;
-use super::pair_index::PairIndex;
-use super::slot_counts::SlotCounts;
-use super::slots::Slot;
-use crate::matching::PodTerm;
+use super::slots::{Slot, SlotCounts};
+use crate::matching::{PodTerm, Selector};
 
 /// The number of terms that are copied to change one of them.
 const BLOCK: usize = 4;
@@ -149,5 +149,63 @@ impl TermTable {
         if let Some(gone) = self.terms.release(number) {
             Arc::make_mut(&mut self.index).remove(&gone.key.term.selector, number as usize);
         }
+    }
+}
+
+/// The numbers of selectors, by a pair of labels that they require.
+#[derive(Debug, Clone, Default)]
+pub struct PairIndex {
+    /// Selectors by a pair that they require; each has one key here.
+    by_pair: HashMap<(Box<str>, Box<str>), BTreeSet<usize>>,
+    /// Selectors that require no pair.
+    unpaired: BTreeSet<usize>,
+}
+
+impl PairIndex {
+    /// Adds a selector with its number.
+    pub fn add(&mut self, selector: &Selector, number: usize) {
+        match selector.required_pair() {
+            Some((key, value)) => {
+                let pair = (key.into(), value.into());
+                self.by_pair.entry(pair).or_default().insert(number);
+            }
+            None => {
+                self.unpaired.insert(number);
+            }
+        }
+    }
+
+    /// Removes a selector.
+    pub fn remove(&mut self, selector: &Selector, number: usize) {
+        match selector.required_pair() {
+            Some((key, value)) => {
+                let pair = (key.into(), value.into());
+                let of_pair = self.by_pair.get_mut(&pair);
+                let of_pair = of_pair.expect("a paired selector is there");
+                of_pair.remove(&number);
+                if of_pair.is_empty() {
+                    self.by_pair.remove(&pair);
+                }
+            }
+            None => {
+                self.unpaired.remove(&number);
+            }
+        }
+    }
+
+    /// The selectors that may match a label set with these pairs.
+    pub fn candidates<'a>(&self, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<usize> {
+        let paired = pairs.filter_map(|pair| self.by_pair.get(&PairRef(pair)));
+        paired.flatten().chain(&self.unpaired).copied().collect()
+    }
+}
+
+/// A borrowed pair that finds an owned one.
+#[derive(Hash)]
+struct PairRef<'a>((&'a str, &'a str));
+
+impl hashbrown::Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
+    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
+        self.0 == (&*key.0, &*key.1)
     }
 }

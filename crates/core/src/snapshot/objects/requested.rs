@@ -1,18 +1,23 @@
-//! The requests of the pods of all namespaces on each node, and their terms about other pods.
+//! The requests of the pods of all namespaces on each node, their terms about other pods, and the
+//! storage that they use: the users of each claim and disk, and that of reservations, which hold volumes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use super::blocks::Blocks;
+use super::name_table::NameTable;
 use super::pod_terms::TermTable;
 use super::requirements::ReadRequirements;
+use super::reservation::{Serial, serial_of};
 use super::slots::Slot;
-use super::storage_use::{PodUse, StorageUse};
-use crate::matching::{Requested, Requests};
+use crate::matching::{DiskKind, PodDisk, Requested, Requests, UsedStorage, absolute};
 use crate::snapshot::deadline::{Deadline, Stopped};
 
 /// The number of nodes in a block: decisions read copies, and a change of a node then copies its
 /// block.
-const BLOCK: usize = 64;
+const BLOCK: usize = 4;
 
 /// The requests of the pods on each node, by slot. Copies share it.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +26,18 @@ pub struct RequestedTable {
     anti_affinity: Arc<TermTable>,
     scored_terms: Arc<TermTable>,
     storage: Arc<StorageUse>,
+}
+
+/// A pod that names a node.
+pub struct PodOnNode<'a> {
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// The pod's name.
+    pub name: &'a str,
+    /// True if it takes room on its node.
+    pub takes_room: bool,
+    /// What it requires, if it takes room.
+    pub requires: Option<&'a ReadRequirements>,
 }
 
 /// The pods of a node.
@@ -119,54 +136,49 @@ impl RequestedTable {
         &self.storage
     }
 
-    /// Counts a pod of this namespace and name that comes to a node with its requirements, or leaves
-    /// it.
+    /// Counts a pod that comes to a node or leaves it.
     ///
     /// # Errors
     /// The deadline has passed.
     pub fn shift(
         &mut self,
         slot: Slot,
-        (namespace, name): (&str, &str),
-        read: Option<&ReadRequirements>,
+        pod: &PodOnNode<'_>,
         comes: bool,
         deadline: &Deadline<'_>,
     ) -> Result<(), Stopped> {
         let none = ReadRequirements::default();
-        let read = read.unwrap_or(&none);
+        let requires = pod.requires.unwrap_or(&none);
         let tables = [
-            (&mut self.anti_affinity, &read.keeps_away),
-            (&mut self.scored_terms, &read.scored),
+            (&mut self.anti_affinity, &requires.keeps_away),
+            (&mut self.scored_terms, &requires.scored),
         ];
         for (table, terms) in tables {
             if let Some(terms) = terms {
                 deadline.step(terms.len())?;
-                Arc::make_mut(table).shift(slot, terms, namespace, comes);
+                Arc::make_mut(table).shift(slot, terms, pod.namespace, comes);
             }
         }
-        if let Some(used) = &read.storage {
+        if let Some(used) = &requires.storage {
             deadline.step(used.claims.len() + used.disks.len())?;
             let used = PodUse {
                 used: Arc::clone(used),
-                namespace: namespace.into(),
-                name: name.into(),
+                namespace: pod.namespace.into(),
+                name: pod.name.into(),
             };
             Arc::make_mut(&mut self.storage).shift(slot, &used, comes);
         }
-        let requests = read.requests.as_deref();
+        let requests = requires.requests.as_deref();
         deadline.step(1 + requests.map_or(0, Requests::rare_len))?;
-        self.node(slot).shift(requests, read.priority, comes);
+        let node = self.node(slot);
+        match comes {
+            true => node.pods += 1,
+            false => node.pods -= 1,
+        }
+        if pod.takes_room {
+            node.shift(requests, requires.priority, comes);
+        }
         Ok(())
-    }
-
-    /// Notes that a pod ceases to name one node and begins to name another.
-    pub fn note_move(&mut self, from: Option<Slot>, to: Option<Slot>) {
-        if let Some(to) = to {
-            self.node(to).pods += 1;
-        }
-        if let Some(from) = from {
-            self.node(from).pods -= 1;
-        }
     }
 
     fn node(&mut self, slot: Slot) -> &mut NodePods {
@@ -174,5 +186,128 @@ impl RequestedTable {
             self.nodes.push(NodePods::default());
         }
         self.nodes.get_mut(slot.index())
+    }
+}
+
+/// The claims and disks that a pod uses.
+#[derive(Debug, Clone)]
+pub struct PodUse {
+    /// The claims and disks.
+    pub used: Arc<UsedStorage>,
+    /// Namespace of the pod.
+    pub namespace: Box<str>,
+    /// Name of the pod.
+    pub name: Box<str>,
+}
+
+/// The pods that use each claim and disk. An entry is removed with its last pod.
+#[derive(Debug, Clone, Default)]
+pub struct StorageUse {
+    /// The numbers of pods that use a claim or a disk in one way, by its key.
+    uses: NameTable<HashMap<UsedBy, u32>>,
+    /// The storage that each reservation uses, by its number and node.
+    reserved: BTreeMap<(Serial, Slot), PodUse>,
+}
+
+/// The node of a user, and a disk as the user uses it; `None` for a claim.
+type UsedBy = (Slot, Option<PodDisk>);
+
+/// The number of pods on a node that use the same claim or disk.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeUse<'a> {
+    /// The node.
+    pub slot: Slot,
+    /// The disk, as these pods use it; `None` for a claim.
+    pub disk: Option<&'a PodDisk>,
+    /// The number of pods.
+    pub pods: u32,
+}
+
+/// The key of a claim. It never equals the key of a disk, which begins with a slash.
+fn claim_key(namespace: &str, claim: &str) -> Box<str> {
+    format!("{namespace}/{claim}").into()
+}
+
+fn disk_key(kind: DiskKind, id: &str) -> Box<str> {
+    format!("/{kind:?}/{id}").into()
+}
+
+impl PodUse {
+    /// The keys of the claims that the pod names.
+    fn claims(&self) -> impl Iterator<Item = Box<str>> {
+        let named = self.used.claims.iter().filter(|claim| !claim.is_ephemeral);
+        named.map(|claim| claim_key(&self.namespace, &absolute(&claim.name, &self.name)))
+    }
+}
+
+impl StorageUse {
+    /// Counts a pod that comes to a node or leaves it.
+    pub fn shift(&mut self, slot: Slot, pod: &PodUse, comes: bool) {
+        for key in pod.claims() {
+            self.shift_use(&key, (slot, None), comes);
+        }
+        for disk in &pod.used.disks {
+            let key = disk_key(disk.kind, &disk.id);
+            self.shift_use(&key, (slot, Some(disk.clone())), comes);
+        }
+        let Some(serial) = serial_of(&pod.name) else {
+            return;
+        };
+        match comes {
+            true => self.reserved.insert((serial, slot), pod.clone()),
+            false => self.reserved.remove(&(serial, slot)),
+        };
+    }
+
+    fn shift_use(&mut self, key: &str, used: UsedBy, comes: bool) {
+        if self.uses.get(key).is_none() {
+            self.uses.put(key, HashMap::new());
+        }
+        let uses = self.uses.get_mut(key).expect("the key was put");
+        let pods = uses.entry(used.clone()).or_default();
+        *pods = match comes {
+            true => *pods + 1,
+            false => *pods - 1,
+        };
+        if *pods == 0 {
+            uses.remove(&used);
+        }
+        if uses.is_empty() {
+            self.uses.remove(key);
+        }
+    }
+
+    /// Returns the storage that reservations use, with their nodes, in the order in which the
+    /// reservations were made.
+    pub fn reserved(&self) -> impl Iterator<Item = (Slot, &PodUse)> {
+        let reserved = self.reserved.iter();
+        reserved.map(|((_, slot), used)| (*slot, used))
+    }
+
+    /// The nodes with pods that use a claim.
+    pub fn users_of(&self, claim: &str, namespace: &str) -> impl Iterator<Item = Slot> {
+        let uses = self.uses.get(&claim_key(namespace, claim));
+        uses.into_iter().flatten().map(|((slot, _), _)| *slot)
+    }
+
+    /// The nodes with pods that use a disk of a kind with an id, each with the disk as they use it.
+    pub fn uses_of(&self, kind: DiskKind, id: &str) -> impl Iterator<Item = (Slot, &PodDisk)> {
+        let uses = self.uses.get(&disk_key(kind, id)).into_iter().flatten();
+        uses.filter_map(|((slot, disk), _)| Some((*slot, disk.as_ref()?)))
+    }
+
+    /// All uses, in no order, each with a text that names the claim or disk.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, NodeUse<'_>)> {
+        let all = self.uses.iter();
+        all.flat_map(|(key, uses)| {
+            uses.iter().map(move |((slot, disk), pods)| {
+                let used = NodeUse {
+                    slot: *slot,
+                    disk: disk.as_ref(),
+                    pods: *pods,
+                };
+                (key, used)
+            })
+        })
     }
 }

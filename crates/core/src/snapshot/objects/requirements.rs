@@ -243,30 +243,30 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// The template of one more pod, which has these requirements.
-    pub fn acquire(&mut self, requirements: &Arc<Requirements>) -> TemplateId {
-        if let Some(id) = self.find(Some(requirements)) {
-            self.all.use_again(id.0);
-            return id;
-        }
-        let hash = self.all.hash(&requirements.encoded);
-        TemplateId(self.all.insert(hash, Arc::clone(requirements)))
-    }
-
-    /// The template of pods with these requirements; `None` when no pod has it.
-    pub fn find(&self, requirements: Option<&Arc<Requirements>>) -> Option<TemplateId> {
+    /// The template of one more pod, which has these requirements, if any.
+    pub fn acquire(&mut self, requirements: Option<&Arc<Requirements>>) -> TemplateId {
         let Some(requirements) = requirements else {
-            return Some(TemplateId::ABSENT);
+            return TemplateId::ABSENT;
         };
-        let encoded = &requirements.encoded;
-        let same = |known: &Arc<Requirements>| known.encoded == *encoded;
-        let found = self.all.find(self.all.hash(encoded), same);
-        found.map(TemplateId)
+        let hash = self.all.hash(&requirements.encoded);
+        let same = |known: &Arc<Requirements>| known.encoded == requirements.encoded;
+        let Some(number) = self.all.find(hash, same) else {
+            return TemplateId(self.all.insert(hash, Arc::clone(requirements)));
+        };
+        self.all.use_again(number);
+        TemplateId(number)
     }
 
-    /// Removes a pod from its template, which must not be that of pods without requirements.
+    /// Returns whether pods of a template have these requirements.
+    pub fn has(&self, id: TemplateId, requirements: Option<&Arc<Requirements>>) -> bool {
+        self.get(id).map(|it| &it.encoded) == requirements.map(|it| &it.encoded)
+    }
+
+    /// Removes a pod from its template.
     pub fn release(&mut self, id: TemplateId) {
-        self.all.release(id.0);
+        if id != TemplateId::ABSENT {
+            self.all.release(id.0);
+        }
     }
 
     /// The requirements of the pods of a template, if they have any.

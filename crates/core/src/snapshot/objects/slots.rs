@@ -1,10 +1,12 @@
 //! The numbers of node names. Pods may name a node that does not exist yet, so there may be a
-//! number for a name without a node.
+//! number for a name without a node. Numbers of pods by node are in tables that copies share.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+
+use super::hash_trie::{HashTrie, Hashed};
 
 /// The number of a node, whether it exists or is only named by pods. It is reused once nothing
 /// names the node.
@@ -86,5 +88,61 @@ impl Slots {
     /// One more than the largest slot's index.
     pub fn len(&self) -> usize {
         self.names.len()
+    }
+}
+
+/// The number of pods on each node where there is one.
+#[derive(Debug, Clone, Default)]
+pub struct SlotCounts(HashTrie<(Slot, u32)>);
+
+impl Hashed for (Slot, u32) {
+    fn hash(&self) -> u64 {
+        hash(self.0)
+    }
+}
+
+/// Spreads the numbers of slots, which are small and consecutive, over all bits.
+fn hash(slot: Slot) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    (slot.index() as u64 + 1).wrapping_mul(FACTOR)
+}
+
+fn is_of(slot: Slot) -> impl Fn(&(Slot, u32)) -> bool {
+    move |(other, _)| *other == slot
+}
+
+impl SlotCounts {
+    /// Returns the number of pods on a node.
+    pub fn get(&self, slot: Slot) -> u32 {
+        let found = self.0.find(hash(slot), is_of(slot));
+        found.map_or(0, |(_, pods)| *pods)
+    }
+
+    /// Returns the number of nodes with pods.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The nodes with pods, and their numbers, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, u32)> {
+        self.0.iter().copied()
+    }
+
+    /// Counts one pod more.
+    pub fn add(&mut self, slot: Slot) {
+        match self.0.find_mut(hash(slot), is_of(slot)) {
+            Some((_, pods)) => *pods += 1,
+            None => self.0.insert((slot, 1)),
+        }
+    }
+
+    /// Counts one pod less, which was counted.
+    pub fn remove(&mut self, slot: Slot) {
+        let found = self.0.find_mut(hash(slot), is_of(slot));
+        let (_, pods) = found.expect("what goes was counted");
+        *pods -= 1;
+        if *pods == 0 {
+            self.0.remove(hash(slot), is_of(slot));
+        }
     }
 }

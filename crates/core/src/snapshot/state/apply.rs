@@ -1,15 +1,17 @@
 //! Applies a batch to a state: changes nodes and their partitions, then pods and owners with the
-//! counts that follow them.
+//! counts that follow them. Counts that stay the same are not touched.
 
 use std::sync::Arc;
 
-use super::namespace::Namespace;
-use super::pod_change::FollowedCounts;
-use super::revision::{Applied, Sizes, State};
+use super::revision::{Applied, Namespace, Sizes, State};
+use crate::snapshot::counts::views::Views;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::kind::ObjectKind;
+use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::pod::{CompiledPod, PodRecord};
+use crate::snapshot::objects::requested::{PodOnNode, RequestedTable};
 
 impl State {
     /// Applies a batch that leads to this revision.
@@ -174,4 +176,194 @@ fn apply_to_namespace(
         (Form::Delete(uid), ObjectKind::Owner(kind)) => namespace.owners.remove(kind, name, uid),
         (Form::Node(..) | Form::Namespace(_) | Form::Storage(_), _) | (Form::Delete(_), _) => false,
     })
+}
+
+/// The nodes that pods name, and the counts that follow pods.
+pub struct FollowedCounts<'a> {
+    /// The nodes.
+    pub nodes: &'a Nodes,
+    /// The views of the namespace.
+    pub views: Arc<Views>,
+    /// The requests on nodes.
+    pub requested: &'a mut Arc<RequestedTable>,
+    /// The deadline of the changes.
+    pub deadline: &'a Deadline<'a>,
+}
+
+impl FollowedCounts<'_> {
+    /// The views that count the pods of a label set, to change them, if there are any.
+    fn views_of(&mut self, labels: LabelSetId) -> Option<&mut Views> {
+        let counts = self.views.counts(labels);
+        counts.then(|| Arc::make_mut(&mut self.views))
+    }
+}
+
+impl Namespace {
+    /// Creates or updates a valid pod. Returns whether that made a difference. The node that the
+    /// pod names must have a slot.
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn put_pod(
+        &mut self,
+        pod: &CompiledPod,
+        counts: &mut FollowedCounts<'_>,
+    ) -> Result<bool, Stopped> {
+        let (name, node_name) = (pod.name(), pod.node_name());
+        let namespace = pod.namespace();
+        let node = counts.nodes.slot(node_name);
+        debug_assert!(node.is_some() || node_name.is_empty());
+        let found = self.pods.find(name);
+        let old = found.ok().map(|place| self.pods.at(place).clone());
+        // Most pods stay of their template, and keep their labels.
+        let template = old.as_ref().map(|old| old.life.template);
+        let template = template.filter(|id| self.templates.has(*id, pod.requirements()));
+        let labels = old.as_ref().map(|old| old.labels);
+        let labels = labels.filter(|id| self.label_sets.has(*id, pod.labels()));
+        let record = PodRecord {
+            labels: match labels {
+                Some(kept) => kept,
+                None => self.acquire_labels(pod, counts)?,
+            },
+            node,
+            life: pod.life.with_template(match template {
+                Some(kept) => kept,
+                None => Arc::make_mut(&mut self.templates).acquire(pod.requirements()),
+            }),
+        };
+        if old.as_ref() == Some(&record) {
+            return Ok(false);
+        }
+        let change = (old.as_ref(), Some(&record));
+        self.recount((namespace, name), change, counts)?;
+        if let Some(old) = old {
+            if template.is_none() {
+                Arc::make_mut(&mut self.templates).release(old.life.template);
+            }
+            if labels.is_none() {
+                self.release_labels(old.labels, counts);
+            }
+        }
+        Arc::make_mut(&mut self.pods).put_at(found, name, record);
+        Ok(true)
+    }
+
+    /// Deletes a pod, if it exists and `uid` is empty or its own. Returns
+    /// whether that made a difference.
+    ///
+    /// # Errors
+    /// The deadline has passed.
+    pub fn remove_pod(
+        &mut self,
+        (namespace, name): (&str, &str),
+        uid: &str,
+        counts: &mut FollowedCounts<'_>,
+    ) -> Result<bool, Stopped> {
+        let meant = |pod: &PodRecord| uid.is_empty() || pod.life.uid() == uid;
+        let found = self.pods.find(name).ok();
+        let Some(place) = found.filter(|place| meant(self.pods.at(*place))) else {
+            return Ok(false);
+        };
+        let old = Arc::make_mut(&mut self.pods).remove_at(place);
+        self.recount((namespace, name), (Some(&old), None), counts)?;
+        Arc::make_mut(&mut self.templates).release(old.life.template);
+        self.release_labels(old.labels, counts);
+        Ok(true)
+    }
+
+    /// The label set of one more pod.
+    fn acquire_labels(
+        &mut self,
+        pod: &CompiledPod,
+        counts: &mut FollowedCounts<'_>,
+    ) -> Result<LabelSetId, Stopped> {
+        let (labels, is_first) = Arc::make_mut(&mut self.label_sets).acquire(pod.labels());
+        if is_first && counts.views.count() > 0 {
+            let views = Arc::make_mut(&mut counts.views);
+            views.add_set(labels, &self.label_sets, counts.deadline)?;
+        }
+        Ok(labels)
+    }
+
+    fn release_labels(&mut self, labels: LabelSetId, counts: &mut FollowedCounts<'_>) {
+        let was_last = Arc::make_mut(&mut self.label_sets).release(labels);
+        if was_last && let Some(views) = counts.views_of(labels) {
+            views.remove_set(labels);
+        }
+    }
+
+    /// Counts a pod in its present form instead of the former one. If both are equal, nothing is
+    /// done.
+    fn recount(
+        &mut self,
+        (namespace, name): (&str, &str),
+        (old, new): (Option<&PodRecord>, Option<&PodRecord>),
+        counts: &mut FollowedCounts<'_>,
+    ) -> Result<(), Stopped> {
+        let on_node = |pod: &PodRecord| {
+            let room = pod.life.takes_room().then_some(pod.life.template);
+            Some((pod.node?, room))
+        };
+        let (was, is) = (old.and_then(on_node), new.and_then(on_node));
+        if was != is {
+            for (pod, comes) in [(is, true), (was, false)] {
+                let Some((slot, room)) = pod else {
+                    continue;
+                };
+                let pod = PodOnNode {
+                    namespace,
+                    name,
+                    takes_room: room.is_some(),
+                    requires: room.and_then(|template| self.templates.read(template)),
+                };
+                let requested = Arc::make_mut(counts.requested);
+                requested.shift(slot, &pod, comes, counts.deadline)?;
+            }
+        }
+        self.recount_terminating(old, new);
+        let counted = |pod: &PodRecord| match pod.life.counts() {
+            true => Some((pod.labels, pod.node?)),
+            false => None,
+        };
+        let (counted_as, counts_as) = (old.and_then(counted), new.and_then(counted));
+        let mut moved = |labels, comes, goes| {
+            Arc::make_mut(&mut self.label_sets).recount(labels, comes, goes);
+            if let Some(views) = counts.views_of(labels) {
+                views.recount(labels, comes, goes);
+            }
+        };
+        match (counted_as, counts_as) {
+            (was, is) if was == is => {}
+            (Some((labels, from)), Some((same, to))) if labels == same => {
+                moved(labels, Some(to), Some(from));
+            }
+            (was, is) => {
+                if let Some((labels, slot)) = is {
+                    moved(labels, Some(slot), None);
+                }
+                if let Some((labels, slot)) = was {
+                    moved(labels, None, Some(slot));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does the same for the counts that only affinity between pods reads.
+    fn recount_terminating(&mut self, old: Option<&PodRecord>, new: Option<&PodRecord>) {
+        let terminating = |pod: &PodRecord| match pod.life.is_terminating() {
+            true => Some((pod.labels, pod.node?)),
+            false => None,
+        };
+        let (was, is) = (old.and_then(terminating), new.and_then(terminating));
+        if was != is {
+            let label_sets = Arc::make_mut(&mut self.label_sets);
+            if let Some((labels, slot)) = is {
+                label_sets.note_terminating(labels, slot);
+            }
+            if let Some((labels, slot)) = was {
+                label_sets.forget_terminating(labels, slot);
+            }
+        }
+    }
 }

@@ -3,23 +3,22 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::namespace::Namespace;
 use super::read_view::ReadView;
-use super::revision::State;
+use super::revision::{Namespace, State};
 use crate::account::Purpose;
 use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::counts::partition_in_use::PartitionInUse;
+use crate::snapshot::counts::partition::PartitionInUse;
 use crate::snapshot::counts::views::ViewCopy;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::nominated::Nominations;
 use crate::snapshot::objects::pod_terms::TermTable;
+use crate::snapshot::objects::requested::StorageUse;
 use crate::snapshot::objects::reservation::is_reservation;
 use crate::snapshot::objects::slots::Slot;
-use crate::snapshot::objects::storage_use::StorageUse;
 
 /// The number of objects in a batch of many.
 const BATCH_OBJECTS: usize = 1_000;
@@ -110,7 +109,7 @@ impl State {
         let all = self.nodes();
         let nodes = all.order().iter().filter_map(|slot| all.get(*slot));
         let nodes = nodes.map(|node| Object::Node(node.to_wire()));
-        let namespaces = self.namespaces().into_iter();
+        let namespaces = self.namespaces();
         let namespaces = namespaces.flat_map(move |(name, namespace)| {
             let names = namespace.pod_names();
             let pods = names.filter_map(move |pod| namespace.pod_to_wire(name, pod, all));

@@ -1,25 +1,26 @@
-//! The read view of a decision: one revision of one namespace, and the counts for its queries.
+//! The read view of a decision: one revision of one namespace, and the counts for its queries. Affinity
+//! between pods also reads other namespaces, their labels, and the terms of running pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::namespace::Namespace;
-use super::revision::State;
-use crate::matching::{Requested, Selector};
+use super::revision::{Namespace, State};
+use crate::matching::{DiskUses, PodTerm, Requested, Selector};
 use crate::proto::v1;
 use crate::snapshot::counters;
 use crate::snapshot::counts::domain_counts::DomainCounts;
 use crate::snapshot::counts::partition;
-use crate::snapshot::counts::partition_in_use::PartitionInUse;
-use crate::snapshot::counts::query::Query;
-use crate::snapshot::counts::view::View;
-use crate::snapshot::counts::views::{ViewQuery, Views};
+use crate::snapshot::counts::partition::{PartitionInUse, Query};
+use crate::snapshot::counts::views::{View, ViewQuery, Views};
 use crate::snapshot::deadline::{Deadline, Stopped};
+use crate::snapshot::objects::cluster_objects::StorageObjects;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
-use crate::snapshot::objects::nodes::Nodes;
+use crate::snapshot::objects::nodes::{NodeRef, Nodes};
 use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners};
+use crate::snapshot::objects::pod_terms::{HeldTerm, TermTable};
+use crate::snapshot::objects::requested::{PodUse, RequestedTable};
 use crate::snapshot::objects::slots::Slot;
 
 /// One revision of one namespace.
@@ -237,5 +238,193 @@ impl<'a> ReadView<'a> {
                 Ok(()) => sets.matches(set, selector).then_some(Ok((slot, pods))),
                 Err(stopped) => Some(Err(stopped)),
             })
+    }
+}
+
+/// The namespaces that a decision reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach<'q> {
+    /// The namespace of the decision's pod.
+    pub namespace: &'q str,
+    /// The terms that cover other namespaces, too, in two lists.
+    pub terms: [&'q [PodTerm]; 2],
+}
+
+impl<'q> From<&'q str> for Reach<'q> {
+    /// The reach of one namespace.
+    fn from(namespace: &'q str) -> Self {
+        Self {
+            namespace,
+            terms: [&[], &[]],
+        }
+    }
+}
+
+impl<'q> From<&'q String> for Reach<'q> {
+    fn from(namespace: &'q String) -> Self {
+        Self::from(&**namespace)
+    }
+}
+
+impl<'q> Reach<'q> {
+    /// Returns whether a decision reads no other namespace than that of its pod.
+    pub fn is_within(&self) -> bool {
+        self.beyond().next().is_none()
+    }
+
+    /// The terms that cover other namespaces.
+    fn beyond(&self) -> impl Iterator<Item = &'q PodTerm> + use<'q> {
+        let own = self.namespace;
+        let terms = self.terms.into_iter().flatten();
+        terms.filter(move |term| {
+            let mut names = term.namespaces.iter();
+            term.namespace_selector != Selector::Nothing || names.any(|name| **name != *own)
+        })
+    }
+
+    /// The names of the other namespaces that the decision reads in a state, ascending.
+    pub(in crate::snapshot) fn others(
+        &self,
+        state: &State,
+        deadline: &Deadline<'_>,
+    ) -> Result<Vec<Box<str>>, Stopped> {
+        let terms: Vec<_> = self.beyond().collect();
+        if terms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rules = state.defaults().rules();
+        let steps = terms.iter().map(|term| 1 + term.namespace_selector.len());
+        let steps: usize = steps.sum();
+        let covers_all = terms.iter().any(|it| it.is_about_all(rules));
+        let is_covered = |name: &str| {
+            let labels = state.shared.cluster.labels_of(name);
+            covers_all
+                || terms
+                    .iter()
+                    .any(|it| it.is_about(self.namespace, name, labels))
+        };
+        // A namespace without pods counts for nothing.
+        let mut others = Vec::new();
+        for name in state.namespaces.names() {
+            deadline.step(steps)?;
+            if name != self.namespace && is_covered(name) {
+                others.push(name.into());
+            }
+        }
+        Ok(others)
+    }
+}
+
+impl<'a> ReadView<'a> {
+    /// The other namespaces that the decision reads, with their names, ascending.
+    pub fn others(&self) -> impl Iterator<Item = (&'a str, Self)> {
+        let own = *self;
+        let others = self.others.unwrap_or_default().iter();
+        others.filter_map(move |name| {
+            let namespace = own.state.namespace(name).filter(|_| **name != *own.name)?;
+            let read_view = Self {
+                name,
+                namespace,
+                caches_views: false,
+                others: None,
+                ..own
+            };
+            Some((&**name, read_view))
+        })
+    }
+
+    /// Ends the decision, which has to read other namespaces, if it cannot do so here.
+    ///
+    /// # Errors
+    /// [`Stopped::Large`].
+    pub fn needs_others(&self) -> Result<(), Stopped> {
+        self.others.map(|_| ()).ok_or(Stopped::Large)
+    }
+
+    /// Returns whether there are Namespace objects.
+    pub fn has_namespaces(&self) -> bool {
+        self.state.shared.cluster.has_namespaces()
+    }
+
+    /// The labels of a namespace; `None` where it has no object.
+    pub fn namespace_labels(&self, name: &str) -> Option<&'a BTreeMap<String, String>> {
+        self.state.shared.cluster.labels_of(name)
+    }
+
+    /// Claims, persistent volumes and storage classes; `None` where there is neither a volume nor a
+    /// class, and no feed says that it has read them.
+    pub fn storage(&self) -> Option<&'a StorageObjects> {
+        let storage = &self.state.shared.cluster.storage;
+        (self.defaults.has_storage || storage.has_some()).then_some(storage)
+    }
+
+    /// Returns whether a pod on a node uses a claim of a namespace.
+    pub fn is_claim_in_use(&self, claim: &str, namespace: &str) -> Result<bool, Stopped> {
+        let users = self
+            .state
+            .requested
+            .storage_use()
+            .users_of(claim, namespace);
+        for slot in self.deadline.each(users) {
+            if self.nodes.get(slot?).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the storage that reservations use on existing nodes, in the order in which the
+    /// reservations were made.
+    pub fn reserved_storage(&self) -> impl Iterator<Item = (NodeRef<'a>, &'a PodUse)> {
+        let nodes = self.nodes;
+        let reserved = self.state.requested.storage_use().reserved();
+        reserved.filter_map(move |(slot, used)| Some((nodes.get(slot)?, used)))
+    }
+
+    /// The nodes with pods that use disks which conflict with these.
+    pub fn conflicting_with(&self, disks: &DiskUses<'_>) -> Result<HashSet<Slot>, Stopped> {
+        let table = self.state.requested.storage_use();
+        let ids = disks.ids().flat_map(|(kind, id)| table.uses_of(kind, id));
+        let mut conflicting = HashSet::new();
+        for (slot, disk) in ids {
+            self.deadline.step(1 + disk.monitors.len())?;
+            if disks.conflict_with(disk) {
+                conflicting.insert(slot);
+            }
+        }
+        Ok(conflicting)
+    }
+
+    /// The terms by which pods on nodes keep away a pod with these labels in a namespace.
+    pub fn keeping_away(
+        &self,
+        labels: &'a BTreeMap<String, String>,
+        namespace: &'a str,
+    ) -> Result<impl Iterator<Item = &'a HeldTerm> + use<'a>, Stopped> {
+        self.about(RequestedTable::anti_affinity, labels, namespace)
+    }
+
+    /// Returns whether kube-scheduler scores terms of pods on nodes about a pod with these labels.
+    pub fn is_scored_by_pods(
+        &self,
+        labels: &'a BTreeMap<String, String>,
+        namespace: &'a str,
+    ) -> Result<bool, Stopped> {
+        let mut terms = self.about(RequestedTable::scored_terms, labels, namespace)?;
+        Ok(terms.next().is_some())
+    }
+
+    fn about(
+        &self,
+        of: fn(&RequestedTable) -> &TermTable,
+        labels: &'a BTreeMap<String, String>,
+        namespace: &'a str,
+    ) -> Result<impl Iterator<Item = &'a HeldTerm> + use<'a>, Stopped> {
+        let table = Some(of(&self.state.requested)).filter(|table| !table.is_empty());
+        let candidates = table.map_or(0, |table| table.candidates(labels));
+        self.deadline.step(candidates)?;
+        let own = self.namespace_labels(namespace);
+        let about = table.map(|table| table.about(labels, namespace, own));
+        Ok(about.into_iter().flatten())
     }
 }

@@ -1,24 +1,31 @@
-//! One revision of a snapshot: its nodes, namespaces and what they share. It stays as it is while
-//! somebody reads it; a change is applied to a clone, which shares with it all that stays the same.
+//! One revision of a snapshot: its nodes, its namespaces with their pods and the objects that select
+//! them, and what they share. It stays as it is while somebody reads it; a change is applied to a
+//! clone, which shares with it all that stays the same.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use super::namespace::Namespace;
-use crate::account::Account;
+use arc_swap::ArcSwap;
+
+use crate::account::{Account, Purpose};
+use crate::proto::v1;
 use crate::snapshot::counters::SnapshotCounters;
-use crate::snapshot::counts::partitioned_nodes::PartitionedNodes;
-use crate::snapshot::counts::upkeep::Upkeep;
+use crate::snapshot::counts::partitions::{PartitionedNodes, Upkeep};
 use crate::snapshot::counts::views::Views;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::{Batch, Form, ValidChange};
 use crate::snapshot::objects::cluster_objects::ClusterObjects;
 use crate::snapshot::objects::defaults::Defaults;
+use crate::snapshot::objects::label_sets::LabelSets;
 use crate::snapshot::objects::name_table::NameTable;
 use crate::snapshot::objects::nodes::Nodes;
 use crate::snapshot::objects::nominated::Nominations;
+use crate::snapshot::objects::owners::Owners;
+use crate::snapshot::objects::pod::PodRecord;
 use crate::snapshot::objects::requested::RequestedTable;
-use crate::snapshot::objects::reservation::{Claim, Reservation, Serial};
+use crate::snapshot::objects::requirements::Templates;
+use crate::snapshot::objects::reservation::{Claim, Reservation, Serial, is_reservation};
 use crate::snapshot::objects::reservation_table::ReservationTable;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
 
@@ -220,11 +227,8 @@ impl State {
     }
 
     /// The namespaces with objects, ascending by name.
-    pub fn namespaces(&self) -> Vec<(&str, &Namespace)> {
-        let all = self.namespaces.iter();
-        let mut all: Vec<_> = all.map(|(name, it)| (&**name, &**it)).collect();
-        all.sort_unstable_by_key(|(name, _)| *name);
-        all
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, &Namespace)> {
+        self.namespaces.iter().map(|(name, it)| (name, &**it))
     }
 
     /// The names of the namespaces with objects, ascending.
@@ -284,6 +288,131 @@ impl State {
                 }
                 views
             });
+        }
+    }
+}
+
+/// The bytes that one change of a namespace copies: a block of pods and one of label sets.
+const COPIED_PER_CHANGE: usize = 32 << 10;
+
+/// The most bytes that are copied of a pod, a label set or an owner when others in its block change.
+const COPIED_PER_OBJECT: usize = 512;
+
+/// The bytes that are copied of a node when another one changes, and those of its place in a
+/// partition.
+const COPIED_PER_NODE: usize = 128;
+const COPIED_PER_MEMBER: usize = 8;
+
+impl State {
+    /// Returns whether there is memory for a batch. One that only deletes needs none.
+    pub(in crate::snapshot) fn has_memory(&self, batch: &Batch) -> bool {
+        let is_delete = |change: ValidChange<'_>| matches!(change.form, Form::Delete(_));
+        self.upkeep.account().has_room(Purpose::Objects, 0) || batch.changes().all(is_delete)
+    }
+
+    /// Returns the most bytes that a clone of the state takes for itself once a batch is applied to
+    /// it. It shares unchanged blocks.
+    pub(in crate::snapshot) fn copied_bytes(&self, batch: &Batch) -> usize {
+        let now = self.sizes;
+        let objects = now.pods + now.label_sets + now.owners + batch.len();
+        let of_blocks = objects.saturating_mul(COPIED_PER_OBJECT);
+        let of_blocks = of_blocks.min(batch.len().saturating_mul(COPIED_PER_CHANGE));
+        if !batch.has_nodes {
+            return of_blocks;
+        }
+        let members = self.shared.nodes.partitions().len();
+        let of_node = COPIED_PER_NODE + members.saturating_mul(COPIED_PER_MEMBER);
+        of_blocks + (now.nodes + batch.len()).saturating_mul(of_node)
+    }
+}
+
+/// The pods and owners of one namespace. Copies share them until they change.
+#[derive(Debug, Default)]
+pub struct Namespace {
+    pub(super) pods: Arc<NameTable<PodRecord>>,
+    pub(in crate::snapshot) label_sets: Arc<LabelSets>,
+    pub(super) templates: Arc<Templates>,
+    pub(super) owners: Owners,
+    /// Counts of its pods. Decisions add views, which change no answer.
+    pub(in crate::snapshot) views: ArcSwap<Views>,
+}
+
+impl Namespace {
+    /// A namespace that does not exist.
+    pub fn none() -> &'static Self {
+        static NONE: LazyLock<Namespace> = LazyLock::new(Namespace::default);
+        &NONE
+    }
+
+    /// The distinct label sets of its pods.
+    pub fn label_sets(&self) -> &LabelSets {
+        &self.label_sets
+    }
+
+    /// Returns the objects that select its pods.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// Returns the number of its pods.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Returns which of these reservations were confirmed for pods that are on nodes already.
+    pub fn arrived(&self, claims: &[(Serial, &Claim)]) -> Vec<Serial> {
+        // Pods are not found by uid, so all pods are read once. Reservations are left out, because
+        // they may have the uids of pods that have not arrived.
+        let uids = LazyCell::new(|| -> HashSet<String> {
+            let pods = self.pods.iter();
+            let bound = pods.filter(|(name, pod)| pod.node.is_some() && !is_reservation(name));
+            bound.map(|(_, pod)| pod.life.uid()).collect()
+        });
+        let is_bound = |claim: &Claim, pod: &PodRecord| {
+            pod.node.is_some() && claim.is_of(&claim.name, &pod.life.uid())
+        };
+        let has_arrived = |claim: &Claim| match claim.name.is_empty() {
+            true => uids.contains(&*claim.uid),
+            false => (self.pods.get(&claim.name)).is_some_and(|pod| is_bound(claim, pod)),
+        };
+        let arrived = claims.iter().filter(|(_, claim)| has_arrived(claim));
+        arrived.map(|(serial, _)| *serial).collect()
+    }
+
+    /// Returns whether the namespace is empty.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.owners.is_empty()
+    }
+
+    /// The names of its pods, ascending.
+    pub fn pod_names(&self) -> impl Iterator<Item = &str> {
+        self.pods.names()
+    }
+
+    /// A pod for the wire, whole.
+    pub fn pod_to_wire(&self, namespace: &str, name: &str, nodes: &Nodes) -> Option<v1::Pod> {
+        let record = self.pods.get(name)?;
+        let labels = self.label_sets.texts(record.labels);
+        let metadata = v1::ObjectMeta {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            ..Default::default()
+        };
+        let node_name = record.node.map_or("", |slot| nodes.name(slot));
+        let requirements = self.templates.get(record.life.template);
+        Some(record.life.to_wire(metadata, node_name, requirements))
+    }
+}
+
+impl Clone for Namespace {
+    fn clone(&self) -> Self {
+        Self {
+            pods: self.pods.clone(),
+            label_sets: self.label_sets.clone(),
+            templates: self.templates.clone(),
+            owners: self.owners.clone(),
+            views: ArcSwap::new(self.views.load_full()),
         }
     }
 }
