@@ -13,8 +13,7 @@ mod transport;
 
 pub use config::{Config, ReplicationSettings};
 pub use error::{BoxError, Error, Signal};
-pub use lifecycle::ends;
-pub use lifecycle::joining::Started;
-pub use lifecycle::run::run;
-pub use lifecycle::serve::serve;
+pub use lifecycle::fleet::Started;
+pub use lifecycle::serve::{run, serve};
+pub use lifecycle::upkeep::end_reservations;
 pub use telemetry::logging;

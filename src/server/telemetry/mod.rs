@@ -1,24 +1,28 @@
-//! Telemetry: metrics and pages on the admin port, and traces.
+//! Telemetry: health, metrics and pages on the admin port, and traces.
 
 mod admin;
+pub(super) mod calls;
 pub(super) mod counts;
+pub(super) mod health;
 pub mod logging;
 pub(super) mod metrics;
-pub(super) mod observe;
-pub(super) mod sources;
 mod traces;
 
 use std::sync::Arc;
 
 use self::admin::{AdminPort, Pages, RestoredPages};
-use self::counts::Refusals;
-use self::metrics::{Calls, Metrics};
-use self::observe::CallObserver;
-use self::sources::{Readiness, Sources};
+use self::calls::{CallObserver, Calls};
+use self::counts::{PortCounts, Refusals, SecurityCounts, Tails};
+use self::health::HealthState;
+use self::metrics::Metrics;
 use self::traces::Traces;
+use crate::decision_log::DecisionLog;
 use crate::kubernetes::FeedCounts;
+use crate::replica::Replica;
 use crate::server::config::Config;
 use crate::server::error::Error;
+use crate::snapshot::Registry;
+use crate::store::StoreCounts;
 
 /// The recorders of calls, with the metrics and traces that they feed.
 pub struct Telemetry {
@@ -55,7 +59,7 @@ impl Telemetry {
     /// shows the health of the server at once, and the restored state after [`show`](Self::show).
     pub fn open_admin(
         config: &Config,
-        health: Arc<dyn Readiness>,
+        health: HealthState,
         feeds: Vec<Arc<FeedCounts>>,
     ) -> Result<Option<AdminPort>, Error> {
         let Some(address) = config.admin.admin_listen else {
@@ -84,4 +88,35 @@ impl Telemetry {
             traces.stop().await;
         }
     }
+}
+
+/// A server's part in a fleet.
+pub struct SharedLogSource {
+    pub replica: Arc<Replica>,
+    pub tails: Arc<Tails>,
+}
+
+impl SharedLogSource {
+    /// Returns the faults of the logs and the copies that are not current, a line each.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        let mut lines = self.replica.troubles();
+        lines.extend(self.tails.under_replicated());
+        lines
+    }
+}
+
+/// All sources of figures.
+pub struct Sources {
+    pub port: Arc<PortCounts>,
+    pub health: HealthState,
+    pub registry: Arc<Registry>,
+    /// The decision log; `None` when decisions are not logged.
+    pub decision_log: Option<DecisionLog>,
+    /// The counters of the store; `None` when the state is in memory only.
+    pub store: Option<Arc<StoreCounts>>,
+    /// The shared log; `None` when the server shares none.
+    pub shared_log: Option<SharedLogSource>,
+    pub security: Arc<SecurityCounts>,
+    /// Feeds that run inside this process.
+    pub feeds: Vec<Arc<FeedCounts>>,
 }

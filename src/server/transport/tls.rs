@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
-use super::not_grpc;
+use super::connections::refuse_http1;
 use crate::access::CertificateName;
 use crate::server::config::{ClientAuth, SecuritySettings};
 use crate::server::error::BoxError;
@@ -39,7 +39,7 @@ impl Tls {
     pub async fn accept(&self, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config.read()));
         let accept = async {
-            not_grpc::refuse_http1(&mut stream, "gRPC over TLS").await?;
+            refuse_http1(&mut stream, "gRPC over TLS").await?;
             acceptor.accept(stream).await
         };
         let handshake = timeout(self.handshake_timeout, accept).await;
