@@ -223,7 +223,11 @@ impl<M: Message> ListedAnswer<M> {
     /// Writes a field with these bytes.
     fn bytes(&mut self, tag: u32, bytes: &[u8]) {
         encode_key(tag, WireType::LengthDelimited, &mut self.lists);
-        encode_varint(bytes.len() as u64, &mut self.lists);
+        match u8::try_from(bytes.len()) {
+            // Most are names of nodes: a byte at a time would take as long as copying them.
+            Ok(length @ ..0x80) => self.lists.push(length),
+            _ => encode_varint(bytes.len() as u64, &mut self.lists),
+        }
         self.lists.extend_from_slice(bytes);
     }
 

@@ -1,8 +1,8 @@
 //! Checks that requests share: names, enums, numbers, candidates, tokens of pages.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
+use hashbrown::HashSet;
 use prost::Message;
 use twox_hash::XxHash3_64;
 

@@ -16,8 +16,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
 use super::serve::Hangups;
+use crate::server::BoxError;
 use crate::server::config::Config;
-use crate::server::error::BoxError;
 use crate::server::telemetry::counts::SecurityCounts;
 use crate::server::transport::calls::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};

@@ -23,11 +23,10 @@ use crate::account::Account;
 use crate::api;
 use crate::decision_log::{DecisionLog, Writer};
 use crate::kubernetes::FeedCounts;
-use crate::limits::Limits;
+use crate::limits::{Limits, processors};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::{self, Config, StateSettings};
-use crate::server::error::{BoxError, Error, Signal};
 use crate::server::telemetry::counts::{PortCounts, SecurityCounts};
 use crate::server::telemetry::health::HealthState;
 use crate::server::telemetry::{SharedLogSource, Sources, Telemetry, logging};
@@ -35,6 +34,7 @@ use crate::server::transport::calls::{CallLimits, OpenService, Services, ThreadC
 use crate::server::transport::connections::{ConnectionTerms, Listener};
 use crate::server::transport::requests::RequestBody;
 use crate::server::transport::threads::Workers;
+use crate::server::{BoxError, Error, Signal};
 use crate::snapshot::{MaxAges, Registry};
 use crate::store::Store;
 use crate::tasks::{self, Task};
@@ -101,7 +101,7 @@ where
         observer: telemetry.observer(),
         services: services(&service, &health, config.limits.max_message_bytes)?,
     };
-    let listener = Listener::bind(&config, telemetry.refusals(), &port).await?;
+    let listener = Listener::bind(&config, telemetry.calls(), &port).await?;
     let sources = kept.sources(&port, &health, decisions, counts, feeds);
     if let Some(admin) = &admin {
         telemetry.show(admin, &config, sources);
@@ -321,6 +321,8 @@ where
     }
     // Its threads run feeds and decode large messages, beside those that serve.
     let runtime = runtime::Builder::new_multi_thread()
+        // Half as many as there are processors decode at once, and others run feeds meanwhile.
+        .worker_threads(processors() + 1)
         .enable_all()
         .on_thread_start(api::lower_priority(NICENESS))
         .build();

@@ -18,7 +18,7 @@ use super::Sources;
 use super::health::HealthState;
 use super::metrics::Metrics;
 use crate::kubernetes::FeedCounts;
-use crate::server::error::Error;
+use crate::server::Error;
 use crate::tasks;
 
 /// The open port. It ends when this is dropped.

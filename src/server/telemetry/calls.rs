@@ -18,7 +18,6 @@ use crate::api::{self, Decision, STREAMED_METHODS};
 use crate::kubernetes::durations;
 use crate::limits::Limit;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
-use crate::server::telemetry::counts::Refusals;
 
 /// Records calls.
 pub struct CallObserver {
@@ -45,7 +44,7 @@ impl CallObserver {
     fn refused(&self, status: &Status) {
         let info = status.get_details_error_info();
         if let Some(limit) = info.and_then(|info| Limit::named(info.metadata.get("limit")?)) {
-            self.calls.refusals.note(limit);
+            self.calls.refused(limit);
         }
     }
 }
@@ -173,8 +172,8 @@ type Histograms = Family<LabelPairs<1>, Histogram, Durations>;
 /// The counts of all calls.
 #[derive(Debug)]
 pub struct Calls {
-    /// The refusals, by limit.
-    pub refusals: Arc<Refusals>,
+    /// Calls and connections that were refused, by limit.
+    refusals: Counters<1>,
     ended: Counters<2>,
     duration: Histograms,
     wait: Histograms,
@@ -192,9 +191,14 @@ impl Default for Calls {
                 .get_or_create(&[("method", method), ("code", CODES[0])])
                 .inc_by(0);
         }
+        // So do limits without refusals.
+        let refusals = Counters::default();
+        for limit in Limit::refusing() {
+            refusals.get_or_create(&[("limit", limit.name())]).inc_by(0);
+        }
         let histograms = || Histograms::new_with_constructor(Durations);
         Self {
-            refusals: Arc::default(),
+            refusals,
             ended,
             duration: histograms(),
             wait: histograms(),
@@ -212,6 +216,11 @@ impl Calls {
             "calls",
             "Calls that ended, by method and gRPC status code",
             self.ended.clone(),
+        );
+        registry.register(
+            "limit_refusals",
+            "Calls and connections refused for a limit, by the limit's name",
+            self.refusals.clone(),
         );
         for (name, help, histograms) in [
             (
@@ -239,6 +248,19 @@ impl Calls {
             "Domains looked at by decisions, summed over constraints",
             self.domains.clone(),
         );
+    }
+
+    /// Records that a call or a connection was refused for a limit.
+    pub fn refused(&self, limit: Limit) {
+        self.refusals
+            .get_or_create(&[("limit", limit.name())])
+            .inc();
+    }
+
+    /// Returns the number of connections that were refused.
+    pub(super) fn refused_connections(&self) -> u64 {
+        let of = [("limit", Limit::Connections.name())];
+        self.refusals.get_or_create(&of).get()
     }
 
     /// Records a call that ended.

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::Mutex;
 use tokio::runtime::RuntimeMetrics;
 
-use crate::limits::Limit;
 use crate::log::{Bounds, FleetBounds};
 use crate::visible;
 
@@ -59,29 +58,6 @@ impl Tails {
     /// Returns whether the nats-servers answered the last query.
     pub(super) fn is_reachable(&self) -> bool {
         !self.is_away.load(Ordering::Relaxed)
-    }
-}
-
-/// The number of calls and connections that were refused, by limit. Refusals are rare, or the calls
-/// are cheap, so all threads share this.
-#[derive(Debug)]
-pub struct Refusals([AtomicU64; Limit::ALL.len()]);
-
-impl Default for Refusals {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
-
-impl Refusals {
-    /// Counts one refusal.
-    pub fn note(&self, limit: Limit) {
-        self.0[limit as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns the number of refusals.
-    pub(super) fn count(&self, limit: Limit) -> u64 {
-        self.0[limit as usize].load(Ordering::Relaxed)
     }
 }
 

@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 use self::admin::{AdminPort, Pages, RestoredPages};
 use self::calls::{CallObserver, Calls};
-use self::counts::{PortCounts, Refusals, SecurityCounts, Tails};
+use self::counts::{PortCounts, SecurityCounts, Tails};
 use self::health::HealthState;
 use self::metrics::Metrics;
 use self::traces::Traces;
 use crate::decision_log::DecisionLog;
 use crate::kubernetes::FeedCounts;
 use crate::replica::Replica;
+use crate::server::Error;
 use crate::server::config::Config;
-use crate::server::error::Error;
 use crate::snapshot::Registry;
 use crate::store::StoreCounts;
 
@@ -42,9 +42,9 @@ impl Telemetry {
         })
     }
 
-    /// Returns the refusals, by limit.
-    pub fn refusals(&self) -> &Arc<Refusals> {
-        &self.calls.refusals
+    /// Returns the counts of calls and refusals.
+    pub fn calls(&self) -> &Arc<Calls> {
+        &self.calls
     }
 
     /// The recorder of calls; `None` without an admin port.

@@ -36,9 +36,9 @@ use crate::api::{self, Beside, CallSlots, CallerKey, WorkPlace};
 use crate::limits::{Limit, Limits};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::Config;
-use crate::server::error::{BoxError, Error};
 use crate::server::telemetry::calls::{CallObserver, ObservedCall};
 use crate::server::telemetry::counts::PortCounts;
+use crate::server::{BoxError, Error};
 
 /// A service that answers requests of the port.
 pub type OpenService = BoxCloneSyncService<Request<RequestBody>, Response<Body>, Infallible>;
@@ -116,11 +116,8 @@ impl CallLimits {
         request: &mut Request<Incoming>,
         peer: &Peer,
     ) -> Result<(CallerKey, KindSlot), api::Error> {
-        match &self.guard {
-            Some(guard) if kind.is_spread() => guard.identify(request, peer)?,
-            // This service is open to everybody, but not for every snapshot.
-            Some(guard) => guard.greet(request, peer),
-            None => {}
+        if let Some(guard) = &self.guard {
+            guard.identify(request, peer, !kind.is_spread())?;
         }
         let identity = request.extensions().get::<Caller>().map(Caller::identity);
         let who = CallerKey::new(identity, Some(peer.address.ip()));
@@ -417,28 +414,27 @@ pub struct Peer {
 pub struct Guard(pub Arc<RuleBook>);
 
 impl Guard {
-    /// Puts the caller into its request.
+    /// Puts the caller into its request. A service that is open to everybody, but not for every
+    /// snapshot, gets a visitor.
     ///
     /// # Errors
-    /// When no rule names the caller.
-    pub fn identify<B>(&self, request: &mut Request<B>, peer: &Peer) -> Result<(), api::Error> {
-        match self.caller(request, peer) {
-            Ok(caller) => {
-                request.extensions_mut().insert(caller);
-                Ok(())
-            }
-            Err(why) => {
-                debug!(address = %peer.address, why, "refused a caller");
-                Err(api::Error::Unauthenticated(why))
-            }
+    /// When no rule names the caller, and the service is not open.
+    fn identify<B>(
+        &self,
+        request: &mut Request<B>,
+        peer: &Peer,
+        is_open: bool,
+    ) -> Result<(), api::Error> {
+        let caller = self.caller(request, peer);
+        if is_open {
+            request.extensions_mut().insert(Visitor(caller.ok()));
+            return Ok(());
         }
-    }
-
-    /// Puts the caller, if it is known, into a request of a service that is
-    /// open to everybody.
-    pub fn greet<B>(&self, request: &mut Request<B>, peer: &Peer) {
-        let visitor = Visitor(self.caller(request, peer).ok());
-        request.extensions_mut().insert(visitor);
+        let refused = |why: &&str| debug!(address = %peer.address, why, "refused a caller");
+        let caller = caller.inspect_err(refused);
+        let caller = caller.map_err(api::Error::Unauthenticated)?;
+        request.extensions_mut().insert(caller);
+        Ok(())
     }
 
     /// The caller of a request, or the reason why no rule matches it.

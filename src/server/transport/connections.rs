@@ -34,9 +34,10 @@ use tracing::{debug, info, warn};
 use super::calls::{Peer, ThreadCalls};
 use super::tls::{self, Tls};
 use crate::limits::{Limit, Limits};
+use crate::server::Error;
 use crate::server::config::{Config, FixedSettings};
-use crate::server::error::Error;
-use crate::server::telemetry::counts::{PortCounts, Refusals};
+use crate::server::telemetry::calls::Calls;
+use crate::server::telemetry::counts::PortCounts;
 
 /// The pause after the system refuses to accept, for example without free file descriptors. Trying
 /// again at once would only use a core.
@@ -60,7 +61,7 @@ pub struct Listener {
     pub address: SocketAddr,
     max_connections: usize,
     counts: Arc<PortCounts>,
-    refusals: Arc<Refusals>,
+    calls: Arc<Calls>,
     /// True if the last connection was over the limit.
     full: bool,
 }
@@ -72,7 +73,7 @@ impl Listener {
     /// When it cannot be bound.
     pub async fn bind(
         config: &Config,
-        refusals: &Arc<Refusals>,
+        calls: &Arc<Calls>,
         counts: &Arc<PortCounts>,
     ) -> Result<Self, Error> {
         let address = config.listen;
@@ -83,7 +84,7 @@ impl Listener {
             listener,
             max_connections: config.limits.max_connections,
             counts: Arc::clone(counts),
-            refusals: Arc::clone(refusals),
+            calls: Arc::clone(calls),
             full: false,
         })
     }
@@ -112,7 +113,7 @@ impl Listener {
         let was_full = self.full;
         self.full = self.counts.connections.load(Ordering::Relaxed) >= limit;
         if self.full {
-            self.refusals.note(Limit::Connections);
+            self.calls.refused(Limit::Connections);
             if !was_full {
                 warn!(limit, "closing connections over max-connections");
             }

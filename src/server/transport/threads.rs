@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::calls::ThreadCalls;
 use super::connections::{Accepted, ConnectionTerms, Listener};
-use crate::server::error::Error;
+use crate::server::Error;
 use crate::server::telemetry::counts::PortCounts;
 use crate::tasks;
 

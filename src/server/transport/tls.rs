@@ -20,8 +20,8 @@ use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
 use super::connections::refuse_http1;
 use crate::access::CertificateName;
+use crate::server::BoxError;
 use crate::server::config::{ClientAuth, SecuritySettings};
-use crate::server::error::BoxError;
 use crate::server::telemetry::counts::SecurityCounts;
 
 /// The protocol to negotiate: gRPC is HTTP/2.

@@ -22,7 +22,6 @@ use prometheus_client::registry::{self, Unit};
 
 use super::Sources;
 use super::calls::Calls;
-use super::counts::Refusals;
 use crate::limits::Limits;
 use crate::server::config::Config;
 
@@ -38,9 +37,9 @@ impl Metrics {
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// The metrics of a server with these parts.
-    pub fn new(config: &Config, calls: &Calls, sources: Arc<Sources>) -> Self {
+    pub fn new(config: &Config, calls: &Arc<Calls>, sources: Arc<Sources>) -> Self {
         let mut metrics = Self::with(ServerParts {
-            refusals: Arc::clone(&calls.refusals),
+            calls: Arc::clone(calls),
             sources,
             limits: Limits::clone(&config.limits),
             labelled: config.fixed.metrics_snapshots,
@@ -80,7 +79,7 @@ impl Metrics {
 
 /// The parts of the server that are read.
 struct ServerParts {
-    refusals: Arc<Refusals>,
+    calls: Arc<Calls>,
     sources: Arc<Sources>,
     limits: Limits,
     /// The number of snapshots with their own label.
@@ -96,7 +95,7 @@ impl fmt::Debug for ServerParts {
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (encoder, sources) = (&mut encoder, &*self.sources);
-        parts::load(encoder, sources, &self.refusals, &self.limits)?;
+        parts::load(encoder, sources, &self.calls, &self.limits)?;
         snapshots::encode(encoder, &sources.registry, self.labelled)?;
         parts::account(encoder, sources.registry.account())?;
         if let Some(log) = &sources.decision_log {

@@ -16,7 +16,8 @@ use crate::decision_log::DecisionLog;
 use crate::kubernetes::{FeedCounts, KindCounts, ListReason};
 use crate::limits::{Limit, Limits};
 use crate::server::telemetry::Sources;
-use crate::server::telemetry::counts::{Refusals, SecurityCounts};
+use crate::server::telemetry::calls::Calls;
+use crate::server::telemetry::counts::SecurityCounts;
 use crate::store::StoreCounts;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
@@ -44,10 +45,6 @@ const REFUSED: Family = plain(
 const BUSY: Family = seconds(
     "thread_busy",
     "Time that a serving thread was not idle; 1 per second is saturation",
-);
-const REFUSALS: Family = plain(
-    "limit_refusals",
-    "Calls and connections refused for a limit, by the limit's name",
 );
 const LIMIT: Family = plain("limit", "Configured limits on what clients can make grow");
 
@@ -105,7 +102,7 @@ const EXPIRES: Family = seconds(
 pub(super) fn load(
     encoder: &mut DescriptorEncoder<'_>,
     sources: &Sources,
-    refusals: &Refusals,
+    calls: &Calls,
     limits: &Limits,
 ) -> fmt::Result {
     READY.gauge(encoder, u32::from(sources.health.unready().is_empty()))?;
@@ -118,13 +115,10 @@ pub(super) fn load(
     REFLECTIONS.gauge(encoder, open(&port.reflections))?;
     OPEN.gauge(encoder, open(&port.connections))?;
     ACCEPTED.counter(encoder, read(&port.accepted))?;
-    REFUSED.counter(encoder, refusals.count(Limit::Connections))?;
+    REFUSED.counter(encoder, calls.refused_connections())?;
     let busy = port.busy().into_iter().enumerate();
     let busy = busy.map(|(index, busy)| ([("thread", index.to_string())], busy));
     BUSY.counters(encoder, busy)?;
-    // Limits without refusals are listed, too: rates need a zero to start from.
-    let refused = Limit::refusing().map(|limit| ([("limit", limit.name())], refusals.count(limit)));
-    REFUSALS.counters(encoder, refused)?;
     let all = Limit::ALL.iter();
     let all = all.map(|limit| ([("limit", limit.name())], limits.get(*limit)));
     LIMIT.gauges(encoder, all)
