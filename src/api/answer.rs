@@ -243,9 +243,12 @@ impl<M: Message> ListedAnswer<M> {
 impl ListedAnswer<v1::FilterResponse> {
     /// Writes the names of nodes that pass, of which there are so many.
     pub fn feasible<'n>(&mut self, count: usize, names: impl Iterator<Item = &'n str>) {
-        /// The bytes that most names of nodes take.
-        const NAME_BYTES: usize = 24;
-        self.lists.reserve(count.saturating_mul(NAME_BYTES));
+        /// The bytes around a name, and those by which it may be longer than the first one.
+        const MORE_BYTES: usize = 6;
+        let mut names = names.peekable();
+        let first = names.peek().map_or(0, |name| name.len());
+        self.lists
+            .reserve(first.saturating_add(MORE_BYTES).saturating_mul(count));
         names.for_each(|name| self.bytes(3, name.as_bytes()));
     }
 

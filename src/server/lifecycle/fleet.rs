@@ -24,7 +24,7 @@ use crate::log::nats::Nats;
 use crate::replica::{Replica, Waiting};
 use crate::server::Error;
 use crate::server::config::SharedLog;
-use crate::server::telemetry::counts::Tails;
+use crate::server::telemetry::Tails;
 use crate::server::telemetry::health::HealthState;
 use crate::snapshot::{Fence, Registry, system_clock};
 use crate::tasks::{self, Task};

@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use super::serve::Hangups;
 use crate::server::BoxError;
 use crate::server::config::Config;
-use crate::server::telemetry::counts::SecurityCounts;
+use crate::server::telemetry::SecurityCounts;
 use crate::server::transport::calls::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 use crate::tasks;

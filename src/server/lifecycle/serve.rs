@@ -27,13 +27,14 @@ use crate::limits::{Limits, processors};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::{self, Config, StateSettings};
-use crate::server::telemetry::counts::{PortCounts, SecurityCounts};
 use crate::server::telemetry::health::HealthState;
-use crate::server::telemetry::{SharedLogSource, Sources, Telemetry, logging};
+use crate::server::telemetry::{
+    PortCounts, SecurityCounts, SharedLogSource, Sources, Telemetry, logging,
+};
 use crate::server::transport::calls::{CallLimits, OpenService, Services, ThreadCalls};
+use crate::server::transport::connections::Workers;
 use crate::server::transport::connections::{ConnectionTerms, Listener};
 use crate::server::transport::requests::RequestBody;
-use crate::server::transport::threads::Workers;
 use crate::server::{BoxError, Error, Signal};
 use crate::snapshot::{MaxAges, Registry};
 use crate::store::Store;

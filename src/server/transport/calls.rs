@@ -36,8 +36,8 @@ use crate::api::{self, Beside, CallSlots, CallerKey, WorkPlace};
 use crate::limits::{Limit, Limits};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::Config;
+use crate::server::telemetry::PortCounts;
 use crate::server::telemetry::calls::{CallObserver, ObservedCall};
-use crate::server::telemetry::counts::PortCounts;
 use crate::server::{BoxError, Error};
 
 /// A service that answers requests of the port.

@@ -22,7 +22,7 @@ use super::connections::refuse_http1;
 use crate::access::CertificateName;
 use crate::server::BoxError;
 use crate::server::config::{ClientAuth, SecuritySettings};
-use crate::server::telemetry::counts::SecurityCounts;
+use crate::server::telemetry::SecurityCounts;
 
 /// The protocol to negotiate: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";

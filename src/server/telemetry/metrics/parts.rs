@@ -15,9 +15,9 @@ use crate::account::Account;
 use crate::decision_log::DecisionLog;
 use crate::kubernetes::{FeedCounts, KindCounts, ListReason};
 use crate::limits::{Limit, Limits};
+use crate::server::telemetry::SecurityCounts;
 use crate::server::telemetry::Sources;
 use crate::server::telemetry::calls::Calls;
-use crate::server::telemetry::counts::SecurityCounts;
 use crate::store::StoreCounts;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
