@@ -2,12 +2,11 @@
 //! callers. The code has no side effects and reads nothing, except that new tokens need random
 //! bytes. It does not depend on gRPC, files or sockets.
 
-mod file;
 mod rules;
 mod token;
 
-pub use file::{AccessFileError, parse};
 pub use rules::{
-    AccessRule, AccessRules, Caller, CallerIdentity, CertificateName, Role, RuleBook, Whom, admit,
+    AccessFileError, AccessRule, AccessRules, Caller, CallerIdentity, CertificateName, Role,
+    RuleBook, Visitor, Whom, admit, parse,
 };
 pub use token::{Token, TokenHash};

@@ -1,4 +1,5 @@
-//! Roles, the rules that grant them, and the callers that have them.
+//! Roles, the rules that grant them, the access file that has the rules, and the callers that have
+//! them. The file is TOML with an `[[allow]]` table for each rule.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use serde::Deserialize;
 use wildmatch::WildMatch;
 
 use super::token::TokenHash;
+use crate::toml_fault::TomlFault;
 
 /// The rights of a caller on a snapshot. Each role includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, clap::ValueEnum)]
@@ -204,4 +206,102 @@ impl Caller {
     pub fn may(&self, role: Role, snapshot: &str) -> bool {
         self.book.read().allow(&self.identity, role, snapshot)
     }
+}
+
+/// The caller of a service that is open to everybody, where callers are
+/// identified.
+#[derive(Debug, Clone)]
+pub struct Visitor(pub Option<Caller>);
+
+impl Visitor {
+    /// Returns whether the visitor may know of a snapshot.
+    pub fn may_see(&self, snapshot: &str) -> bool {
+        let caller = self.0.as_ref();
+        caller.is_some_and(|caller| caller.may(Role::Reader, snapshot))
+    }
+}
+
+/// A fault in an access file, and where it is.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct AccessFileError(String);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    #[serde(default)]
+    allow: Vec<WireRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireRule {
+    name: Option<String>,
+    token_sha256: Option<String>,
+    certificate: Option<String>,
+    #[serde(default)]
+    anyone: bool,
+    role: Role,
+    snapshots: Vec<String>,
+}
+
+/// Reads the text of an access file.
+///
+/// # Errors
+/// The first fault.
+pub fn parse(text: &str) -> Result<AccessRules, AccessFileError> {
+    let told = |fault: TomlFault| AccessFileError(fault.to_string());
+    let wire: Wire = toml::from_str(text).map_err(|error| told(TomlFault::new(text, &error)))?;
+    if wire.allow.is_empty() {
+        // A file that is still being written also looks like this.
+        let fault = "has no rule, which would deny everybody everything";
+        return Err(AccessFileError(fault.to_owned()));
+    }
+    let rules = wire.allow.into_iter().enumerate();
+    let rules = rules.map(|(index, wire)| {
+        let told = |(field, fault)| AccessFileError(format!("allow[{index}]{field}: {fault}"));
+        rule(wire).map_err(told)
+    });
+    Ok(AccessRules(rules.collect::<Result<_, _>>()?))
+}
+
+/// Returns a rule.
+///
+/// # Errors
+/// The field with a dot before, or nothing for the rule as a whole, and its fault.
+fn rule(wire: WireRule) -> Result<AccessRule, (&'static str, &'static str)> {
+    let (who, label) = match (wire.token_sha256, wire.certificate, wire.anyone) {
+        (Some(hash), None, false) => {
+            let hash = TokenHash::parse(&hash);
+            let hash = hash.ok_or((".token_sha256", "must be 64 hexadecimal digits"))?;
+            if hash == TokenHash::of("") {
+                return Err((".token_sha256", "must not be that of an empty token"));
+            }
+            // Eight digits are enough to distinguish tokens in a log.
+            let label = format!("token {}", &hash.to_string()[..8]);
+            (Whom::Token(hash), label)
+        }
+        (None, Some(name), false) if name.is_empty() => {
+            return Err((".certificate", "must not be empty"));
+        }
+        (None, Some(name), false) => (Whom::Certificate(name.as_str().into()), name),
+        (None, None, true) => (Whom::Anyone, "anyone".to_owned()),
+        _ => {
+            let fault = "must have exactly one of token_sha256, certificate and anyone = true";
+            return Err(("", fault));
+        }
+    };
+    if wire.snapshots.is_empty() {
+        return Err((".snapshots", "must not be empty; [\"*\"] means all"));
+    }
+    Ok(AccessRule {
+        name: wire.name.unwrap_or(label).into(),
+        who,
+        role: wire.role,
+        snapshots: wire
+            .snapshots
+            .iter()
+            .map(|names| WildMatch::new(names))
+            .collect(),
+    })
 }

@@ -1,4 +1,5 @@
-//! A stream of questions. Each takes the way of a call, beside the others of its stream.
+//! A stream of questions. Each takes the way of a call, beside the others of its stream; those of a
+//! group see one revision of one snapshot.
 //!
 //! Nothing is read while the client does not take its answers, so a slow reader delays only itself.
 //! Nor is anything read while a large step is decoded beside the threads that serve.
@@ -11,26 +12,29 @@ use std::task::Poll;
 use std::time::{Duration, Instant as Moment};
 
 use futures::FutureExt;
-use futures::future::{AbortHandle, BoxFuture, abortable};
+use futures::future::{AbortHandle, BoxFuture, abortable, ready};
 use futures::stream::{FuturesUnordered, StreamExt};
 use prost::Message;
 use prost::bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Response, Status, Streaming};
 
-use super::base::Service;
-use super::deadline;
+use super::answer::{Decision, Loggable, MeasuredAnswer};
 use super::error::Error;
 use super::executor::{LARGE_REQUEST, until};
-use super::noted::Decision;
-use super::request_context::{OpenedCall, RequestContext};
+use super::questions::{PodRequest, ValidDecision};
+use super::read_your_writes::AskedSnapshot;
+use super::request_context::{OpenedCall, RequestContext, deadline_after};
+use super::service::Service;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::entries;
 use crate::proto::v1;
 use crate::proto::v1::decide_request::Step;
 use crate::proto::v1::question::Ask;
+use crate::snapshot::{ReadView, Snapshot, State, Stopped};
 
 /// The names of questions of streams in metrics.
 pub const STREAMED_METHODS: [&str; 3] = ["Decide.Filter", "Decide.Score", "Decide.Place"];
@@ -252,19 +256,19 @@ impl Service {
     /// Decodes a step as long as somebody waits for its answer, a large one beside the threads that
     /// serve.
     async fn decode_step(&self, step: Bytes, by: RequestContext) -> Result<DecodedStep, Status> {
-        let is_large = step.len() > LARGE_REQUEST;
+        let (is_large, who) = (step.len() > LARGE_REQUEST, by.who.clone());
         let decode = move || {
             let entries = entries(&step);
             let step = by.decode::<v1::DecideRequest>(step)?.step;
             let step = step.ok_or_else(|| Error::fault(Path::root("step"), "is required"))?;
-            Ok(DecodedStep {
+            Ok::<_, Error>(DecodedStep {
                 step,
                 is_large,
                 entries,
             })
         };
         let decoded = match is_large {
-            true => self.in_background(async move { decode() }).await,
+            true => self.beside.run(who, async move { decode() }).await?,
             false => decode(),
         };
         Ok(decoded?)
@@ -279,7 +283,7 @@ impl Service {
         by: RequestContext,
     ) -> Result<Response<Bytes>, Error> {
         let (ask, by) = check(question, by)?;
-        let deadline = by.deadline;
+        let (deadline, who) = (by.deadline, by.who.clone());
         let service = self.clone();
         let answer = async move {
             match ask {
@@ -289,18 +293,9 @@ impl Service {
             }
         };
         match is_large {
-            true => until(deadline, self.in_background(answer)).await?,
+            true => until(deadline, self.beside.run(who, answer)).await??,
             false => until(deadline, answer).await?,
         }
-    }
-
-    /// Runs a part of a call beside the threads that serve. It ends with this future.
-    async fn in_background<T: Send + 'static>(
-        &self,
-        part: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        let done = self.spawn_feed(part).owned().await;
-        done.unwrap_or(Err(Error::Internal))
     }
 }
 
@@ -322,8 +317,194 @@ pub(super) fn check(
         faults.add(Path::root("timeout"), "must be positive");
     }
     faults.finish(())?;
-    let own = timeout.map(deadline::after);
+    let own = timeout.map(deadline_after);
     let deadline = own.into_iter().chain(by.deadline).min();
     let ask = question.ask.ok_or(Error::Internal)?;
     Ok((ask, RequestContext { deadline, ..by }))
+}
+
+/// A valid question of a group.
+trait Member: Send {
+    /// The snapshot, and the revision to wait for.
+    fn asked(&self) -> &AskedSnapshot;
+
+    /// Answers the question on a state of its snapshot.
+    fn answer(
+        &mut self,
+        on: &Snapshot,
+        state: &State,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<Response<Bytes>, Stopped>;
+}
+
+impl<A: Message + Clone + MeasuredAnswer + Loggable> Member for ValidDecision<A> {
+    fn asked(&self) -> &AskedSnapshot {
+        &self.asked
+    }
+
+    fn answer(
+        &mut self,
+        on: &Snapshot,
+        state: &State,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<Response<Bytes>, Stopped> {
+        let decide = |read_view: ReadView<'_>| self.on_view(on, &read_view);
+        let answered = state.decide(self.reach(), is_given_up, decide)?;
+        Ok(self.finish(answered))
+    }
+}
+
+impl Service {
+    /// Begins to answer questions that see one revision. Each has its answer, or its own error, once
+    /// all are decided.
+    ///
+    /// # Errors
+    /// There are more questions than a stream may have.
+    pub(super) fn ask_together(
+        &self,
+        questions: Vec<v1::Question>,
+        entries: usize,
+        by: &RequestContext,
+    ) -> Result<Vec<Asked>, Error> {
+        let limits = self.registry.limits();
+        limits.check(Limit::StreamQuestions, questions.len())?;
+        let mut answers = Vec::new();
+        let (mut asks, mut senders, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut deadline: Option<Instant> = by.deadline;
+        for question in questions {
+            let tag = AnswerTag::new(&question);
+            match check(question, by.clone()) {
+                Ok((Ask::Place(_), _)) => {
+                    let rule = "cannot be asked with the same revision as others";
+                    let fault = Error::fault(Path::root("place"), rule);
+                    answers.push(Asked::new(tag, ready(Err(fault))));
+                }
+                Ok((ask, own)) => {
+                    deadline = deadline.into_iter().chain(own.deadline).min();
+                    let (sender, receiver) = oneshot::channel();
+                    asks.push(ask);
+                    senders.push(sender);
+                    receivers.push((tag, receiver));
+                }
+                Err(error) => answers.push(Asked::new(tag, ready(Err(error)))),
+            }
+        }
+        let by = RequestContext {
+            deadline,
+            ..by.clone()
+        };
+        let service = self.clone();
+        let run = async move {
+            let outcomes = service.decide_together(asks, entries, &by).await;
+            for (sender, outcome) in senders.into_iter().zip(outcomes) {
+                // A question that was cancelled has no receiver.
+                let _ = sender.send(outcome);
+            }
+        };
+        let task = Arc::new(self.beside.spawn(run).owned());
+        for (tag, receiver) in receivers {
+            let task = Arc::clone(&task);
+            let (handle, _) = AbortHandle::new_pair();
+            let cancel = handle.clone();
+            let answer = async move {
+                let outcome = until(deadline, receiver).await;
+                drop(task);
+                // It is answered with the others, even if it was cancelled.
+                let outcome = match cancel.is_aborted() {
+                    true => Err(Error::Cancelled.into()),
+                    false => outcome
+                        .map_err(Status::from)
+                        .and_then(|sent| sent.unwrap_or_else(|_| Err(Error::Internal.into()))),
+                };
+                (tag, outcome)
+            };
+            answers.push(Asked {
+                tag,
+                handle,
+                answer: answer.boxed(),
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Decides questions on one revision.
+    async fn decide_together(
+        &self,
+        asks: Vec<Ask>,
+        entries: usize,
+        by: &RequestContext,
+    ) -> Vec<Outcome> {
+        let mut members: Vec<Result<Box<dyn Member>, Error>> = Vec::new();
+        for ask in asks {
+            let first = members.iter().flatten().next();
+            let name = first.map(|member| member.asked().name.clone());
+            members.push(match ask {
+                Ask::Filter(request) => self.member(request, entries, by, name.as_deref()),
+                Ask::Score(request) => self.member(request, entries, by, name.as_deref()),
+                Ask::Place(_) => Err(Error::Internal),
+            });
+            tokio::task::yield_now().await;
+        }
+        let count = members.len();
+        match self.decide_members(members, by).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                let status = Status::from(error);
+                (0..count).map(|_| Err(status.clone())).collect()
+            }
+        }
+    }
+
+    /// Checks a question of a group, which must be about the snapshot of this name, if there is one.
+    ///
+    /// # Errors
+    /// The reason why the question is refused.
+    fn member<M: PodRequest>(
+        &self,
+        request: M,
+        entries: usize,
+        by: &RequestContext,
+        snapshot: Option<&str>,
+    ) -> Result<Box<dyn Member>, Error> {
+        let request = self.question(request, entries, by)?;
+        let mut faults = Violations::default();
+        if snapshot.is_some_and(|name| name != request.asked.name) {
+            let rule = "must be that of the first question with the same revision";
+            faults.add(Path::root("snapshot"), rule);
+        }
+        if !request.overlay.is_empty() {
+            let rule = "must not be set with the same revision";
+            faults.add(Path::root("overlay"), rule);
+        }
+        faults.finish(())?;
+        Ok(Box::new(request))
+    }
+
+    /// Decides the valid questions once their snapshot has reached what each of them asks for.
+    ///
+    /// # Errors
+    /// The reason why no question is answered.
+    async fn decide_members(
+        &self,
+        mut members: Vec<Result<Box<dyn Member>, Error>>,
+        by: &RequestContext,
+    ) -> Result<Vec<Outcome>, Error> {
+        let mut reached = None;
+        for member in members.iter_mut().flatten() {
+            reached = Some(self.reach(member.asked(), by.deadline).await?);
+        }
+        let Some(on) = reached else {
+            let refused = members.into_iter().filter_map(Result::err);
+            return Ok(refused.map(|error| Err(Status::from(error))).collect());
+        };
+        let state = on.state();
+        let decide = move |is_given_up: &dyn Fn() -> bool| {
+            let answered = members.drain(..).map(|member| match member {
+                Ok(mut member) => member.answer(&on, &state, is_given_up).map(Ok),
+                Err(refused) => Ok(Err(refused.into())),
+            });
+            answered.collect::<Result<Vec<Outcome>, Stopped>>()
+        };
+        Ok(self.executor.decide(by, decide).await??)
+    }
 }

@@ -1,5 +1,6 @@
-//! `DescribeSpread`: its subject, and pages of the worst workloads.
+//! `DescribeSpread`: its subject, and pages of the worst workloads in their order.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,17 +8,15 @@ use prost::Message;
 
 use super::answer::{count, defaults_kind};
 use super::error::Error;
-use super::page_token::PageTokens;
 use super::read_your_writes::AskedSnapshot;
-use super::request;
-use super::workload_rank::WorkloadRank;
+use super::request::{self, PageTokens};
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
 use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot, State, Stopped};
 use crate::spread::describe::{
-    Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, ZONE, check_key,
-    judge_selected, topology_keys,
+    Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, WorkloadId, ZONE,
+    check_key, judge_selected, topology_keys,
 };
 
 /// The most encoded bytes of a page with more than one workload: below the 4 MiB that clients
@@ -30,8 +29,6 @@ const LISTED_IDLE: usize = 10;
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidDescription {
-    /// The snapshot, and the revision to wait for.
-    pub asked: AskedSnapshot,
     subject: DescribeSubject,
     by: By,
     max_domains: usize,
@@ -89,7 +86,10 @@ impl ValidDescription {
     ///
     /// # Errors
     /// Every fault of the request.
-    pub fn of(wire: v1::DescribeSpreadRequest, limits: &Limits) -> Result<Self, Error> {
+    pub fn of(
+        wire: v1::DescribeSpreadRequest,
+        limits: &Limits,
+    ) -> Result<(AskedSnapshot, Self), Error> {
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
@@ -130,8 +130,7 @@ impl ValidDescription {
             "" => By::Constraints,
             key => By::Key(key.into()),
         };
-        Ok(faults.finish(Self {
-            asked,
+        let valid = Self {
             subject,
             by,
             max_domains,
@@ -140,7 +139,8 @@ impl ValidDescription {
             lists_pods: wire.list_pods,
             tokens,
             limits: limits.clone(),
-        })?)
+        };
+        Ok(faults.finish((asked, valid))?)
     }
 
     /// Reads the workloads, and answers without the epoch and age of the snapshot.
@@ -149,7 +149,7 @@ impl ValidDescription {
     /// [`Error::NoWorkload`] when the named workload has no pods, [`Error::NoTopologyKey`] when no
     /// node has the topology key, and [`Error::Deadline`] when `is_given_up` returned true.
     pub fn answer(
-        &self,
+        self,
         snapshot: &Snapshot,
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<v1::DescribeSpreadResponse, Error> {
@@ -469,5 +469,65 @@ pub(super) fn topology_spread(balance: Balance) -> v1::TopologySpread {
         outside_pods: balance.outside_pods,
         domains: domains.collect(),
         effect: effect.to_owned(),
+    }
+}
+
+/// The rank of a workload among all, worst first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkloadRank {
+    hard_excess: Reverse<i64>,
+    soft_excess: Reverse<i64>,
+    skew: Reverse<i64>,
+    namespace: String,
+    workload: WorkloadId,
+}
+
+impl WorkloadRank {
+    /// The rank of a workload of a namespace.
+    pub fn of(namespace: &str, judged: &JudgedWorkload) -> Self {
+        let excess = |hard: bool| {
+            let alike = judged.balances.iter().filter(|b| b.is_hard() == hard);
+            Reverse(alike.map(Balance::excess).max().unwrap_or(0))
+        };
+        let skew = judged.balances.iter().map(|balance| balance.skew).max();
+        Self {
+            hard_excess: excess(true),
+            soft_excess: excess(false),
+            skew: Reverse(skew.unwrap_or(0)),
+            namespace: namespace.to_owned(),
+            workload: judged.workload.clone(),
+        }
+    }
+
+    /// Returns whether the workload violates a hard constraint.
+    pub fn violates(&self) -> bool {
+        self.hard_excess.0 > 0
+    }
+
+    /// Returns whether the workload violates no hard constraint, and exceeds the max skew of a soft
+    /// one.
+    pub fn exceeds(&self) -> bool {
+        !self.violates() && self.soft_excess.0 > 0
+    }
+
+    /// Returns the rank as text, for page tokens.
+    pub fn to_text(&self) -> String {
+        let WorkloadId { kind, name, labels } = &self.workload;
+        let numbers = (self.hard_excess.0, self.soft_excess.0, self.skew.0);
+        let text = (numbers, &self.namespace, kind, name, labels);
+        serde_json::to_string(&text).expect("numbers and texts can be written")
+    }
+
+    /// Returns the rank that was written as this text.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let rank = serde_json::from_str(text).ok()?;
+        let ((hard, soft, skew), namespace, kind, name, labels) = rank;
+        Some(Self {
+            hard_excess: Reverse(hard),
+            soft_excess: Reverse(soft),
+            skew: Reverse(skew),
+            namespace,
+            workload: WorkloadId { kind, name, labels },
+        })
     }
 }

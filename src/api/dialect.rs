@@ -7,8 +7,7 @@ use std::fmt::Debug;
 use fixedbitset::FixedBitSet;
 use prost::Message;
 
-use super::answer::{self, Candidates};
-use super::written::ListedAnswer;
+use super::answer::{self, Candidates, ListedAnswer};
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, Stopped};

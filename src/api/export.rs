@@ -1,5 +1,6 @@
-//! `ExportSnapshot`, with the number of objects by which a reader checks that an export is whole, and
-//! the descriptions of snapshots.
+//! What a snapshot holds: `ExportSnapshot`, with the number of objects by which a reader checks that an
+//! export is whole, the descriptions of snapshots, `ListNodes` with the names that the bits of bitmaps
+//! stand for, and `VerifySnapshot`.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,12 +13,16 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::answer::count;
-use super::deadline;
 use super::error::Error;
-use super::slots::WorkPlace;
+use super::executor::WorkPlace;
+use super::read_your_writes::AskedSnapshot;
+use super::request::{self, PageTokens};
+use super::request_context::deadline_after;
+use crate::matching::{Path, Violations};
 use crate::proto::encoded::encode;
 use crate::proto::v1;
-use crate::snapshot::{Snapshot, State, Summary};
+use crate::snapshot::{Limits, Snapshot, State, Stopped, Summary};
+use crate::verify::{Mismatch, Verification, verify};
 
 /// The approximate bytes of a part of an export: well below the 4 MiB that clients accept by
 /// default.
@@ -48,7 +53,7 @@ impl Sender {
     /// # Errors
     /// No more parts are wanted.
     async fn send(&self, part: v1::ExportSnapshotResponse) -> Result<(), Error> {
-        let patience = deadline::after(MAX_UNREAD);
+        let patience = deadline_after(MAX_UNREAD);
         let latest = self.deadline.map_or(patience, |at| at.min(patience));
         tokio::select! {
             // A client that is gone does not read the error either.
@@ -131,5 +136,120 @@ pub fn timestamp(time: SystemTime) -> pbjson_types::Timestamp {
     pbjson_types::Timestamp {
         seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
         nanos: i32::try_from(since.subsec_nanos()).unwrap_or(0),
+    }
+}
+
+/// The most bytes of names on a page: less than the 4 MiB that clients accept by default.
+const NAMES_PAGE_BYTES: usize = 3 << 20;
+
+/// A valid `ListNodes` request.
+#[derive(Debug)]
+pub struct ValidNodeList {
+    /// The snapshot, and the revision to wait for.
+    pub asked: AskedSnapshot,
+    /// The last name of the previous page.
+    after: String,
+    most: usize,
+    tokens: PageTokens,
+}
+
+impl ValidNodeList {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Every fault of the request.
+    pub fn of(wire: v1::ListNodesRequest, limits: &Limits) -> Result<Self, Error> {
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        request::check_not_negative(wire.page_size.into(), Path::root("pageSize"), &mut faults);
+        let list = v1::ListNodesRequest {
+            snapshot: wire.snapshot.clone(),
+            ..Default::default()
+        };
+        let tokens = PageTokens::new("ListNodes", &list);
+        let after = tokens.last(&wire.page_token, &mut faults);
+        let after = after.unwrap_or_default().to_owned();
+        let most = match usize::try_from(wire.page_size) {
+            Ok(0) | Err(_) => usize::MAX,
+            Ok(size) => size,
+        };
+        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
+        Ok(faults.finish(Self {
+            asked,
+            after,
+            most,
+            tokens,
+        })?)
+    }
+
+    /// A page of the nodes of a snapshot.
+    pub fn answer(&self, snapshot: &Snapshot) -> v1::ListNodesResponse {
+        let page = snapshot
+            .state()
+            .nodes_after(&self.after, self.most, NAMES_PAGE_BYTES);
+        let last = page.names.last().filter(|_| page.goes_on);
+        v1::ListNodesResponse {
+            revision: page.revision,
+            epoch: snapshot.epoch().to_owned(),
+            node_order_revision: page.ordered_at,
+            next_page_token: last.map_or(String::new(), |name| self.tokens.token(name)),
+            node_count: count(page.node_count),
+            names: page.names,
+        }
+    }
+}
+
+/// Verifies a state of a snapshot and logs the differences.
+///
+/// # Errors
+/// Those of [`verify`].
+pub fn verified(
+    snapshot: &Snapshot,
+    state: &State,
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<v1::VerifySnapshotResponse, Stopped> {
+    let report = verify(state, is_given_up)?;
+    log_mismatches(snapshot.name(), &report);
+    Ok(v1::VerifySnapshotResponse {
+        revision: report.revision,
+        epoch: snapshot.epoch().to_owned(),
+        node_count: count(report.nodes),
+        pod_count: count(report.pods),
+        label_set_count: count(report.label_sets),
+        partition_count: count(report.partitions),
+        view_count: count(report.views),
+        mismatch_count: count(report.findings.total),
+        mismatches: report
+            .findings
+            .described
+            .into_iter()
+            .map(mismatch)
+            .collect(),
+    })
+}
+
+/// Logs the differences, with both values.
+fn log_mismatches(snapshot: &str, report: &Verification) {
+    for mismatch in &report.findings.described {
+        tracing::error!(
+            snapshot,
+            revision = report.revision,
+            namespace = mismatch.namespace,
+            subject = mismatch.subject,
+            aspect = mismatch.aspect,
+            kept = mismatch.kept,
+            recounted = mismatch.recounted,
+            "what is kept has drifted from a recount"
+        );
+    }
+}
+
+fn mismatch(mismatch: Mismatch) -> v1::Mismatch {
+    v1::Mismatch {
+        namespace: mismatch.namespace,
+        subject: mismatch.subject,
+        aspect: mismatch.aspect,
+        kept: mismatch.kept,
+        recounted: mismatch.recounted,
     }
 }

@@ -3,19 +3,17 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use super::answer;
+use super::answer::{self, ListedAnswer};
 use super::dialect::{DecisionTerms, Dialect};
-use super::place_options;
-use super::written::ListedAnswer;
-use crate::explain;
+use super::place;
 use crate::matching::{Path, Violations};
-use crate::plan;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Slot, Stopped, bits};
 use crate::spread::fleet::{self, Judge, PlacementSpec};
 use crate::spread::{
     self, NodeChecks, NodeRefusal, NodeScore, Picker, PlaceOptions, Report, Tallies,
 };
+use crate::{explain, plan};
 
 /// Checks the options of a `Place` request.
 pub fn options(
@@ -31,15 +29,15 @@ pub fn options(
         let rule = "applies in the Kubernetes dialect only";
         faults.add(Path::root("workloads"), rule);
     }
-    if place_options::is_all_or_nothing(request, faults) {
+    if place::is_all_or_nothing(request, faults) {
         let rule = "must not be COMPLETENESS_ALL_OR_NOTHING in the Fleet dialect";
         faults.add(Path::root("completeness"), rule);
     }
     // 0 replicas are allowed: all holders then give up the placement.
-    let options = place_options::common(request, 0, limits, faults);
+    let options = place::options(request, 0, limits, faults);
     PlaceOptions {
-        holders: place_options::holders(&request.holders, limits, faults),
-        sticky: place_options::sticky(&request.sticky, limits, faults),
+        holders: place::holders(&request.holders, limits, faults),
+        sticky: place::sticky(&request.sticky, limits, faults),
         ..options
     }
 }

@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::answer;
+use super::answer::{self, ListedAnswer};
 use super::dialect::{DecisionTerms, Dialect};
-use super::place_options;
-use super::written::ListedAnswer;
+use super::place;
 use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
 use crate::plan;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Stopped};
+use crate::spread::place::Placer;
 use crate::spread::{
-    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores, place::Placer,
+    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores,
 };
 
 /// Checks the options of a `Place` request.
@@ -30,9 +30,9 @@ pub fn options(
             faults.add(Path::root(name), "applies in the Fleet dialect only");
         }
     }
-    let options = place_options::common(request, 1, limits, faults);
+    let options = place::options(request, 1, limits, faults);
     PlaceOptions {
-        capacities: place_options::capacities(&request.capacities, limits, faults),
+        capacities: place::capacities(&request.capacities, limits, faults),
         ..options
     }
 }

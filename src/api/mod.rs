@@ -1,16 +1,14 @@
 //! The part that knows gRPC. It turns requests into plain calls, results into responses, and errors
 //! into statuses.
 //!
-//! - A call: `service` names it, `request_context` finds its caller and deadline, `permission`
-//!   alone checks what the caller may do, `error` alone chooses codes, reasons and details. `noted`
-//!   has the facts about an answer for metrics and the decision log.
+//! - A call: `service` names it, `request_context` finds its caller and deadline, and alone checks
+//!   what the caller may do, `error` alone chooses codes, reasons and details.
 //! - A question: `questions` checks it, waits for its revision (`read_your_writes`) and decides in
-//!   its `dialect`; `written` encodes the answer. `decision_stream` asks the questions of a stream,
-//!   `question_group` those that see one revision.
-//! - Other reads: `place`, `describe`, `removals`, `rebalance`, `nodes`, `export`, `verify`.
-//! - Changes: `update`, `feed`, `reservations`; `retry` recognises repeated requests.
-//! - Threads: `executor` runs long work, `slots` shares places among callers, `background` has the
-//!   threads of lower priority.
+//!   its `dialect`; `answer` encodes the answer, and has the facts about it for metrics and the
+//!   decision log. `decision_stream` asks the questions of a stream.
+//! - Other reads: `place`, `placing`, `describe`, `removals`, `rebalance`, `nodes`, `export`.
+//! - Changes: `update`, `reservations`.
+//! - Threads: `executor` runs long work, and shares places among callers.
 //!
 //! # Where work runs
 //!
@@ -33,8 +31,8 @@
 //! **Shares.** Long decisions, changes, exports and decoding each have a `FairLimiter`. One caller
 //! has at most half of its places. Further work waits, and callers take turns.
 //!
-//! **Requests** of more than 32 KiB are decoded and checked on threads of low priority
-//! (`decoders.rs`), where callers take turns. Feeds and exports run there, too.
+//! **Requests** of more than 32 KiB are decoded and checked on threads of lower priority (`Beside`),
+//! where callers take turns. Feeds and exports run there, too.
 //!
 //! **Changes** are checked and applied on a thread for blocking work, where they wait for the turn of
 //! their snapshot and for a disk. A **replace** builds a state of its own and publishes it. Every read
@@ -44,29 +42,17 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod answer;
-mod background;
-mod base;
-mod deadline;
 mod decision_stream;
 mod describe;
 mod dialect;
 mod error;
 mod executor;
 mod export;
-mod feed;
 mod fleet;
 mod kubernetes;
-mod lookups;
-mod node_names;
 mod nodes;
-mod noted;
-mod page_token;
-mod permission;
 mod place;
-mod place_options;
-mod place_workloads;
 mod placing;
-mod question_group;
 mod questions;
 mod read_your_writes;
 mod rebalance;
@@ -74,24 +60,16 @@ mod removals;
 mod request;
 mod request_context;
 mod reservations;
-mod retry;
 mod service;
-pub mod slots;
-mod streamed;
 mod update;
-mod verify;
-mod workload_rank;
-mod written;
 
-pub use background::Background;
-pub use base::{MAX_MESSAGE_BYTES, Service};
-pub use deadline::last as last_moment;
+pub use answer::{Decision, Size};
 pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS};
 pub use error::Error;
 pub(crate) use error::{MIN_REVISION_NOT_REACHED, NODE_NOT_FOUND, WORKLOAD_NOT_FOUND};
-pub use executor::LARGE_REQUEST;
+pub use executor::{Beside, CallSlots, CallerKey, LARGE_REQUEST, WorkPlace, lower_priority};
 pub use export::summary as describe;
-pub use feed::MAX_GROUP;
-pub use noted::{Decision, Size};
 pub use request::parse_snapshot_name;
-pub use request_context::CallerGone;
+pub use request_context::{CallerGone, last_moment};
+pub use service::{MAX_MESSAGE_BYTES, Service};
+pub use update::MAX_GROUP;

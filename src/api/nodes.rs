@@ -23,28 +23,20 @@ const MOST_COMBINATIONS: usize = 64;
 /// The highest price of a node.
 const MOST_PRICE: i32 = 1_000_000;
 
-/// A valid request.
-#[derive(Debug)]
-pub struct ValidNodePlan {
-    /// The snapshot, and the revision to wait for.
-    pub asked: AskedSnapshot,
-    question: ValidNodeQuestion,
-}
-
 /// A valid question about nodes.
 #[derive(Debug)]
-enum ValidNodeQuestion {
+pub enum ValidNodeQuestion {
     Need(Box<NeedOptions>),
     Drain(DrainOptions),
     Spare(SpareOptions),
 }
 
-impl ValidNodePlan {
+impl ValidNodeQuestion {
     /// Checks a request.
     ///
     /// # Errors
     /// Every fault of the request.
-    pub fn of(wire: v1::PlanNodesRequest, limits: &Limits) -> Result<Self, Error> {
+    pub fn of(wire: v1::PlanNodesRequest, limits: &Limits) -> Result<(AskedSnapshot, Self), Error> {
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
@@ -57,7 +49,7 @@ impl ValidNodePlan {
         let question = match wire.question {
             Some(NodeQuestion::Need(wire)) => {
                 let need = need(wire, limits, &mut faults);
-                Some(ValidNodeQuestion::Need(Box::new(need)))
+                Some(Self::Need(Box::new(need)))
             }
             Some(NodeQuestion::Drain(wire)) => {
                 let path = Path::root("drain");
@@ -66,7 +58,7 @@ impl ValidNodePlan {
                     faults.add(nodes, "is required");
                 }
                 request::check_nodes(&wire.nodes, nodes, limits, &mut faults);
-                Some(ValidNodeQuestion::Drain(DrainOptions {
+                Some(Self::Drain(DrainOptions {
                     nodes: wire.nodes,
                     one_at_a_time: wire.one_at_a_time,
                     whole_only: false,
@@ -82,7 +74,7 @@ impl ValidNodePlan {
                 let selector = wire.selector.as_ref();
                 let at = path.field("selector");
                 request::check_nodes(&wire.stay, path.field("stay"), limits, &mut faults);
-                Some(ValidNodeQuestion::Spare(SpareOptions {
+                Some(Self::Spare(SpareOptions {
                     most: most.unwrap_or(1),
                     selector: selector.map(|it| Selector::compile(Some(it), at, &mut faults)),
                     stay: wire.stay.into_iter().collect(),
@@ -97,7 +89,7 @@ impl ValidNodePlan {
         let Some(question) = question else {
             return Err(faults.into());
         };
-        Ok(faults.finish(Self { asked, question })?)
+        Ok(faults.finish((asked, question))?)
     }
 
     /// Plans, and answers without the epoch and age of the snapshot.
@@ -110,8 +102,8 @@ impl ValidNodePlan {
         snapshot: &Snapshot,
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<v1::PlanNodesResponse, Error> {
-        let needed = match &self.question {
-            ValidNodeQuestion::Need(options) => &options.pods[..],
+        let needed = match &self {
+            Self::Need(options) => &options.pods[..],
             _ => &[],
         };
         let namespaces = needed.iter().map(|it| it.question.namespace.clone());
@@ -119,19 +111,17 @@ impl ValidNodePlan {
         let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
         let plan = |imagined: &mut Imagined<'_>| {
             let (revision, defaults) = plan_head(imagined);
-            let answer = match self.question {
-                ValidNodeQuestion::Need(options) => {
+            let answer = match self {
+                Self::Need(options) => {
                     let like = options.templates.iter().map(|it| &it.node);
                     exist(imagined, like.filter(|name| !name.is_empty()))?;
                     needed_nodes(NeedPlan::of(imagined, *options)?)
                 }
-                ValidNodeQuestion::Drain(options) => {
+                Self::Drain(options) => {
                     exist(imagined, options.nodes.iter())?;
                     drained(DrainPlan::of(imagined, &options)?)
                 }
-                ValidNodeQuestion::Spare(options) => {
-                    drained(DrainPlan::of_spare(imagined, &options)?)
-                }
+                Self::Spare(options) => drained(DrainPlan::of_spare(imagined, &options)?),
             };
             Ok::<_, Error>(v1::PlanNodesResponse {
                 revision,

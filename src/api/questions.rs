@@ -6,14 +6,13 @@ use prost::Message;
 use prost::bytes::Bytes;
 use tonic::{Request, Response};
 
-use super::base::Service;
+use super::answer::{ListedAnswer, Loggable, MeasuredAnswer, logged, try_measured};
 use super::dialect::{self, DecisionTerms, Dialect};
 use super::error::Error;
-use super::noted::{Loggable, MeasuredAnswer, logged, try_measured};
 use super::read_your_writes::AskedSnapshot;
-use super::request_context::{AboutSnapshot, OpenedCall, RequestContext, open_later};
-use super::written::ListedAnswer;
-use super::{permission, request};
+use super::request;
+use super::request_context::{AboutSnapshot, OpenedCall, RequestContext, check_role, open_later};
+use super::service::Service;
 use crate::access::Role;
 use crate::decision_log::{LoggedRequest, Pending};
 use crate::matching::{Path, Violations};
@@ -168,7 +167,7 @@ impl Service {
         entries: usize,
         by: &RequestContext,
     ) -> Result<ValidDecision<M::Answer>, Error> {
-        permission::allow(by.caller.as_ref(), Role::Reader, question.snapshot())?;
+        check_role(by.caller.as_ref(), Role::Reader, question.snapshot())?;
         by.look()?;
         let pending = self.begin(|| Some(question.clone()));
         let waiting = question.waiting();

@@ -17,124 +17,114 @@ use crate::proto::v1;
 use crate::snapshot::{Batch, Imagined, Limits, Snapshot, Stopped};
 use crate::spread::describe::{JudgedWorkload, WorkloadId, check_key};
 
-/// A valid request.
-#[derive(Debug)]
-pub struct ValidRebalance {
-    /// The snapshot, and the revision to wait for.
-    pub asked: AskedSnapshot,
-    options: RebalanceOptions,
+/// Checks a request.
+///
+/// # Errors
+/// Every fault of the request.
+pub fn check(
+    wire: v1::RebalanceRequest,
+    limits: &Limits,
+) -> Result<(AskedSnapshot, RebalanceOptions), Error> {
+    let mut faults = Violations::default();
+    let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+    names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
+    let workload = wire.workload;
+    let workload = workload.map(|workload| request::workload(workload, &mut faults));
+    if !wire.topology_key.is_empty() {
+        names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
+    }
+    let at = Path::root("selector");
+    let selector = wire.selector.as_ref();
+    let selector = selector.map(|it| Selector::compile(Some(it), at, &mut faults));
+    let mut most = |number: i32, field| {
+        let most = usize::try_from(number);
+        if most.is_err() {
+            faults.add(Path::root(field), "must not be negative");
+        }
+        most.ok().filter(|most| *most > 0)
+    };
+    let most_moves = most(wire.max_moves, "maxMoves");
+    let most_of_workload = most(wire.max_moves_per_workload, "maxMovesPerWorkload");
+    let most_of_node = most(wire.max_moves_per_node, "maxMovesPerNode");
+    let all = limits.max_replicas;
+    faults.at_most(
+        Path::root("maxMoves"),
+        limits,
+        Limit::Replicas,
+        most_moves.unwrap_or(0),
+    );
+    let max_domains = request::max_domains(wire.max_domains, &mut faults);
+    let rules = v1::EvictionRules {
+        max_unavailable: wire.max_unavailable,
+        bare: wire.bare,
+        stay: wire.stay,
+        stay_selector: wire.stay_selector,
+    };
+    let rules = eviction_rules(rules, Path::root, (limits, max_domains), &mut faults);
+    let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
+    let is_default = workload.is_some() && wire.namespace.is_empty();
+    let namespace = names::namespace_or_default(&wire.namespace).to_owned();
+    let options = RebalanceOptions {
+        namespace: (is_default || !wire.namespace.is_empty()).then_some(namespace),
+        workload,
+        selector,
+        soft: wire.soft,
+        by: (!wire.topology_key.is_empty()).then(|| Arc::from(wire.topology_key)),
+        most_moves: most_moves.unwrap_or(all),
+        most_of_workload: most_of_workload.unwrap_or(usize::MAX),
+        most_of_node: most_of_node.unwrap_or(usize::MAX),
+        rules,
+    };
+    Ok(faults.finish((asked, options))?)
 }
 
-impl ValidRebalance {
-    /// Checks a request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn of(wire: v1::RebalanceRequest, limits: &Limits) -> Result<Self, Error> {
-        let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
-        let workload = wire.workload;
-        let workload = workload.map(|workload| request::workload(workload, &mut faults));
-        if !wire.topology_key.is_empty() {
-            names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
-        }
-        let at = Path::root("selector");
-        let selector = wire.selector.as_ref();
-        let selector = selector.map(|it| Selector::compile(Some(it), at, &mut faults));
-        let mut most = |number: i32, field| {
-            let most = usize::try_from(number);
-            if most.is_err() {
-                faults.add(Path::root(field), "must not be negative");
-            }
-            most.ok().filter(|most| *most > 0)
-        };
-        let most_moves = most(wire.max_moves, "maxMoves");
-        let most_of_workload = most(wire.max_moves_per_workload, "maxMovesPerWorkload");
-        let most_of_node = most(wire.max_moves_per_node, "maxMovesPerNode");
-        let all = limits.max_replicas;
-        faults.at_most(
-            Path::root("maxMoves"),
-            limits,
-            Limit::Replicas,
-            most_moves.unwrap_or(0),
-        );
-        let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let rules = v1::EvictionRules {
-            max_unavailable: wire.max_unavailable,
-            bare: wire.bare,
-            stay: wire.stay,
-            stay_selector: wire.stay_selector,
-        };
-        let rules = eviction_rules(rules, Path::root, (limits, max_domains), &mut faults);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
-        let is_default = workload.is_some() && wire.namespace.is_empty();
-        let namespace = names::namespace_or_default(&wire.namespace).to_owned();
-        Ok(faults.finish(Self {
-            asked,
-            options: RebalanceOptions {
-                namespace: (is_default || !wire.namespace.is_empty()).then_some(namespace),
-                workload,
-                selector,
-                soft: wire.soft,
-                by: (!wire.topology_key.is_empty()).then(|| Arc::from(wire.topology_key)),
-                most_moves: most_moves.unwrap_or(all),
-                most_of_workload: most_of_workload.unwrap_or(usize::MAX),
-                most_of_node: most_of_node.unwrap_or(usize::MAX),
-                rules,
-            },
-        })?)
-    }
+/// Plans, and answers without the epoch and age of the snapshot.
+///
+/// # Errors
+/// [`Error::NoTopologyKey`] when no node has the key, [`Error::NoWorkload`] when the workload
+/// has no pods, and [`Error::Deadline`] when `is_given_up` returned true.
+pub fn answer(
+    options: RebalanceOptions,
+    snapshot: &Snapshot,
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<v1::RebalanceResponse, Error> {
+    let plan = |imagined: &mut Imagined<'_>| {
+        check_exists(&options, imagined)?;
+        let head = plan_head(imagined);
+        Ok::<_, Error>((head, RebalancePlan::of(imagined, &options)?))
+    };
+    let ((revision, defaults), plan) =
+        snapshot.imagine(&[], &Batch::default(), is_given_up, plan)?;
+    let workloads = plan.workloads.into_iter();
+    Ok(v1::RebalanceResponse {
+        revision,
+        moves: plan.moves.into_iter().map(pod_move).collect(),
+        workloads: workloads
+            .map(|((namespace, id), it)| rebalanced(namespace, id, it))
+            .collect(),
+        optimal: plan.is_least,
+        capped: plan.is_capped,
+        defaults,
+        ..Default::default()
+    })
+}
 
-    /// Plans, and answers without the epoch and age of the snapshot.
-    ///
-    /// # Errors
-    /// [`Error::NoTopologyKey`] when no node has the key, [`Error::NoWorkload`] when the workload
-    /// has no pods, and [`Error::Deadline`] when `is_given_up` returned true.
-    pub fn answer(
-        &self,
-        snapshot: &Snapshot,
-        is_given_up: &dyn Fn() -> bool,
-    ) -> Result<v1::RebalanceResponse, Error> {
-        let plan = |imagined: &mut Imagined<'_>| {
-            self.check(imagined)?;
-            let head = plan_head(imagined);
-            Ok::<_, Error>((head, RebalancePlan::of(imagined, &self.options)?))
-        };
-        let ((revision, defaults), plan) =
-            snapshot.imagine(&[], &Batch::default(), is_given_up, plan)?;
-        let workloads = plan.workloads.into_iter();
-        Ok(v1::RebalanceResponse {
-            revision,
-            moves: plan.moves.into_iter().map(pod_move).collect(),
-            workloads: workloads
-                .map(|((namespace, id), it)| rebalanced(namespace, id, it))
-                .collect(),
-            optimal: plan.is_least,
-            capped: plan.is_capped,
-            defaults,
-            ..Default::default()
-        })
+/// Checks that the topology key and the workload exist.
+fn check_exists(options: &RebalanceOptions, imagined: &mut Imagined<'_>) -> Result<(), Error> {
+    if let Some(key) = &options.by {
+        let known = imagined.read_any(|view| check_key(key, &view));
+        known?.map_err(Error::NoTopologyKey)?;
     }
-
-    /// Checks that the topology key and the workload exist.
-    fn check(&self, imagined: &mut Imagined<'_>) -> Result<(), Error> {
-        let options = &self.options;
-        if let Some(key) = &options.by {
-            let known = imagined.read_any(|view| check_key(key, &view));
-            known?.map_err(Error::NoTopologyKey)?;
-        }
-        let (Some(named), Some(namespace)) = (&options.workload, &options.namespace) else {
-            return Ok(());
-        };
-        let found = imagined.read(namespace, |view| {
-            let pods = view.pod_groups()?;
-            Ok::<_, Stopped>(options.survey(&pods, namespace)?.has(named))
-        });
-        match found.transpose()? {
-            Some(true) => Ok(()),
-            _ => Err(Error::no_workload(namespace, named)),
-        }
+    let (Some(named), Some(namespace)) = (&options.workload, &options.namespace) else {
+        return Ok(());
+    };
+    let found = imagined.read(namespace, |view| {
+        let pods = view.pod_groups()?;
+        Ok::<_, Stopped>(options.survey(&pods, namespace)?.has(named))
+    });
+    match found.transpose()? {
+        Some(true) => Ok(()),
+        _ => Err(Error::no_workload(namespace, named)),
     }
 }
 

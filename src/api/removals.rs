@@ -18,8 +18,6 @@ use crate::spread::describe::{Balance, NamedWorkload, Survey};
 /// A valid request.
 #[derive(Debug)]
 pub struct ValidRemovals {
-    /// The snapshot, and the revision to wait for.
-    pub asked: AskedSnapshot,
     namespace: String,
     workload: NamedWorkload,
     count: usize,
@@ -34,7 +32,10 @@ impl ValidRemovals {
     ///
     /// # Errors
     /// Every fault of the request.
-    pub fn of(wire: v1::RankRemovalsRequest, limits: &Limits) -> Result<Self, Error> {
+    pub fn of(
+        wire: v1::RankRemovalsRequest,
+        limits: &Limits,
+    ) -> Result<(AskedSnapshot, Self), Error> {
         let mut faults = Violations::default();
         let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
@@ -52,16 +53,16 @@ impl ValidRemovals {
         let facts = facts(wire.pods, limits, &mut faults);
         let sizes = sizes(wire.revisions, &workload.kind, limits, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        Ok(faults.finish(Self {
+        let valid = Self {
             namespace: names::namespace_or_default(&wire.namespace).to_owned(),
             limits: limits.clone(),
-            asked,
             facts,
             sizes,
             max_domains,
             workload,
             count,
-        })?)
+        };
+        Ok(faults.finish((asked, valid))?)
     }
 
     /// Plans, and answers without the epoch and age of the snapshot.
@@ -70,7 +71,7 @@ impl ValidRemovals {
     /// [`Error::NoWorkload`] when the workload has no pods, and [`Error::Deadline`] when
     /// `is_given_up` returned true.
     pub fn answer(
-        &self,
+        self,
         snapshot: &Snapshot,
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<v1::RankRemovalsResponse, Error> {

@@ -1,15 +1,20 @@
-//! Opens a call: identifies its caller, checks the permission, decodes the request, and
-//! reads the deadline.
+//! Opens a call: reads its deadline, decodes the request, and asks the access rules whether the caller
+//! may make it. `server/transport/calls.rs` identified the caller before. The role that a call needs
+//! is in the first line of its method in `service.rs`.
 
+use std::time::Duration;
+
+use http::HeaderMap;
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::Request;
+use tracing::debug;
 
 use super::error::Error;
-use super::slots::CallerKey;
-use super::{deadline, permission};
+use super::executor::CallerKey;
+use super::request;
 use crate::access::{Caller, Role};
 use crate::proto::encoded::decode_until;
 use crate::proto::v1;
@@ -122,7 +127,7 @@ pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
     OpenedCall {
         request,
         by: RequestContext {
-            deadline: deadline::given(metadata.as_ref()),
+            deadline: given_deadline(metadata.as_ref()),
             caller: extensions.remove(),
             who: extensions.remove().unwrap_or_default(),
             gone: extensions.remove().map(|CallerGone(gone)| gone),
@@ -147,7 +152,7 @@ pub fn decode<M: Message + Default>(request: Request<Bytes>) -> Result<OpenedCal
 /// [`Error::Undecodable`] and [`Error::Denied`].
 pub fn open<M: AboutSnapshot>(request: Request<Bytes>, role: Role) -> Result<OpenedCall<M>, Error> {
     let call = decode::<M>(request)?;
-    permission::allow(call.by.caller.as_ref(), role, call.request.snapshot())?;
+    check_role(call.by.caller.as_ref(), role, call.request.snapshot())?;
     Ok(call)
 }
 
@@ -158,6 +163,132 @@ pub fn open<M: AboutSnapshot>(request: Request<Bytes>, role: Role) -> Result<Ope
 /// [`Error::DeniedAnywhere`].
 pub fn open_stream<M>(request: Request<M>, role: Role) -> Result<OpenedCall<M>, Error> {
     let call = open_later(request);
-    permission::allow_somewhere(call.by.caller.as_ref(), role)?;
+    check_role_somewhere(call.by.caller.as_ref(), role)?;
     Ok(call)
+}
+
+/// The time that a call without a deadline may wait for a revision.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// The longest time before its deadline at which a call is answered with the error that the
+/// deadline has passed. At the deadline itself the gRPC library ends the call with a status that
+/// tells less.
+const MARGIN: Duration = Duration::from_millis(5);
+
+/// The longest timeout that is used, whatever a client asks for. Every clock can count that far
+/// ahead.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// The moment `timeout` from now.
+pub fn deadline_after(timeout: Duration) -> Instant {
+    let at = Instant::now().checked_add(timeout.min(LONGEST));
+    at.expect("a clock counts a year ahead")
+}
+
+/// The deadline of a call that arrives now, from its `grpc-timeout`, if it has
+/// one.
+pub fn given_deadline(headers: &HeaderMap) -> Option<Instant> {
+    let timeout = timeout(headers)?;
+    Some(deadline_after(timeout.saturating_sub(margin(timeout))))
+}
+
+/// The last moment for an answer of any kind to a call that arrives now, a
+/// little after [`given_deadline`].
+pub fn last_moment(headers: &HeaderMap) -> Option<Instant> {
+    let timeout = timeout(headers)?;
+    let half = margin(timeout).checked_div(2).unwrap_or_default();
+    Some(deadline_after(timeout.saturating_sub(half)))
+}
+
+fn timeout(headers: &HeaderMap) -> Option<Duration> {
+    parse_timeout(headers.get("grpc-timeout")?.to_str().ok()?)
+}
+
+fn margin(timeout: Duration) -> Duration {
+    MARGIN.min(timeout.checked_div(10).unwrap_or_default())
+}
+
+/// The time until which a call waits for a revision: its deadline, if it has one.
+pub fn or_patience(deadline: Option<Instant>) -> Instant {
+    deadline.unwrap_or_else(|| deadline_after(MAX_WAIT))
+}
+
+/// Reads a `grpc-timeout`: up to 8 digits and a unit.
+fn parse_timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|c| c.is_ascii_digit()) {
+        return None;
+    }
+    let n: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(n.saturating_mul(3_600))),
+        "M" => Some(Duration::from_secs(n.saturating_mul(60))),
+        "S" => Some(Duration::from_secs(n)),
+        "m" => Some(Duration::from_millis(n)),
+        "u" => Some(Duration::from_micros(n)),
+        "n" => Some(Duration::from_nanos(n)),
+        _ => None,
+    }
+}
+
+/// Checks that a caller has a role on the snapshot of this name. A service
+/// without access rules has no callers and allows everything.
+///
+/// # Errors
+/// [`Error::Denied`].
+pub fn check_role(caller: Option<&Caller>, role: Role, snapshot: &str) -> Result<(), Error> {
+    let snapshot = request::named_or_default(snapshot);
+    match caller {
+        Some(caller) if !caller.may(role, snapshot) => {
+            // A valid name is no longer than this, but an invalid one may be.
+            let snapshot: String = snapshot.chars().take(request::MAX_NAME_BYTES).collect();
+            debug!(caller = caller.name(), ?role, snapshot, "denied a call");
+            Err(Error::Denied { role, snapshot })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a caller has a role on some snapshot.
+///
+/// # Errors
+/// [`Error::DeniedAnywhere`].
+pub fn check_role_somewhere(caller: Option<&Caller>, role: Role) -> Result<(), Error> {
+    match caller {
+        Some(caller) if !caller.may_somewhere(role) => {
+            debug!(caller = caller.name(), ?role, "denied a call");
+            Err(Error::DeniedAnywhere(role))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a caller may see a snapshot.
+pub fn may_read(caller: Option<&Caller>, snapshot: &str) -> bool {
+    caller.is_none_or(|caller| caller.may(Role::Reader, snapshot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_timeouts() {
+        for (text, want) in [
+            ("1H", Some(Duration::from_secs(3600))),
+            ("2M", Some(Duration::from_secs(120))),
+            ("10S", Some(Duration::from_secs(10))),
+            ("250m", Some(Duration::from_millis(250))),
+            ("7u", Some(Duration::from_micros(7))),
+            ("99999999n", Some(Duration::from_nanos(99_999_999))),
+            ("", None),
+            ("S", None),
+            ("1", None),
+            ("1x", None),
+            ("-1S", None),
+            ("123456789S", None),
+        ] {
+            assert_eq!(parse_timeout(text), want, "{text:?}");
+        }
+    }
 }

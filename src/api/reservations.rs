@@ -10,12 +10,12 @@ use prost::bytes::Bytes;
 use tonic::{Request, Response, Status};
 
 use super::answer::unknown_nodes;
-use super::base::Service;
 use super::error::Error;
 use super::export::timestamp;
-use super::page_token::PageTokens;
+use super::place::held_by;
+use super::request::{self, PageTokens};
 use super::request_context::AboutSnapshot;
-use super::{place_options, request};
+use super::service::Service;
 use crate::access::Role;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations, names};
@@ -56,7 +56,7 @@ pub fn reserve_pods(
     if wire.reserve.is_none() {
         faults.add(Path::root("reserve"), "is required");
     }
-    let reserve = place_options::hold(wire.reserve.as_ref(), limits, &mut faults);
+    let reserve = held_by(wire.reserve.as_ref(), limits, &mut faults);
     let path = Path::root("pods");
     let mut assignments = Vec::new();
     if faults.within(path, limits, Limit::Replicas, wire.pods.len()) {

@@ -1,56 +1,190 @@
-//! The calls of the gRPC service, each from its request to its answer.
+//! The service: its state, the parts that its calls share, and each call from its request to its
+//! answer. It can also be called without a socket.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
+use futures::stream;
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::codegen::http;
 use tonic::{Request, Response, Status, Streaming};
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
 
-use super::base::Service;
+use super::answer::{MeasuredAnswer, try_measured};
 use super::decision_stream::answer_questions;
 use super::describe::ValidDescription;
 use super::error::Error;
-use super::feed::{Feed, run_feed};
-use super::node_names::ValidNodeList;
-use super::nodes::ValidNodePlan;
-use super::noted::{MeasuredAnswer, try_measured};
-use super::page_token::PageTokens;
-use super::rebalance::ValidRebalance;
+use super::executor::{Beside, Executor, FairLimiter};
+use super::export::{self, ValidNodeList};
+use super::nodes::ValidNodeQuestion;
+use super::read_your_writes::{AskedSnapshot, Lookups};
 use super::removals::ValidRemovals;
-use super::request_context::{RequestContext, decode, open, open_stream};
-use super::streamed::{BoxStream, streamed};
-use super::update::ValidUpdate;
-use super::{export, permission, request, reservations, update, verify};
+use super::request::{self, PageTokens};
+use super::request_context::{AboutSnapshot, OpenedCall, decode, may_read, open, open_stream};
+use super::update::{self, Feed, ValidUpdate, run_feed};
+use super::{rebalance, reservations};
 use crate::access::Role;
+use crate::decision_log::{DecisionLog, LoggedRequest, Pending};
+use crate::kubernetes::Transport;
 use crate::matching::Violations;
 use crate::proto::encoded::{encode, encode_within};
 use crate::proto::v1;
-use crate::proto::v1::spread_service_server::SpreadService;
-use crate::snapshot::Snapshot;
-use crate::tasks;
+use crate::proto::v1::spread_service_server::{SpreadService, SpreadServiceServer};
+use crate::snapshot::{Fence, Limits, Registry, Snapshot};
+use crate::tasks::{self, Task};
+
+/// The largest message to send or take, in bytes. A client trusts the server that it was configured
+/// for, and the answer about a large cluster is large.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
+
+/// The number of exports that run at once; further ones wait.
+const EXPORTS: usize = 4;
+
+/// Implements `evenkeel.v1.SpreadService` on a registry of snapshots.
+#[derive(Clone)]
+pub struct Service {
+    pub(super) registry: Arc<Registry>,
+    pub(super) draining: CancellationToken,
+    /// Held by the running verification. Only one runs at a time, because it copies a whole
+    /// snapshot.
+    pub(super) verifying: FairLimiter,
+    /// Held by each export, because it keeps a revision until its client has read it.
+    pub(super) exporting: FairLimiter,
+    /// The threads and limits for long work.
+    pub(super) executor: Executor,
+    /// Where feeds and exports run, and what takes long to decode.
+    pub(super) beside: Beside,
+    /// The log of decisions, if there is one.
+    decision_log: Option<DecisionLog>,
+    /// The right that feeds need, if they need one.
+    fence: Option<Fence>,
+    /// The names that were looked up in the log.
+    pub(super) lookups: Arc<Lookups>,
+}
+
+impl Service {
+    /// A service on `registry`. Once `draining` is cancelled, streams and
+    /// waiting calls end with UNAVAILABLE. Other calls are still answered: a
+    /// closing connection may bring calls that its client sent before it
+    /// noticed.
+    pub fn new(registry: Arc<Registry>, draining: CancellationToken) -> Self {
+        Self {
+            executor: Executor::new(registry.limits()),
+            registry,
+            draining,
+            verifying: FairLimiter::new(1),
+            exporting: FairLimiter::new(EXPORTS),
+            beside: Beside::new(None),
+            decision_log: None,
+            fence: None,
+            lookups: Arc::default(),
+        }
+    }
+
+    /// The same service, whose feeds need a right.
+    #[must_use]
+    pub fn with_fence(self, fence: Fence) -> Self {
+        Self {
+            fence: Some(fence),
+            ..self
+        }
+    }
+
+    /// The same service with a log of its decisions, if there is one.
+    #[must_use]
+    pub fn with_decision_log(self, decision_log: Option<DecisionLog>) -> Self {
+        Self {
+            decision_log,
+            ..self
+        }
+    }
+
+    /// The same service with its feeds and exports, and what takes long to decode, beside the threads
+    /// that serve.
+    #[must_use]
+    pub fn with_feeds_on(self, beside: Beside) -> Self {
+        Self { beside, ..self }
+    }
+
+    /// Takes calls from this process. Callers are not told apart, and access rules do not apply:
+    /// only the port enforces them.
+    pub fn in_process(self) -> Transport {
+        let server = SpreadServiceServer::new(self)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        BoxCloneSyncService::new(ServiceExt::<http::Request<Body>>::map_err(
+            server,
+            Into::into,
+        ))
+    }
+
+    /// The right for a feed that begins now, if feeds need one.
+    pub(super) fn fence(&self) -> Option<Fence> {
+        self.fence.as_ref().map(Fence::of_now)
+    }
+
+    /// Ends when the server drains.
+    pub fn draining(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.draining.clone().cancelled_owned()
+    }
+
+    /// Begins to log a decision about a request, if decisions are logged.
+    pub(super) fn begin<R: Into<LoggedRequest>>(
+        &self,
+        request: impl FnOnce() -> Option<R>,
+    ) -> Option<Pending> {
+        let log = self.decision_log.as_ref()?;
+        log.begin(|| Some(request()?.into()))
+    }
+
+    /// Opens a call that decides nothing, and finds its snapshot. The caller needs `role` on that
+    /// snapshot.
+    pub(super) async fn open_on<M: AboutSnapshot>(
+        &self,
+        request: Request<Bytes>,
+        role: Role,
+    ) -> Result<(OpenedCall<M>, Arc<Snapshot>), Error> {
+        let call = open::<M>(request, role)?;
+        let name = request::parse_snapshot_name(call.request.snapshot())?;
+        self.lookups.look_up(&self.registry, &name).await;
+        Ok((call, self.registry.get(&name)?))
+    }
+}
 
 /// The number of acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
+/// Checks a request. Returns the snapshot that it is about, and what is asked.
+type Check<M, V> = fn(M, &Limits) -> Result<(AskedSnapshot, V), Error>;
+
+/// Answers what is asked about a snapshot, until nobody waits any more.
+type Look<V, A> = fn(V, &Snapshot, &dyn Fn() -> bool) -> Result<A, Error>;
+
 impl Service {
     /// Answers a call that reads many pods of a snapshot, beside the threads that serve.
-    async fn look<A>(
+    async fn look<M: AboutSnapshot, V: Send + 'static, A: MeasuredAnswer + Message + 'static>(
         &self,
-        by: &RequestContext,
-        snapshot: Arc<Snapshot>,
-        answer: impl FnOnce(&Snapshot, &dyn Fn() -> bool) -> Result<A, Error> + Send + 'static,
-    ) -> Result<Response<Bytes>, Status>
-    where
-        A: MeasuredAnswer + Message,
-    {
+        request: Request<Bytes>,
+        check: Check<M, V>,
+        answer: Look<V, A>,
+    ) -> Result<Response<Bytes>, Status> {
+        let call = open(request, Role::Reader)?;
+        let (asked, valid) = check(call.request, self.registry.limits())?;
+        let snapshot = self.reach(&asked, call.by.deadline).await?;
         let registry = Arc::clone(&self.registry);
         let run = move |is_given_up: &dyn Fn() -> bool| {
-            let answer = try_measured(&snapshot, || answer(&snapshot, is_given_up))?;
+            let answer = try_measured(&snapshot, || answer(valid, &snapshot, is_given_up))?;
             let encoded = encode_within(answer.get_ref(), registry.limits())?;
             Ok::<_, Error>(answer.map(|_| encoded))
         };
-        Ok(self.executor.decide(by, run).await??)
+        Ok(self.executor.decide(&call.by, run).await??)
     }
 }
 
@@ -88,7 +222,7 @@ impl SpreadService for Service {
             self.executor.clone(),
             call.by,
         );
-        Ok(Response::new(streamed(receiver, self.spawn_feed(run))))
+        Ok(Response::new(streamed(receiver, self.beside.spawn(run))))
     }
 
     async fn filter(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -122,19 +256,13 @@ impl SpreadService for Service {
     }
 
     async fn describe_spread(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader)?;
-        let valid = ValidDescription::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
-        let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
-        self.look(&call.by, snapshot, answer).await
+        self.look(request, ValidDescription::of, ValidDescription::answer)
+            .await
     }
 
     async fn rank_removals(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader)?;
-        let valid = ValidRemovals::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
-        let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
-        self.look(&call.by, snapshot, answer).await
+        self.look(request, ValidRemovals::of, ValidRemovals::answer)
+            .await
     }
 
     async fn reserve_pods(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -143,19 +271,13 @@ impl SpreadService for Service {
     }
 
     async fn rebalance(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader)?;
-        let valid = ValidRebalance::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
-        let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
-        self.look(&call.by, snapshot, answer).await
+        self.look(request, rebalance::check, rebalance::answer)
+            .await
     }
 
     async fn plan_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader)?;
-        let valid = ValidNodePlan::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
-        let answer = move |on: &Snapshot, stop: &dyn Fn() -> bool| valid.answer(on, stop);
-        self.look(&call.by, snapshot, answer).await
+        self.look(request, ValidNodeQuestion::of, ValidNodeQuestion::answer)
+            .await
     }
 
     async fn confirm_reservations(
@@ -209,7 +331,7 @@ impl SpreadService for Service {
         let after = tokens.last(&call.request.page_token, &mut faults);
         faults.finish(()).map_err(Error::from)?;
         let mut all = self.registry.list(after.unwrap_or_default());
-        all.retain(|snapshot| permission::may_read(call.by.caller.as_ref(), snapshot.name()));
+        all.retain(|snapshot| may_read(call.by.caller.as_ref(), snapshot.name()));
         let page = &all[..size.min(all.len())];
         let last = page.last().filter(|_| page.len() < all.len());
         Ok(Response::new(encode(v1::ListSnapshotsResponse {
@@ -248,7 +370,7 @@ impl SpreadService for Service {
             deadline: call.by.deadline,
             _place: place,
         };
-        let feeder = self.spawn_feed(export::run(snapshot, state, send));
+        let feeder = self.beside.spawn(export::run(snapshot, state, send));
         Ok(Response::new(streamed(receiver, feeder)))
     }
 
@@ -261,7 +383,7 @@ impl SpreadService for Service {
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let _turn = turn;
             let is_given_up = || is_given_up() || draining.is_cancelled();
-            verify::response(&snapshot, &snapshot.state(), &is_given_up)
+            export::verified(&snapshot, &snapshot.state(), &is_given_up)
         };
         let verified = self.executor.decide(&call.by, run).await?;
         let verified = verified.map_err(|stopped| match self.draining.is_cancelled() {
@@ -269,5 +391,61 @@ impl SpreadService for Service {
             false => stopped.into(),
         });
         Ok(Response::new(encode(verified?)))
+    }
+}
+
+/// A stream of answers.
+pub type BoxStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
+
+/// Returns the messages that `feeder` sends, then its error if it failed. A panic is an error, too.
+pub fn streamed(
+    answers: mpsc::Receiver<Result<Bytes, Status>>,
+    feeder: Task<Result<(), Error>>,
+) -> BoxStream {
+    let ended = stream::once(feeder).filter_map(|ended| {
+        let ended = ended.unwrap_or(Err(Error::Internal));
+        ended.err().map(|error| Err(error.into()))
+    });
+    // The channel is open for as long as its feeder runs.
+    Box::pin(ReceiverStream::new(answers).chain(ended))
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+    use crate::tasks;
+
+    /// Returns the code with which a stream ended, and the number of its items.
+    async fn read<T>(mut stream: impl Stream<Item = Result<T, Status>> + Unpin) -> (usize, Code) {
+        let mut count = 0;
+        while let Some(answer) = stream.next().await {
+            match answer {
+                Ok(_) => count += 1,
+                Err(status) => return (count, status.code()),
+            }
+        }
+        (count, Code::Ok)
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_as_its_feeder_does() {
+        type End = fn() -> Result<(), Error>;
+        let ends: [(End, Code); 3] = [
+            (|| Ok(()), Code::Ok),
+            (|| Err(Error::Draining), Code::Unavailable),
+            (|| panic!("on purpose"), Code::Internal),
+        ];
+        for (end, code) in ends {
+            let (answers, receiver) = mpsc::channel(4);
+            let feeder = tasks::spawn(async move {
+                for _ in 0..3 {
+                    let _ = answers.send(Ok(Bytes::new())).await;
+                }
+                end()
+            });
+            assert_eq!(read(streamed(receiver, feeder)).await, (3, code));
+        }
     }
 }

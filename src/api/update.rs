@@ -1,16 +1,32 @@
-//! `UpdateSnapshot`: a request becomes a batch.
+//! `UpdateSnapshot`: a request becomes a batch. `StreamSnapshot`: batches one after another, and staged
+//! replaces; its steps come in, and acknowledgements go out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures::{FutureExt, StreamExt};
+use prost::Message;
+use prost::bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+
 use super::error::Error;
+use super::executor::{Executor, until};
 use super::request;
+use super::request_context::{RequestContext, check_role};
+use crate::access::{Caller, Role};
 use crate::limits::Limit;
 use crate::matching::{KubernetesVersion, Path, Violations};
+use crate::proto::encoded::encode;
 use crate::proto::v1;
+use crate::proto::v1::stream_snapshot_request::Step;
 use crate::snapshot::{
-    self, Applied, Batch, Defaults, Limits, Moment, Offer, Registry, ResourceVersions, Staged,
-    Update,
+    self, Applied, Batch, Defaults, Fence, Limits, Moment, Offer, Registry, ResourceVersions,
+    Staged, Update,
 };
+use crate::tasks;
 
 /// A valid update request.
 #[derive(Debug)]
@@ -119,4 +135,274 @@ pub fn counts(revision: i64, epoch: &str, applied: Applied) -> v1::UpdateSnapsho
         unchanged_count: i64::try_from(applied.unchanged).unwrap_or(i64::MAX),
         skipped_count: i64::try_from(applied.skipped).unwrap_or(i64::MAX),
     }
+}
+
+/// The most replaces that a stream may have begun: each is a state of its own.
+const MAX_REPLACES: usize = 4;
+
+/// The most steps that are taken together, after they arrived while others were stored.
+pub const MAX_GROUP: usize = 16;
+
+/// The bytes that such steps have together, before the last one is added.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// One feed, with the replaces that its stream has begun and not yet committed.
+pub struct Feed {
+    registry: Arc<Registry>,
+    /// The caller that feeds; `None` where callers are not told apart.
+    caller: Option<Caller>,
+    /// The right to feed, if feeds need one.
+    fence: Option<Fence>,
+    /// The replaces that are being built, by snapshot.
+    staged: HashMap<String, Staged>,
+}
+
+impl Drop for Feed {
+    /// Dropping a large replace takes long, and the thread on which a stream ends serves
+    /// connections.
+    fn drop(&mut self) {
+        let staged = std::mem::take(&mut self.staged);
+        if let (false, Ok(runtime)) = (staged.is_empty(), Handle::try_current()) {
+            tasks::spawn_blocking_on(&runtime, move || drop(staged));
+        }
+    }
+}
+
+/// A step that passed its checks.
+enum ValidStep {
+    /// A batch, or a replace in one message.
+    Update(ValidUpdate),
+    /// The begin of a replace.
+    Begin(v1::BeginReplace),
+    /// The commit of a replace.
+    Commit(v1::CommitReplace),
+}
+
+/// Batches of one snapshot that follow each other.
+#[derive(Default)]
+struct Run {
+    snapshot: String,
+    offers: Vec<Offer>,
+}
+
+/// The answer to a step.
+type Acknowledged = Result<v1::UpdateSnapshotResponse, Status>;
+
+impl Feed {
+    /// A feed that has begun nothing.
+    pub fn new(registry: Arc<Registry>, caller: Option<Caller>, fence: Option<Fence>) -> Self {
+        Self {
+            registry,
+            caller,
+            fence,
+            staged: HashMap::new(),
+        }
+    }
+
+    /// Takes steps that arrived at this moment in order, until one is refused. Returns the answers up
+    /// to that one. Consecutive batches of one snapshot are stored together.
+    fn steps(&mut self, steps: Vec<Result<Bytes, Status>>, arrived: Moment) -> Vec<Acknowledged> {
+        let mut answers = Vec::with_capacity(steps.len());
+        let mut run = Run::default();
+        for step in steps {
+            let step = step.and_then(|step| Ok(self.check(step, arrived)?));
+            let offered_to = match &step {
+                Ok(ValidStep::Update(update)) if self.is_offer(update) => Some(&update.snapshot),
+                _ => None,
+            };
+            let offers = offered_to.is_some();
+            if offered_to != Some(&run.snapshot) {
+                self.settle(&mut run, &mut answers);
+            }
+            if answers.last().is_some_and(Result::is_err) {
+                break;
+            }
+            answers.push(match step {
+                Ok(ValidStep::Update(update)) if offers => {
+                    run.snapshot = update.snapshot;
+                    run.offers.push(update.offer);
+                    continue;
+                }
+                Ok(ValidStep::Update(update)) => self.update(update).map_err(Status::from),
+                Ok(ValidStep::Begin(wire)) => self.begin(&wire).map_err(Status::from),
+                Ok(ValidStep::Commit(wire)) => self.commit(&wire, arrived).map_err(Status::from),
+                Err(status) => Err(status),
+            });
+        }
+        self.settle(&mut run, &mut answers);
+        answers
+    }
+
+    /// Returns whether a batch changes a part of the live state of its snapshot.
+    fn is_offer(&self, update: &ValidUpdate) -> bool {
+        !update.replaces && !self.staged.contains_key(&update.snapshot)
+    }
+
+    /// Checks a step.
+    ///
+    /// # Errors
+    /// The reason why it is refused.
+    fn check(&self, step: Bytes, arrived: Moment) -> Result<ValidStep, Error> {
+        let wire = v1::StreamSnapshotRequest::decode(step)?;
+        if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
+            check_role(self.caller.as_ref(), Role::Feeder, snapshot)?;
+        }
+        let wire = match wire.step {
+            Some(Step::Update(wire)) => wire,
+            Some(Step::BeginReplace(wire)) => return Ok(ValidStep::Begin(wire)),
+            Some(Step::CommitReplace(wire)) => return Ok(ValidStep::Commit(wire)),
+            None => {
+                let rule = "must be an update, a beginReplace or a commitReplace";
+                return Err(Error::fault(Path::root("step"), rule));
+            }
+        };
+        let path = Path::root("update");
+        let mut checked = ValidUpdate::of(wire, Some(&path), arrived, self.registry.limits())?;
+        checked.offer.fence = self.fence.clone();
+        Ok(ValidStep::Update(checked))
+    }
+
+    /// Applies a run of batches.
+    fn settle(&self, run: &mut Run, answers: &mut Vec<Acknowledged>) {
+        let Run { snapshot, offers } = std::mem::take(run);
+        if offers.is_empty() {
+            return;
+        }
+        match self.registry.update_in_order(&snapshot, offers.into()) {
+            Ok(outcomes) => answers.extend(outcomes.into_iter().map(|outcome| {
+                let update = outcome.map_err(Error::from)?;
+                Ok(response(&update))
+            })),
+            Err(error) => answers.push(Err(Error::from(error).into())),
+        }
+    }
+
+    fn update(&mut self, checked: ValidUpdate) -> Result<v1::UpdateSnapshotResponse, Error> {
+        let path = Path::root("update");
+        let Some(staged) = self.staged.get_mut(&checked.snapshot) else {
+            return Ok(response(&checked.apply(&self.registry)?));
+        };
+        if checked.replaces {
+            let rule = "must be a delta inside a replace";
+            return Err(Error::fault(path.field("mode"), rule));
+        }
+        if checked.offer.expected_revision.is_some() {
+            let rule = "belongs on commitReplace inside a replace";
+            return Err(Error::fault(path.field("expectedRevision"), rule));
+        }
+        let applied = checked.apply_staged(staged, self.registry.limits())?;
+        let (revision, epoch) = self.live(&checked.snapshot);
+        Ok(counts(revision, &epoch, applied))
+    }
+
+    fn begin(&mut self, wire: &v1::BeginReplace) -> Result<v1::UpdateSnapshotResponse, Error> {
+        let path = Path::root("beginReplace");
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);
+        if self.staged.len() >= MAX_REPLACES {
+            let rule = format!("is one of more than {MAX_REPLACES} replaces on this stream");
+            faults.add(path.field("snapshot"), rule);
+        } else if self.staged.contains_key(&snapshot) {
+            faults.add(
+                path.field("snapshot"),
+                "has a replace on this stream already",
+            );
+        }
+        let snapshot = faults.finish(snapshot)?;
+        let (revision, epoch) = self.live(&snapshot);
+        let staged = self.registry.stage(&snapshot)?;
+        self.staged.insert(snapshot, staged);
+        Ok(counts(revision, &epoch, Default::default()))
+    }
+
+    fn commit(
+        &mut self,
+        wire: &v1::CommitReplace,
+        arrived: Moment,
+    ) -> Result<v1::UpdateSnapshotResponse, Error> {
+        let path = Path::root("commitReplace");
+        let mut faults = Violations::default();
+        let snapshot = request::snapshot_name(&wire.snapshot, path.field("snapshot"), &mut faults);
+        if let Some(revision) = wire.expected_revision {
+            request::check_not_negative(revision, path.field("expectedRevision"), &mut faults);
+        }
+        let Some(staged) = self.staged.remove(&snapshot) else {
+            faults.add(path.field("snapshot"), "has no replace on this stream");
+            return Err(faults.into());
+        };
+        faults.finish(())?;
+        let only_if = (wire.expected_revision, self.fence.as_ref());
+        let update = self.registry.replace(&snapshot, staged, only_if, arrived)?;
+        Ok(response(&update))
+    }
+
+    /// Revision and epoch of the live state; 0 and "" when there is none yet.
+    fn live(&self, snapshot: &str) -> (i64, String) {
+        let live = self.registry.get(snapshot);
+        live.map_or((0, String::new()), |s| (s.revision(), s.epoch().to_owned()))
+    }
+}
+
+fn snapshot_of(step: &Step) -> &str {
+    match step {
+        Step::Update(update) => &update.snapshot,
+        Step::BeginReplace(begin) => &begin.snapshot,
+        Step::CommitReplace(commit) => &commit.snapshot,
+    }
+}
+
+/// Takes the steps of a feed until the client ends it, a step is refused, the
+/// server drains, or the deadline passes.
+///
+/// # Errors
+/// [`Error::Deadline`], and that a step could not be taken.
+pub async fn run_feed(
+    mut feed: Feed,
+    mut steps: Streaming<Bytes>,
+    answers: mpsc::Sender<Result<Bytes, Status>>,
+    draining: CancellationToken,
+    executor: Executor,
+    by: RequestContext,
+) -> Result<(), Error> {
+    loop {
+        let group = tokio::select! {
+            group = until(by.deadline, gather(&mut steps)) => group?,
+            () = draining.cancelled() => return Err(Error::Draining),
+            () = answers.closed() => return Ok(()),
+        };
+        if group.is_empty() {
+            return Ok(());
+        }
+        let arrived = feed.registry.now().steady;
+        let take = move || (feed.steps(group, arrived), feed);
+        let (answered, same) = executor.change(&by, take).await?;
+        feed = same;
+        for answer in answered {
+            let goes_on = answer.is_ok();
+            let answer = answer.map(|update| {
+                let update = Some(update);
+                encode(v1::StreamSnapshotResponse { update })
+            });
+            if answers.send(answer).await.is_err() || !goes_on {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Returns the next step and those that have arrived since, which are stored together; none at the
+/// end.
+async fn gather(steps: &mut Streaming<Bytes>) -> Vec<Result<Bytes, Status>> {
+    let mut group = Vec::new();
+    let mut bytes = 0_usize;
+    let mut next = steps.next().await;
+    while let Some(step) = next {
+        bytes = bytes.saturating_add(step.as_ref().map_or(0, Bytes::len));
+        group.push(step);
+        next = match group.len() < MAX_GROUP && bytes < GROUP_BYTES {
+            true => steps.next().now_or_never().flatten(),
+            false => None,
+        };
+    }
+    group
 }

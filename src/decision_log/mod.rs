@@ -4,12 +4,8 @@
 //! A decision puts its record into a bounded queue and never waits: a record
 //! that does not fit is dropped and counted. A separate thread writes.
 
-mod brief;
-mod files;
 mod log;
 mod record;
 
-pub use brief::{AnswerDifference, Brief};
-pub use files::FileSettings;
-pub use log::{DecisionLog, LogCounts, Pending, Settings, Writer};
-pub use record::{Line, LoggedRequest};
+pub use log::{DecisionLog, FileSettings, LogCounts, Pending, Settings, Writer};
+pub use record::{AnswerDifference, Brief, Line, LoggedRequest};

@@ -31,8 +31,9 @@ pub fn ask_with(
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .collect();
     let length = body.len();
-    let request =
-        format!("{method} {path} HTTP/1.1\r\n{headers}content-length: {length}\r\n\r\n{body}");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
     parse(&exchange(address, request.as_bytes()))
 }
 

@@ -12,7 +12,7 @@ use evenkeel::proto::v1::{
     PlaceResponse, ScoreRequest, ScoreResponse, Snapshot, UpdateSnapshotRequest,
     UpdateSnapshotResponse,
 };
-use evenkeel::server::ends;
+use evenkeel::server::end_reservations;
 use evenkeel::snapshot::{Limits, Now, Registry, Unobserved};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -87,7 +87,7 @@ impl Server {
         let serve = tonic::transport::Server::builder()
             .add_service(service)
             .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
-        let ending = ends::run(Arc::clone(&registry));
+        let ending = end_reservations(Arc::clone(&registry));
         let task = tokio::spawn(async move {
             tokio::select! {
                 served = serve => served.expect("the server runs"),

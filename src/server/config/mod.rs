@@ -2,21 +2,17 @@
 //! environment variable and the key of the TOML file.
 
 mod file;
-mod fixed;
-mod limits;
-pub(super) mod memory;
+pub(super) mod limits;
 mod replication;
 mod settings;
 pub(super) mod telemetry;
-mod values;
 
 pub use file::{SettingsFileError, apply_file};
-pub use fixed::FixedSettings;
 pub use limits::RuleSettings;
 pub use replication::{LogConflict, ReplicationSettings, SharedLog};
 pub use settings::{
-    ClientAuth, Config, Conflict, ConnectionSettings, DrainSettings, SecuritySettings,
-    StateSettings,
+    ClientAuth, Config, Conflict, ConnectionSettings, DrainSettings, FixedSettings,
+    SecuritySettings, StateSettings,
 };
 pub use telemetry::{AdminSettings, LogFormat, TraceSettings};
 

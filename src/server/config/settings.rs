@@ -1,18 +1,16 @@
 //! The settings of `evenkeel serve`: one definition each, for the flag, the
 //! environment variable and the key of the TOML file.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
-use super::fixed::FixedSettings;
 use super::limits::LimitSettings;
 use super::replication::{LogConflict, ReplicationSettings};
 use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
-use super::values::{address, count, positive_duration};
 use crate::api;
 use crate::limits::processors;
 use crate::snapshot::MaxAges;
@@ -411,5 +409,115 @@ impl From<&TrustSettings> for MaxAges {
             }
         }
         ages
+    }
+}
+
+/// Settings that have no flag: no cluster and no machine needs other values. A program that embeds
+/// the server may set others.
+#[derive(Debug, Clone)]
+pub struct FixedSettings {
+    /// The time that a request may take to arrive. For a stream: its first message, and then each
+    /// message from its first byte to its last. A reflection stream that is silent for so long is
+    /// ended; a feed may be silent.
+    ///
+    /// A message of 64 MiB arrives in it at 18 Mbit/s.
+    pub receive_timeout: Duration,
+    /// The time for which a client may read on in none of its answers. After that its connection is
+    /// closed, because HTTP/2 has no milder way to take an answer back. At the latest it reads on
+    /// when it has read 256 KiB of an answer.
+    ///
+    /// A client that stops for garbage collection or in a debugger reads on within it.
+    pub send_timeout: Duration,
+    /// The time that a client may take for the TLS handshake, and again for the HTTP/2 preface.
+    ///
+    /// Each is two round trips.
+    pub handshake_timeout: Duration,
+    /// The time for which a connection is silent before it is pinged.
+    ///
+    /// Load balancers drop connections that are idle for a minute or more.
+    pub keepalive_interval: Duration,
+    /// The time that a client may take to answer a ping before its connection is closed.
+    pub keepalive_timeout: Duration,
+    /// The time after which views that were not used are dropped, because every change of their
+    /// pods and nodes has to update them.
+    ///
+    /// Workloads that are deployed now and then find theirs again.
+    pub view_idle: Duration,
+    /// The time between two checks for changes of certificates, keys and access rules.
+    ///
+    /// A check reads some small files.
+    pub reload_interval: Duration,
+    /// The number of snapshots with their own label in the metrics: the expected ones, then the
+    /// largest. The others share the label "(others)".
+    ///
+    /// A scrape of so many has some 1,500 lines.
+    pub metrics_snapshots: usize,
+    /// Returns the bytes that the allocator of the process has given out. Without it only the limits
+    /// by number hold.
+    ///
+    /// The program sets it, because it chooses the allocator.
+    pub memory_in_use: Option<fn() -> usize>,
+    /// The size of a file of the decision log at which a new one begins.
+    ///
+    /// Editors and `grep` read such a file.
+    pub decision_log_bytes: usize,
+    /// The number of files of the decision log that are kept, with the current one.
+    ///
+    /// Together they take half a gigabyte.
+    pub decision_log_files: usize,
+}
+
+impl Default for FixedSettings {
+    fn default() -> Self {
+        Self {
+            receive_timeout: Duration::from_secs(30),
+            send_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            keepalive_interval: Duration::from_secs(30),
+            keepalive_timeout: Duration::from_secs(20),
+            view_idle: Duration::from_secs(600),
+            reload_interval: Duration::from_secs(5),
+            metrics_snapshots: 50,
+            memory_in_use: None,
+            decision_log_bytes: 100 << 20,
+            decision_log_files: 5,
+        }
+    }
+}
+
+/// A whole number from 1. Upper bounds come from `tokio`'s semaphores.
+pub(super) fn count(text: &str) -> Result<usize, &'static str> {
+    match text.parse() {
+        Ok(count) if (1..=tokio::sync::Semaphore::MAX_PERMITS).contains(&count) => Ok(count),
+        _ => Err("expected a whole number from 1"),
+    }
+}
+
+/// An address with a port, such as 10.0.0.1:50051. A name is looked up, where IPv4 comes first;
+/// nothing before the port stands for all addresses of the machine.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let expected =
+        "expected an address and a port, such as 127.0.0.1:50051, localhost:50051 or :50051";
+    let (host, port) = text.rsplit_once(':').ok_or(expected)?;
+    let port: u16 = port.parse().map_err(|_| expected)?;
+    if host.is_empty() {
+        let has_ipv6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
+        let all: IpAddr = match has_ipv6 {
+            true => Ipv6Addr::UNSPECIFIED.into(),
+            false => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        return Ok(SocketAddr::new(all, port));
+    }
+    let found = text.to_socket_addrs();
+    let found = found.map_err(|error| format!("{expected}: {error}"))?;
+    let first = found.min_by_key(SocketAddr::is_ipv6);
+    first.ok_or_else(|| format!("{host} has no address"))
+}
+
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("expected a duration above zero".into()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(error.to_string()),
     }
 }

@@ -8,8 +8,7 @@ use http::Uri;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
-use super::fixed::FixedSettings;
-use super::values::address;
+use super::settings::{FixedSettings, address};
 use crate::decision_log::{FileSettings, Settings};
 
 /// The settings of the log. Logs go to standard error.

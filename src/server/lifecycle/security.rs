@@ -4,22 +4,22 @@
 //! The contents of the files are compared, not their times: Kubernetes swaps secrets by symbolic
 //! links, whose times tell little.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
-use std::{fs, io};
 
 use parking_lot::RwLock;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
-use super::signals::Hangups;
+use super::serve::Hangups;
+use crate::server::BoxError;
 use crate::server::config::Config;
-use crate::server::error::{BoxError, Error};
-use crate::server::telemetry::counts::SecurityCounts;
-use crate::server::transport::identity::{self, Guard};
+use crate::server::telemetry::SecurityCounts;
+use crate::server::transport::calls::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 use crate::tasks;
 
@@ -39,13 +39,13 @@ pub struct Security {
 
 impl Security {
     /// Reads the files that `config` names.
-    pub fn new(config: &Config, counts: &Arc<SecurityCounts>) -> Result<Self, ReloadError> {
+    pub fn new(config: &Config, counts: &Arc<SecurityCounts>) -> Result<Self, BoxError> {
         let certificates = CertificateFiles::of(&config.security);
         let certificates = certificates.map(|files| tls(files, config, counts));
         let (tls, certificates) = certificates.transpose()?.unzip();
         let rules = config.security.access_file.clone().map(|path| {
             let file = path.clone();
-            let parse = move |contents: &[Vec<u8>]| identity::parse_rules(&file, &contents[0]);
+            let parse = move |contents: &[Vec<u8>]| calls::parse_rules(&file, &contents[0]);
             WatchedFiles::new("access rules", vec![path], counts, parse)
         });
         let (guard, rules) = rules.transpose()?.unzip();
@@ -75,7 +75,7 @@ fn tls(
     files: CertificateFiles,
     config: &Config,
     counts: &Arc<SecurityCounts>,
-) -> Result<(Arc<Tls>, WatchedFiles), ReloadError> {
+) -> Result<(Arc<Tls>, WatchedFiles), BoxError> {
     let paths = files.paths.clone();
     let noted = Arc::clone(counts);
     let load = move |contents: &[Vec<u8>]| {
@@ -93,29 +93,8 @@ fn tls(
     Ok((Arc::new(tls), watched))
 }
 
-/// The reason why files are not used.
-#[derive(Debug, thiserror::Error)]
-pub enum ReloadError {
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The path of the file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// The content of the files is bad.
-    #[error("{0}")]
-    Bad(#[from] BoxError),
-}
-
-impl From<ReloadError> for Error {
-    fn from(error: ReloadError) -> Self {
-        Self::Security(error.into())
-    }
-}
-
-type FileContents = Vec<Result<Vec<u8>, (io::ErrorKind, String)>>;
+/// The contents of files, or why each cannot be read.
+type FileContents = Vec<Result<Vec<u8>, String>>;
 
 /// The settings of files, as they were last read and found good.
 type LiveSettings<T> = RwLock<Arc<T>>;
@@ -143,9 +122,9 @@ impl WatchedFiles {
         paths: Vec<PathBuf>,
         counts: &Arc<SecurityCounts>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, BoxError> + Send + 'static,
-    ) -> Result<(Arc<LiveSettings<T>>, Self), ReloadError> {
+    ) -> Result<(Arc<LiveSettings<T>>, Self), BoxError> {
         let seen = read(&paths);
-        let live = Arc::new(RwLock::new(Arc::new(parse(&whole(&paths, &seen)?)?)));
+        let live = Arc::new(RwLock::new(Arc::new(parse(&whole(&seen)?)?)));
         let used = Arc::clone(&live);
         let watched = Self {
             what,
@@ -168,7 +147,7 @@ impl WatchedFiles {
         }
         self.seen = now;
         let what = self.what;
-        let applied = whole(&self.paths, &self.seen).and_then(|all| Ok((self.apply)(&all)?));
+        let applied = whole(&self.seen).and_then(|all| (self.apply)(&all));
         match applied {
             Ok(()) => {
                 self.counts.reloads.fetch_add(1, Ordering::Relaxed);
@@ -239,19 +218,14 @@ pub async fn reload(mut all: Vec<WatchedFiles>, period: Duration, mut hangups: H
 }
 
 fn read(paths: &[PathBuf]) -> FileContents {
-    let read = |path| fs::read(path).map_err(|error| (error.kind(), error.to_string()));
+    let read = |path: &PathBuf| {
+        let content = fs::read(path);
+        content.map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
     paths.iter().map(read).collect()
 }
 
 /// Returns the contents of the files, if all files could be read.
-fn whole(paths: &[PathBuf], contents: &FileContents) -> Result<Vec<Vec<u8>>, ReloadError> {
-    let whole = paths.iter().zip(contents).map(|(path, content)| {
-        content
-            .clone()
-            .map_err(|(kind, message)| ReloadError::Unreadable {
-                path: path.clone(),
-                source: io::Error::new(kind, message),
-            })
-    });
-    whole.collect()
+fn whole(contents: &FileContents) -> Result<Vec<Vec<u8>>, BoxError> {
+    Ok(contents.iter().cloned().collect::<Result<_, _>>()?)
 }

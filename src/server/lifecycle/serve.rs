@@ -1,31 +1,41 @@
-//! The parts of a server, and the order in which it starts and stops them.
+//! The process of a server: its parts, the order in which it starts and stops them, the signals by
+//! which it stops and reads its files again, and its exit code.
 
+use std::io;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::runtime::{self, Handle};
+#[cfg(unix)]
+use tokio::signal::unix;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tonic::server::NamedService;
+use tonic_reflection::server::Builder;
+use tower::util::BoxCloneSyncService;
+use tracing::{error, info, warn};
 
-use super::health::HealthState;
-use super::joining::{self, Membership, Started};
+use super::fleet::{self, Membership, Started};
 use super::security::{self, Security};
-use super::signals::{Hangups, Signals};
-use super::{ends, fleet, port, state, upkeep};
+use super::upkeep;
 use crate::account::Account;
 use crate::api;
 use crate::decision_log::{DecisionLog, Writer};
 use crate::kubernetes::FeedCounts;
-use crate::limits::Limits;
-use crate::server::config::Config;
-use crate::server::error::{BoxError, Error, Signal};
-use crate::server::telemetry::Telemetry;
-use crate::server::telemetry::counts::{PortCounts, SecurityCounts};
-use crate::server::telemetry::sources::{SharedLogSource, Sources};
-use crate::server::transport::calls::{CallLimits, ThreadCalls};
+use crate::limits::{Limits, processors};
+use crate::proto::v1::FILE_DESCRIPTOR_SET;
+use crate::proto::v1::spread_service_server::SpreadServiceServer;
+use crate::server::config::{self, Config, StateSettings};
+use crate::server::telemetry::health::HealthState;
+use crate::server::telemetry::{
+    PortCounts, SecurityCounts, SharedLogSource, Sources, Telemetry, logging,
+};
+use crate::server::transport::calls::{CallLimits, OpenService, Services, ThreadCalls};
+use crate::server::transport::connections::Workers;
 use crate::server::transport::connections::{ConnectionTerms, Listener};
-use crate::server::transport::decoders::Decoders;
-use crate::server::transport::threads::Workers;
+use crate::server::transport::requests::RequestBody;
+use crate::server::{BoxError, Error, Signal};
 use crate::snapshot::{MaxAges, Registry};
 use crate::store::Store;
 use crate::tasks::{self, Task};
@@ -66,34 +76,33 @@ where
     let mut signals = Signals::new().map_err(Error::Signals)?;
     let hangups = Hangups::new().map_err(Error::Signals)?;
     let counts = Arc::new(SecurityCounts::default());
-    let security = Security::new(&config, &counts)?;
+    let security = Security::new(&config, &counts).map_err(Error::Security)?;
     let health = HealthState::new(config.expect_snapshot.clone());
-    let told = Arc::new(health.clone());
-    let admin = Telemetry::open_admin(&config, told, feeds.clone())?;
+    let admin = Telemetry::open_admin(&config, health.clone(), feeds.clone())?;
     let kept = restore(&config, &health, &mut signals).await?;
     let ended = CancellationToken::new();
     let following = kept.keep_up(&config, &ended);
 
     let draining = CancellationToken::new();
-    let decoders = Decoders::start().map_err(Error::Runtime)?;
+    let beside = api::Beside::new(Some(Handle::current()));
     let decisions = config
         .decision_log
         .settings(&config.fixed)
         .map(DecisionLog::start);
     let (decisions, writer) = decisions.transpose().map_err(Error::Runtime)?.unzip();
     let service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
-        .with_feeds_on(decoders.runtime())
+        .with_feeds_on(beside.clone())
         .with_decision_log(decisions.clone());
     let telemetry = Telemetry::start(&config)?;
     let account = kept.registry.account();
     let port = Arc::new(PortCounts::default());
-    let limits = CallLimits::new(&config, security.guard, account, decoders, &port)?;
+    let limits = CallLimits::new(&config, security.guard, account, beside, &port)?;
     let calls = ThreadCalls {
         limits: Arc::new(limits),
         observer: telemetry.observer(),
-        services: port::services(&service, &health, config.limits.max_message_bytes)?,
+        services: services(&service, &health, config.limits.max_message_bytes)?,
     };
-    let listener = Listener::bind(&config, telemetry.refusals(), &port).await?;
+    let listener = Listener::bind(&config, telemetry.calls(), &port).await?;
     let sources = kept.sources(&port, &health, decisions, counts, feeds);
     if let Some(admin) = &admin {
         telemetry.show(admin, &config, sources);
@@ -124,7 +133,7 @@ where
     }
     // The store is closed only when no call is under way any more.
     if let Some(store) = kept.store.filter(|_| drained.is_ok()) {
-        state::close(store).await;
+        close_store(store).await;
     }
     drained
 }
@@ -160,13 +169,10 @@ async fn restore(
             if config.state.state_dir.is_some() {
                 warn!("the log keeps the state: --state-dir is not used");
             }
-            let member = joining::connect(log, health);
+            let member = fleet::connect(log, health);
             (None, Some(unless_told(member, signals).await?))
         }
-        None => (
-            unless_told(state::open(&config.state), signals).await?,
-            None,
-        ),
+        None => (unless_told(open_store(&config.state), signals).await?, None),
     };
     let limit = config.limits.max_memory_bytes;
     let account = match config.fixed.memory_in_use {
@@ -186,7 +192,7 @@ async fn restore(
     }
     let registry = Arc::new(registry);
     if let Some(store) = &store {
-        unless_told(state::restore(store, &registry), signals).await?;
+        unless_told(restore_store(store, &registry), signals).await?;
     }
     if let Some(member) = &member {
         member.replica.serve(&registry);
@@ -207,7 +213,7 @@ impl KeptSnapshots {
         let registry = || Arc::clone(&self.registry);
         let idle = config.fixed.view_idle;
         tasks::spawn(upkeep::sweep(registry(), self.store.clone(), idle));
-        tasks::spawn(ends::run(registry()));
+        tasks::spawn(upkeep::end_reservations(registry()));
         if let Some(member) = &self.member {
             let follow = fleet::follow_all(member.clone(), ended.clone());
             following = Some(tasks::spawn(follow));
@@ -228,7 +234,7 @@ impl KeptSnapshots {
     ) -> Sources {
         Sources {
             port: Arc::clone(port),
-            health: Arc::new(health.clone()),
+            health: health.clone(),
             registry: Arc::clone(&self.registry),
             store: self.store.as_ref().map(|store| Arc::clone(store.counts())),
             shared_log: self.member.as_ref().map(|member| SharedLogSource {
@@ -285,4 +291,228 @@ async fn close_decisions(writer: Writer) {
     if timeout(CLOSE_DECISIONS, closing).await.is_err() {
         warn!("cutting off the decision log");
     }
+}
+
+/// The amount by which the priority of threads that do not serve is lower. It is small, because feeds
+/// run there, too.
+const NICENESS: i32 = 4;
+
+/// Runs `evenkeel serve` to its end and returns the exit code: 0 after a drain, 1 when it cannot
+/// serve, 64 when settings do not go together or `RUST_LOG` is bad, 130 or 143 when a second signal
+/// cut the drain short. An error is one line on standard error, in the form of the log if that is
+/// JSON.
+///
+/// See [`serve`] for `feeds` and `preload`. Logging must not have been started, and the
+/// caller should exit at once: calls that did not end in time may still run.
+pub fn run<P, F, E>(config: Config, feeds: Vec<Arc<FeedCounts>>, preload: P) -> ExitCode
+where
+    P: FnOnce(Started) -> F,
+    F: Future<Output = Result<(), E>>,
+    E: Into<BoxError>,
+{
+    let format = config.log.log_format;
+    if let Err(conflict) = config.check() {
+        logging::fatal(format, &conflict);
+        return ExitCode::from(config::BAD_CONFIGURATION);
+    }
+    let filter = config.log.log_level.as_deref();
+    if let Err(error) = logging::init(format, filter) {
+        logging::fatal(format, &error);
+        return ExitCode::from(config::BAD_CONFIGURATION);
+    }
+    // Its threads run feeds and decode large messages, beside those that serve.
+    let runtime = runtime::Builder::new_multi_thread()
+        // Half as many as there are processors decode at once, and others run feeds meanwhile.
+        .worker_threads(processors() + 1)
+        .enable_all()
+        .on_thread_start(api::lower_priority(NICENESS))
+        .build();
+    let served = runtime.map_err(Error::Runtime).and_then(|runtime| {
+        let served = runtime.block_on(serve(config, feeds, preload));
+        // Work that did not end in time runs until the process exits: it would panic if it
+        // outlived its runtime.
+        std::mem::forget(runtime);
+        served
+    });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            logging::fatal(format, &error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Opens the state directory, if one is configured.
+pub async fn open_store(settings: &StateSettings) -> Result<Option<Arc<Store>>, Error> {
+    let Some(directory) = settings.state_dir.clone() else {
+        return Ok(None);
+    };
+    let durability = settings.durability;
+    info!(directory = %directory.display(), ?durability, "opening the state directory");
+    let opened = aside(move || Store::open(&directory, durability)).await?;
+    Ok(Some(Arc::new(opened.map_err(Error::State)?)))
+}
+
+/// Restores the state of the directory into a registry.
+pub async fn restore_store(store: &Arc<Store>, registry: &Arc<Registry>) -> Result<(), Error> {
+    let (store, registry) = (Arc::clone(store), Arc::clone(registry));
+    let restored = aside(move || {
+        let start = Instant::now();
+        let done = store.restore(&registry, |progress| {
+            let (objects, total) = (progress.objects, progress.total);
+            info!(snapshots = progress.snapshots, objects, total, "restoring");
+        })?;
+        let (snapshots, objects) = (done.snapshots, done.objects);
+        info!(snapshots, objects, took = ?start.elapsed(), "restored");
+        Ok(())
+    });
+    restored.await?.map_err(Error::State)
+}
+
+/// Writes everything out, once no call is under way any more.
+pub async fn close_store(store: Arc<Store>) {
+    if let Ok(Err(error)) = aside(move || store.close()).await {
+        error!(%error, "the state directory was not closed; the next start checks it");
+    }
+}
+
+/// Runs work that waits for a disk, on a blocking thread.
+async fn aside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let done = tasks::spawn_blocking(run).await;
+    done.map_err(Error::serve)
+}
+
+/// The time after a signal in which another one is the same request to stop. A terminal sends
+/// SIGINT to a wrapper and to the server, and the wrapper passes on its own; service managers
+/// repeat SIGTERM.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
+
+/// Receives signals from its creation on, so that none is lost while the
+/// server starts.
+pub struct Signals {
+    /// The arrival of the last signal that [`Self::next`] returned.
+    last: Option<Instant>,
+    #[cfg(unix)]
+    interrupt: unix::Signal,
+    #[cfg(unix)]
+    terminate: unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            last: None,
+            interrupt: unix::signal(unix::SignalKind::interrupt())?,
+            terminate: unix::signal(unix::SignalKind::terminate())?,
+        })
+    }
+
+    async fn receive(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = self.terminate.recv() => Signal::Terminate,
+        }
+    }
+}
+
+impl Signals {
+    /// The next request to stop.
+    pub async fn next(&mut self) -> Signal {
+        loop {
+            let signal = self.receive().await;
+            let now = Instant::now();
+            if self.last.is_none_or(|last| now - last >= SAME_REQUEST) {
+                self.last = Some(now);
+                return signal;
+            }
+        }
+    }
+}
+
+/// Receives SIGHUP from its creation on. Without it, the signal would end the process.
+pub struct Hangups {
+    #[cfg(unix)]
+    hangup: unix::Signal,
+}
+
+impl Hangups {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            hangup: unix::signal(unix::SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next signal.
+    pub async fn next(&mut self) {
+        #[cfg(unix)]
+        self.hangup.recv().await;
+        #[cfg(not(unix))]
+        std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { last: None })
+    }
+
+    async fn receive(&mut self) -> Signal {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        Signal::Interrupt
+    }
+}
+
+/// All services of the port. Reflection also has its former name, v1alpha, which many tools still ask
+/// for.
+///
+/// # Errors
+/// When reflection cannot read the protocol.
+pub(super) fn services(
+    service: &api::Service,
+    health: &HealthState,
+    max_message_bytes: usize,
+) -> Result<Services, Error> {
+    let spread = SpreadServiceServer::new(service.clone())
+        .max_decoding_message_size(max_message_bytes)
+        .max_encoding_message_size(max_message_bytes);
+    Ok(Services {
+        spread,
+        others: vec![
+            named(health.server()),
+            named(reflection().build_v1().map_err(Error::serve)?),
+            named(reflection().build_v1alpha().map_err(Error::serve)?),
+        ],
+    })
+}
+
+fn reflection() -> Builder<'static> {
+    Builder::configure()
+        .include_reflection_service(false)
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        // A client that knows the protocol only by reflection needs these messages to show the
+        // details of an error.
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+}
+
+/// A service with its name.
+fn named<S>(service: S) -> (&'static str, OpenService)
+where
+    S: tower::Service<
+            http::Request<RequestBody>,
+            Response = http::Response<tonic::body::Body>,
+            Error = std::convert::Infallible,
+            Future: Send,
+        >,
+    S: NamedService + Clone + Send + Sync + 'static,
+{
+    (S::NAME, BoxCloneSyncService::new(service))
 }

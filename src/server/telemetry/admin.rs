@@ -1,11 +1,8 @@
 //! The admin port: HTTP on an address and a thread of its own, so that a busy server still tells
 //! its health. First the port, then its pages.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use std::{io, thread};
 
 use axum::Router;
@@ -13,39 +10,16 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
 use tokio::runtime;
-use tokio::task::{AbortHandle, JoinSet, yield_now};
-use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tower::ServiceExt;
 use tracing::{debug, info};
 
+use super::Sources;
+use super::health::HealthState;
 use super::metrics::Metrics;
-use super::sources::{Readiness, Sources};
 use crate::kubernetes::FeedCounts;
-use crate::server::error::Error;
+use crate::server::Error;
 use crate::tasks;
-
-/// The most connections at once. One more closes the oldest, which a probe never is: it is answered
-/// long before so many others come.
-const MAX_CONNECTIONS: usize = 64;
-
-/// The time that a connection may take for its one request and the answer.
-const MAX_DURATION: Duration = Duration::from_secs(10);
-
-/// The part of that time for the head of the request. Usual clients send it at once.
-const MAX_HEAD_DURATION: Duration = Duration::from_secs(2);
-
-/// The most bytes of a request's head.
-const MAX_HEAD_BYTES: usize = 16 << 10;
-
-/// The pause after the system refuses to accept a connection.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// The open port. It ends when this is dropped.
 pub struct AdminPort {
@@ -74,10 +48,13 @@ pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<AdminPort, Erro
     thread::Builder::new()
         .name("admin".into())
         .spawn(move || {
-            let router = pages.router();
+            let serve = async {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                axum::serve(listener, pages.router()).await
+            };
             runtime.block_on(async {
                 tokio::select! {
-                    failed = serve(listener, router) => debug!(?failed, "admin port ended"),
+                    failed = serve => debug!(?failed, "admin port ended"),
                     () = stopped.cancelled() => {}
                 }
             });
@@ -98,52 +75,6 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Accepts connections for as long as it is polled.
-async fn serve(listener: TcpListener, router: Router) -> io::Result<Infallible> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut answering = JoinSet::new();
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
-    loop {
-        let Ok((stream, peer)) = listener.accept().await else {
-            sleep(ACCEPT_RETRY).await;
-            continue;
-        };
-        let router = router.clone();
-        while answering.try_join_next().is_some() {}
-        open.retain(|connection| !connection.is_finished());
-        if open.len() >= MAX_CONNECTIONS
-            && let Some(oldest) = open.pop_front()
-        {
-            debug!("closing the oldest connection of the admin port");
-            oldest.abort();
-        }
-        let connection = tasks::spawn_in(&mut answering, async move {
-            // A slower client is cut off.
-            let _ = timeout(MAX_DURATION, answer(stream, peer, router)).await;
-        });
-        open.push_back(connection);
-        // The bytes that have arrived on this connection are read before another connection is
-        // accepted, which may close this one.
-        yield_now().await;
-    }
-}
-
-/// Answers the one request of a connection.
-async fn answer(stream: TcpStream, peer: SocketAddr, router: Router) {
-    let answer = move |request: hyper::Request<Incoming>| router.clone().oneshot(request);
-    let service = service_fn(answer);
-    let served = http1::Builder::new()
-        .keep_alive(false)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .timer(TokioTimer::new())
-        .header_read_timeout(MAX_HEAD_DURATION)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
-        debug!(%peer, %error, "admin connection failed");
-    }
-}
-
 const INDEX: &str = "\
 /metrics  what Prometheus scrapes
 /livez    200 while the process answers
@@ -152,7 +83,7 @@ const INDEX: &str = "\
 
 /// The sources of the pages.
 pub struct Pages {
-    pub health: Arc<dyn Readiness>,
+    pub health: HealthState,
     /// Feeds that run inside this process.
     pub feeds: Vec<Arc<FeedCounts>>,
     /// Unset while the server restores the content of its state directory or its log.

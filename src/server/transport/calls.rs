@@ -1,14 +1,19 @@
-//! The way of every call on the port, of any service: its caller is identified, it gets a slot, its
+//! The way of every call on the port, of any service: its caller is identified (`api`, which knows the
+//! snapshots, decides what each may do), it gets a slot of its kind, its
 //! request is received, a thread is chosen, refusals are worded, the answer is sent, and the end is
 //! recorded.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -17,25 +22,23 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::Service;
 use tower::util::BoxCloneSyncService;
+use tracing::debug;
 
-use super::decoded_size::DecodedSizes;
-use super::decoders::Decoders;
-use super::identity::{Guard, Peer};
-use super::kinds::{CallKind, KindSlot, Kinds};
-use super::messages::Messages;
-use super::not_grpc;
-use super::requests::{IncomingRequest, RequestBody, StreamTerms};
+use super::connections::{CallTurns, OpenCall, refuse_foreign};
+use super::decoded_size::{DecodedSizes, RequestLayout};
+use super::requests::{IncomingRequest, RequestBody};
 use super::responses::{OutgoingAnswer, is_unknown_method};
-use super::turns::OpenCall;
-use crate::access::Caller;
+use crate::access::{
+    self, AccessRules, Caller, CallerIdentity, CertificateName, RuleBook, TokenHash, Visitor,
+};
 use crate::account::Account;
-use crate::api;
-use crate::api::slots::CallerKey;
+use crate::api::{self, Beside, CallSlots, CallerKey, WorkPlace};
+use crate::limits::{Limit, Limits};
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::server::config::Config;
-use crate::server::error::Error;
-use crate::server::telemetry::counts::PortCounts;
-use crate::server::telemetry::observe::{CallObserver, ObservedCall};
+use crate::server::telemetry::PortCounts;
+use crate::server::telemetry::calls::{CallObserver, ObservedCall};
+use crate::server::{BoxError, Error};
 
 /// A service that answers requests of the port.
 pub type OpenService = BoxCloneSyncService<Request<RequestBody>, Response<Body>, Infallible>;
@@ -67,12 +70,13 @@ impl Services {
 
 /// The terms on which calls are accepted.
 pub struct CallLimits {
-    kinds: Kinds,
+    pub(super) kinds: Kinds,
     guard: Option<Guard>,
-    decoders: Decoders,
-    account: Arc<Account>,
-    sizes: Arc<DecodedSizes>,
-    receive_timeout: Duration,
+    /// Decodes large messages.
+    pub(super) beside: Beside,
+    pub(super) account: Arc<Account>,
+    pub(super) sizes: DecodedSizes,
+    pub(super) receive_timeout: Duration,
 }
 
 impl CallLimits {
@@ -80,18 +84,29 @@ impl CallLimits {
         config: &Config,
         guard: Option<Guard>,
         account: &Arc<Account>,
-        decoders: Decoders,
+        beside: Beside,
         counts: &Arc<PortCounts>,
     ) -> Result<Self, Error> {
-        let sizes = DecodedSizes::new(&config.limits).map_err(Error::serve)?;
         Ok(Self {
             kinds: Kinds::new(&config.limits, counts),
             guard,
-            decoders,
+            beside,
             account: Arc::clone(account),
-            sizes: Arc::new(sizes),
+            sizes: DecodedSizes::new(&config.limits).map_err(Error::serve)?,
             receive_timeout: config.fixed.receive_timeout,
         })
+    }
+
+    /// Returns the bytes that a message takes when it is decoded.
+    ///
+    /// # Errors
+    /// When a list or an object in it is longer than its limit allows.
+    pub(super) fn decoded_size(
+        &self,
+        layout: Option<RequestLayout>,
+        message: &[u8],
+    ) -> Result<usize, api::Error> {
+        layout.map_or(Ok(0), |layout| self.sizes.of(layout, message))
     }
 
     /// Identifies the caller, and takes a slot for the call.
@@ -101,11 +116,8 @@ impl CallLimits {
         request: &mut Request<Incoming>,
         peer: &Peer,
     ) -> Result<(CallerKey, KindSlot), api::Error> {
-        match &self.guard {
-            Some(guard) if kind.is_spread() => guard.identify(request, peer)?,
-            // This service is open to everybody, but not for every snapshot.
-            Some(guard) => guard.greet(request, peer),
-            None => {}
+        if let Some(guard) = &self.guard {
+            guard.identify(request, peer, !kind.is_spread())?;
         }
         let identity = request.extensions().get::<Caller>().map(Caller::identity);
         let who = CallerKey::new(identity, Some(peer.address.ip()));
@@ -135,7 +147,7 @@ impl ThreadCalls {
     ) -> BoxFuture<'static, Response<Body>> {
         let kind = CallKind::of(request.uri().path());
         let open = peer.turns.arrive();
-        let refused = not_grpc::refuse(&request);
+        let refused = refuse_foreign(&request);
         let observer = self.observer.as_ref().filter(|_| refused.is_none());
         let call = observer.map(|observer| observer.begin(&request, kind.is_spread()));
         let peer = Arc::clone(peer);
@@ -179,11 +191,7 @@ impl ThreadCalls {
             call.answered(&response);
         }
         open.note_unread(true);
-        response.map(|body| {
-            let account = &limits.account;
-            let most = limits.kinds.max_message_bytes(kind);
-            Body::new(OutgoingAnswer::new(body, account, most, call, open, slot))
-        })
+        response.map(|body| Body::new(OutgoingAnswer::new(body, limits, call, open, slot)))
     }
 }
 
@@ -202,18 +210,11 @@ async fn answer(
     request: Request<Incoming>,
     kind: CallKind,
     who: CallerKey,
-    limits: &CallLimits,
+    limits: &Arc<CallLimits>,
 ) -> Result<Response<Body>, Status> {
     let (mut parts, body) = request.into_parts();
-    let max_message_bytes = limits.kinds.max_message_bytes(kind);
-    let messages = Messages::new(body, kind, max_message_bytes, limits.receive_timeout);
     let path = parts.uri.path();
-    let stream = kind.is_stream().then(|| StreamTerms {
-        decoders: limits.decoders.clone(),
-        who: who.clone(),
-    });
-    let account = &limits.account;
-    let mut incoming = IncomingRequest::new(messages, path, &limits.sizes, account, stream);
+    let mut incoming = IncomingRequest::new(body, kind, who.clone(), path, limits);
     let mut is_large = false;
     if !kind.is_stream() {
         is_large = incoming.first().await? > api::LARGE_REQUEST;
@@ -229,7 +230,7 @@ async fn answer(
     let request = Request::from_parts(parts, incoming);
     let services = services.clone();
     let answer = async move { run(&services, request).await };
-    limits.decoders.run(who, Box::pin(answer)).await?
+    limits.beside.run(who, Box::pin(answer)).await?
 }
 
 /// Decodes a request, and answers it.
@@ -259,4 +260,209 @@ async fn by<T>(
         answer = answer => answer,
         () = sleep_until(last_moment) => Err(api::Error::Deadline.into()),
     }
+}
+
+/// The largest request of health and reflection. They hold names, and the longest name has some
+/// hundred bytes.
+const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
+
+/// The kind of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// One request to `SpreadService`.
+    Call,
+    /// A stream of batches.
+    Feed,
+    /// A stream of questions.
+    Decisions,
+    /// A health check.
+    Check,
+    /// A health watch.
+    Watch,
+    /// A stream of questions about the protocol.
+    Reflection,
+}
+
+impl CallKind {
+    /// The kind of the calls of a path, such as
+    /// `/evenkeel.v1.SpreadService/Filter`.
+    pub fn of(path: &str) -> Self {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let (service, method) = path.split_once('/').unwrap_or((path, ""));
+        match (service, method) {
+            ("grpc.health.v1.Health", "Watch") => Self::Watch,
+            ("grpc.health.v1.Health", _) => Self::Check,
+            (service, _) if service.starts_with("grpc.reflection.") => Self::Reflection,
+            (_, "StreamSnapshot") => Self::Feed,
+            (_, "Decide") => Self::Decisions,
+            _ => Self::Call,
+        }
+    }
+
+    /// Returns whether this is a call of `SpreadService`, or of an unknown service.
+    pub fn is_spread(self) -> bool {
+        matches!(self, Self::Call | Self::Feed | Self::Decisions)
+    }
+
+    /// Returns whether the client may send more than one message.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Self::Feed | Self::Decisions | Self::Reflection)
+    }
+}
+
+/// The slots of all kinds.
+pub struct Kinds {
+    calls: CallSlots,
+    /// The slots of calls that stay open.
+    streams: CallSlots,
+    /// The slots of health checks, which no other call can take.
+    checks: CallSlots,
+    counts: Arc<PortCounts>,
+    max_message_bytes: usize,
+}
+
+impl Kinds {
+    pub fn new(limits: &Limits, counts: &Arc<PortCounts>) -> Self {
+        let slots = |limit| CallSlots::new(limit, limits, 0);
+        Self {
+            calls: slots(Limit::ConcurrentCalls),
+            streams: slots(Limit::Streams),
+            checks: slots(Limit::HealthChecks),
+            counts: Arc::clone(counts),
+            max_message_bytes: limits.max_message_bytes,
+        }
+    }
+
+    /// Takes a slot for a call, until it is dropped.
+    ///
+    /// # Errors
+    /// [`api::Error::OverLimit`].
+    pub fn take(&self, kind: CallKind, who: &CallerKey) -> Result<KindSlot, api::Error> {
+        let slots = match kind {
+            CallKind::Call => &self.calls,
+            CallKind::Check => &self.checks,
+            _ => &self.streams,
+        };
+        let slot = slots.take(who)?;
+        count(kind, &self.counts).fetch_add(1, Ordering::Relaxed);
+        Ok(KindSlot {
+            kind,
+            counts: Arc::clone(&self.counts),
+            _slot: slot,
+        })
+    }
+
+    /// Returns the largest length of a message of a kind.
+    pub fn max_message_bytes(&self, kind: CallKind) -> usize {
+        match kind {
+            CallKind::Call | CallKind::Feed | CallKind::Decisions => self.max_message_bytes,
+            CallKind::Check | CallKind::Watch | CallKind::Reflection => {
+                MAX_NAME_REQUEST_BYTES.min(self.max_message_bytes)
+            }
+        }
+    }
+}
+
+/// A slot that a call of a kind holds.
+pub struct KindSlot {
+    kind: CallKind,
+    counts: Arc<PortCounts>,
+    _slot: WorkPlace,
+}
+
+impl Drop for KindSlot {
+    fn drop(&mut self) {
+        count(self.kind, &self.counts).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The number of calls of a kind under way.
+fn count(kind: CallKind, counts: &PortCounts) -> &AtomicUsize {
+    match kind {
+        CallKind::Call => &counts.calls,
+        CallKind::Feed => &counts.feeds,
+        CallKind::Decisions => &counts.decision_streams,
+        CallKind::Check => &counts.checks,
+        CallKind::Watch => &counts.watches,
+        CallKind::Reflection => &counts.reflections,
+    }
+}
+
+/// The rules in the contents of the access file at `path`.
+///
+/// # Errors
+/// The fault of the contents.
+pub fn parse_rules(path: &Path, contents: &[u8]) -> Result<AccessRules, BoxError> {
+    let told = |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", path.display());
+    let text = std::str::from_utf8(contents).map_err(|error| told(&error))?;
+    Ok(access::parse(text).map_err(|error| told(&error))?)
+}
+
+/// The peer of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    /// The peer's address.
+    pub address: SocketAddr,
+    /// The names of its certificate, if it has one that was verified.
+    pub certificate: Option<Arc<[CertificateName]>>,
+    /// Lets calls begin.
+    pub turns: Arc<CallTurns>,
+}
+
+/// Admits only callers that an access rule names.
+#[derive(Clone)]
+pub struct Guard(pub Arc<RuleBook>);
+
+impl Guard {
+    /// Puts the caller into its request. A service that is open to everybody, but not for every
+    /// snapshot, gets a visitor.
+    ///
+    /// # Errors
+    /// When no rule names the caller, and the service is not open.
+    fn identify<B>(
+        &self,
+        request: &mut Request<B>,
+        peer: &Peer,
+        is_open: bool,
+    ) -> Result<(), api::Error> {
+        let caller = self.caller(request, peer);
+        if is_open {
+            request.extensions_mut().insert(Visitor(caller.ok()));
+            return Ok(());
+        }
+        let refused = |why: &&str| debug!(address = %peer.address, why, "refused a caller");
+        let caller = caller.inspect_err(refused);
+        let caller = caller.map_err(api::Error::Unauthenticated)?;
+        request.extensions_mut().insert(caller);
+        Ok(())
+    }
+
+    /// The caller of a request, or the reason why no rule matches it.
+    fn caller<B>(&self, request: &Request<B>, peer: &Peer) -> Result<Caller, &'static str> {
+        let identity = identify(request.headers(), peer.certificate.clone())?;
+        access::admit(&self.0, identity).ok_or(UNKNOWN_CALLER)
+    }
+}
+
+const UNKNOWN_CALLER: &str = "no rule of the access file is about these credentials";
+
+/// Returns the identity of a caller: its token if it sends one, else its certificate.
+fn identify(
+    headers: &HeaderMap,
+    names: Option<Arc<[CertificateName]>>,
+) -> Result<CallerIdentity, &'static str> {
+    let mut sent = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = sent.next() else {
+        return Ok(names.map_or(CallerIdentity::Nobody, CallerIdentity::Certificate));
+    };
+    if sent.next().is_some() {
+        return Err("authorization is sent more than once");
+    }
+    let token = value.to_str().ok().and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        let token = token.trim();
+        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    });
+    let token = token.ok_or("authorization must be \"Bearer TOKEN\"")?;
+    Ok(CallerIdentity::Token(TokenHash::of(token)))
 }

@@ -1,4 +1,15 @@
-//! The listener, the connections that it accepts, and the end of each.
+//! The listener, the connections that it accepts, the threads that serve them, and the end of each. A connection reads in turns, and
+//! ends when its client does not read its answers.
+//!
+//! The tasks of a thread run one after another. In its turn a connection reads some bytes, and the
+//! calls that begin with them run before its next turn. Without turns, the bytes of a connection
+//! would all be received, and all its calls begun, before any other client is served.
+//!
+//! Each thread has its own runtime, and a connection stays on one of them: its calls are read, decided
+//! and answered without waking another thread. For a small call that takes half the time of a shared
+//! pool of threads.
+//!
+//! Clients that do not speak gRPC, such as browsers and curl, are told what the port speaks.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -6,30 +17,36 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::thread;
 use std::time::Duration;
 
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, StatusCode};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{self, Runtime};
+use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
 use tracing::{debug, info, warn};
 
-use super::calls::ThreadCalls;
-use super::identity::Peer;
-use super::not_grpc;
+use super::calls::{Peer, ThreadCalls};
 use super::tls::{self, Tls};
-use super::turns::{CallTurns, ConnectionProgress, LOOKS};
 use crate::limits::{Limit, Limits};
+use crate::server::Error;
 use crate::server::config::{Config, FixedSettings};
-use crate::server::error::Error;
-use crate::server::telemetry::counts::{PortCounts, Refusals};
+use crate::server::telemetry::PortCounts;
+use crate::server::telemetry::calls::Calls;
+use crate::tasks;
 
 /// The pause after the system refuses to accept, for example without free file descriptors. Trying
 /// again at once would only use a core.
@@ -53,7 +70,7 @@ pub struct Listener {
     pub address: SocketAddr,
     max_connections: usize,
     counts: Arc<PortCounts>,
-    refusals: Arc<Refusals>,
+    calls: Arc<Calls>,
     /// True if the last connection was over the limit.
     full: bool,
 }
@@ -65,7 +82,7 @@ impl Listener {
     /// When it cannot be bound.
     pub async fn bind(
         config: &Config,
-        refusals: &Arc<Refusals>,
+        calls: &Arc<Calls>,
         counts: &Arc<PortCounts>,
     ) -> Result<Self, Error> {
         let address = config.listen;
@@ -76,7 +93,7 @@ impl Listener {
             listener,
             max_connections: config.limits.max_connections,
             counts: Arc::clone(counts),
-            refusals: Arc::clone(refusals),
+            calls: Arc::clone(calls),
             full: false,
         })
     }
@@ -105,7 +122,7 @@ impl Listener {
         let was_full = self.full;
         self.full = self.counts.connections.load(Ordering::Relaxed) >= limit;
         if self.full {
-            self.refusals.note(Limit::Connections);
+            self.calls.refused(Limit::Connections);
             if !was_full {
                 warn!(limit, "closing connections over max-connections");
             }
@@ -245,7 +262,7 @@ impl Accepted {
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let (mut stream, certificate) = match &terms.tls {
             None => {
-                let begun = not_grpc::refuse_http1(&mut stream, "gRPC");
+                let begun = refuse_http1(&mut stream, "gRPC");
                 timeout(terms.preface_timeout, begun)
                     .await
                     .map_err(late)??;
@@ -349,5 +366,303 @@ impl AsyncWrite for ConnectionStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// The most bytes of a connection that are read in a turn.
+const TURN_BYTES: usize = 16 << 10;
+
+/// The bytes that all connections together read in a turn each while calls arrive: a hundred calls
+/// fit into a few KiB.
+const TURN_BYTES_OF_ALL: usize = 8 << 10;
+
+/// The least that a connection reads in a turn, however many connections there are.
+const MIN_TURN_BYTES: usize = 256;
+
+/// The calls of a connection.
+#[derive(Debug, Default)]
+pub struct CallTurns {
+    /// The number of calls that have arrived so far.
+    arrived: AtomicUsize,
+    /// The number of answers of which the client can read more now.
+    unread: AtomicUsize,
+    /// Counts the times at which the client has read on in an answer.
+    progress: AtomicUsize,
+    turn: ReadingTurn,
+}
+
+/// The part of a turn in which a connection reads.
+#[derive(Debug, Default)]
+struct ReadingTurn {
+    /// The bytes that may be read in this turn.
+    most: AtomicUsize,
+    /// The bytes of these that were not read yet.
+    left: AtomicUsize,
+    /// The number of calls that had arrived before this turn.
+    arrived: AtomicUsize,
+}
+
+impl CallTurns {
+    /// Begins a turn of the connection, which is one of so many. Its tasks have had theirs since the
+    /// last one.
+    pub fn begin(&self, connections: usize) {
+        let arrived = self.arrived.load(Ordering::Relaxed);
+        let has_calls = self.turn.arrived.swap(arrived, Ordering::Relaxed) != arrived;
+        let least = (TURN_BYTES_OF_ALL / connections.max(1)).clamp(MIN_TURN_BYTES, TURN_BYTES);
+        // Large messages are not read in small pieces.
+        let before = self.turn.most.load(Ordering::Relaxed);
+        let bytes = if has_calls { 0 } else { 2 * before }.clamp(least, TURN_BYTES);
+        self.turn.most.store(bytes, Ordering::Relaxed);
+        self.turn.left.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the number of bytes that may be read now; `None` when the turn is over. Then the
+    /// connection is woken for its next one.
+    pub fn bytes_left(&self, context: &Context<'_>) -> Option<usize> {
+        match self.turn.left.load(Ordering::Relaxed) {
+            0 => {
+                context.waker().wake_by_ref();
+                None
+            }
+            left => Some(left),
+        }
+    }
+
+    /// Records the number of bytes that were read.
+    pub fn note_read(&self, bytes: usize) {
+        self.turn.left.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Records that a call has arrived.
+    pub fn arrive(self: &Arc<Self>) -> OpenCall {
+        self.arrived.fetch_add(1, Ordering::Relaxed);
+        OpenCall {
+            turns: Arc::clone(self),
+            is_unread: false,
+        }
+    }
+}
+
+/// A call of a connection, until it is over.
+#[derive(Debug)]
+pub struct OpenCall {
+    turns: Arc<CallTurns>,
+    is_unread: bool,
+}
+
+impl OpenCall {
+    /// Records whether the client can read more of the answer now. It has read what was there
+    /// before.
+    pub fn note_unread(&mut self, is_unread: bool) {
+        let unread = &self.turns.unread;
+        match (std::mem::replace(&mut self.is_unread, is_unread), is_unread) {
+            (false, true) => drop(unread.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(unread.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        self.turns.progress.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.note_unread(false);
+    }
+}
+
+/// The number of looks in a row that find a connection without progress before it is closed.
+pub const LOOKS: u32 = 10;
+
+/// Looks at a connection now and then, to find out whether it has to be closed.
+#[derive(Debug, Default)]
+pub struct ConnectionProgress {
+    progress: usize,
+    looks: u32,
+}
+
+impl ConnectionProgress {
+    /// Returns whether the client has not read on in any of its answers for all the last looks.
+    pub fn is_unread(&mut self, calls: &CallTurns) -> bool {
+        let progress = calls.progress.load(Ordering::Relaxed);
+        let has_read = std::mem::replace(&mut self.progress, progress) != progress;
+        let is_still = !has_read && calls.unread.load(Ordering::Relaxed) > 0;
+        self.looks = if is_still { self.looks + 1 } else { 0 };
+        self.looks >= LOOKS
+    }
+}
+
+/// What HTTP/2 begins with, as far as no method of HTTP/1 does.
+const PREFACE: &[u8] = b"PRI";
+
+/// The most bytes of a request of HTTP/1 that are read: closing a connection with unread bytes
+/// takes the answer away from the client.
+const REQUEST_BYTES: usize = 16 << 10;
+
+/// Waits for the first bytes of a connection. If they are a request of HTTP/1, answers that, and
+/// fails.
+///
+/// # Errors
+/// Those of the connection, and that it is one of HTTP/1.
+pub async fn refuse_http1(stream: &mut TcpStream, what: &str) -> io::Result<()> {
+    let mut start = [0; PREFACE.len()];
+    let length = stream.peek(&mut start).await?;
+    let start = &start[..length];
+    let is_method = !start.is_empty() && start.iter().all(u8::is_ascii_uppercase);
+    if !is_method || PREFACE.starts_with(start) {
+        return Ok(());
+    }
+    if stream.read(&mut vec![0; REQUEST_BYTES]).await? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let text = port_speaks(what);
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{text}",
+        text.len()
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    let error = "the client speaks HTTP/1";
+    Err(io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Returns the answer to a request that is no gRPC call; `None` for a call.
+pub fn refuse_foreign<B>(request: &Request<B>) -> Option<Response<Body>> {
+    let kind = request.headers().get(CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        return None;
+    }
+    let mut answer = Response::new(Body::new(port_speaks("gRPC")));
+    *answer.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    let text = HeaderValue::from_static("text/plain");
+    answer.headers_mut().insert(CONTENT_TYPE, text);
+    Some(answer)
+}
+
+fn port_speaks(what: &str) -> String {
+    format!(
+        "This port of evenkeel speaks {what}, for clients such as grpcurl and \"evenkeel\" itself.\n\
+         Health and metrics are on the port of --admin-listen.\n"
+    )
+}
+
+/// The number of task turns before a thread checks again which connections have bytes to read. A
+/// client that asks while other tasks keep the thread busy is not noticed earlier.
+const TURNS_BETWEEN_LOOKS: u32 = 16;
+
+/// The serving threads, and the task that gives them connections.
+pub struct Workers {
+    stop: CancellationToken,
+    open: TaskTracker,
+}
+
+impl Workers {
+    /// Starts `count` threads, on each of which `calls` serves its share of the listener's
+    /// connections.
+    ///
+    /// # Errors
+    /// When threads cannot be started.
+    pub fn start(
+        count: usize,
+        calls: &ThreadCalls,
+        listener: Listener,
+        terms: ConnectionTerms,
+        counts: &PortCounts,
+    ) -> Result<Self, Error> {
+        let (stop, open) = (CancellationToken::new(), TaskTracker::new());
+        let terms = Arc::new(terms);
+        let mut hands = Vec::with_capacity(count);
+        for index in 0..count {
+            let (hand, accepted) = mpsc::unbounded_channel();
+            let runtime = serving_runtime()?;
+            counts.threads.lock().push(runtime.metrics());
+            let (calls, terms) = (Arc::new(calls.clone()), Arc::clone(&terms));
+            let (stop, is_open) = (stop.clone(), open.token());
+            thread::Builder::new()
+                .name(format!("serve-{index}"))
+                .spawn(move || {
+                    let _is_open = is_open;
+                    runtime.block_on(serve_thread(calls, terms, accepted, stop));
+                })
+                .map_err(Error::Runtime)?;
+            hands.push(hand);
+        }
+        tasks::spawn(open.track_future(accept_all(listener, hands, stop.clone())));
+        Ok(Self { stop, open })
+    }
+
+    /// Accepts no more connections and waits until all are closed. Each closes when its calls have
+    /// ended, and soon after even if its client does not answer.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.open.close();
+        self.open.wait().await;
+    }
+}
+
+/// Gives connections to the threads in turn.
+async fn accept_all(
+    mut listener: Listener,
+    hands: Vec<mpsc::UnboundedSender<Accepted>>,
+    stop: CancellationToken,
+) {
+    for hand in hands.iter().cycle() {
+        tokio::select! {
+            // A thread ends only if it panics. Its connections are closed then.
+            accepted = listener.accept() => drop(hand.send(accepted)),
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+fn serving_runtime() -> Result<Runtime, Error> {
+    runtime::Builder::new_current_thread()
+        .event_interval(TURNS_BETWEEN_LOOKS)
+        .enable_all()
+        .build()
+        .map_err(Error::Runtime)
+}
+
+/// Serves connections independently, until no more can come and all have ended.
+async fn serve_thread(
+    calls: Arc<ThreadCalls>,
+    terms: Arc<ConnectionTerms>,
+    mut accepted: mpsc::UnboundedReceiver<Accepted>,
+    stop: CancellationToken,
+) {
+    let open = TaskTracker::new();
+    while let Some(accepted) = accepted.recv().await {
+        open.spawn(accepted.serve(Arc::clone(&terms), Arc::clone(&calls), stop.clone()));
+    }
+    open.close();
+    open.wait().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn of_many_connections_each_reads_few_calls_in_a_turn() {
+        let context = Context::from_waker(Waker::noop());
+        for (connections, has_calls, expected) in [
+            (1, true, 8 << 10),
+            (16, true, 512),
+            (5_000, true, MIN_TURN_BYTES),
+            (5_000, false, TURN_BYTES),
+        ] {
+            let turns = Arc::new(CallTurns::default());
+            for _ in 0..8 {
+                let call = has_calls.then(|| turns.arrive());
+                turns.begin(connections);
+                drop(call);
+            }
+            let left = turns.bytes_left(&context);
+            assert_eq!(left, Some(expected), "{connections} {has_calls}");
+            turns.note_read(expected);
+            assert_eq!(turns.bytes_left(&context), None);
+        }
     }
 }

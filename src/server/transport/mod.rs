@@ -5,25 +5,16 @@
 //! them: it answers late calls with CANCELLED, keeps the certificate with which it started, does not
 //! stop while a health watch is open, and gives no call a turn.
 //!
-//! - Connections: `connections`, `tls`, `threads`; `turns` gives each its turn, and finds those that
-//!   would hold the server up.
-//! - Calls: `calls` is before every service, with `identity` and the limits of
-//!   `kinds`.
-//! - Messages: `messages` and `requests` charge the memory of a message before it is decoded
-//!   (`decoded_size`); `decoders` decodes large ones.
+//! - Connections: `connections` and `tls`. Each connection gets its turn, and those that would hold the
+//!   server up are found.
+//! - Calls: `calls` is before every service. It identifies the caller, and has the limits of each kind
+//!   of call.
+//! - Messages: `requests` charges the memory of a message before it is decoded (`decoded_size`).
 //! - Answers: `responses`.
 
 pub(super) mod calls;
 pub(super) mod connections;
 mod decoded_size;
-pub(super) mod decoders;
-pub(super) mod identity;
-pub(super) mod kinds;
-mod messages;
-mod not_grpc;
-pub(super) mod reflection;
 pub(super) mod requests;
 mod responses;
-pub(super) mod threads;
 pub(super) mod tls;
-mod turns;

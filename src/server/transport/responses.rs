@@ -15,12 +15,12 @@ use prost::bytes::Bytes;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-use super::kinds::KindSlot;
-use super::turns::OpenCall;
-use crate::account::{Account, Purpose};
+use super::calls::{CallKind, CallLimits, KindSlot};
+use super::connections::OpenCall;
+use crate::account::Purpose;
 use crate::api;
 use crate::limits::{Exceeded, Limit};
-use crate::server::telemetry::observe::ObservedCall;
+use crate::server::telemetry::calls::ObservedCall;
 
 /// A smaller answer is passed on as a whole: it takes no more memory than its stream does.
 const SMALL: usize = 1 << 10;
@@ -40,9 +40,7 @@ pub struct OutgoingAnswer {
     /// last part is.
     is_long: bool,
     is_over: bool,
-    account: Arc<Account>,
-    /// The most bytes of a message.
-    most: usize,
+    limits: Arc<CallLimits>,
     /// The record of the call, which ends when this is dropped.
     call: Option<ObservedCall>,
     /// The call, which closes its connection when the client does not read.
@@ -53,8 +51,7 @@ pub struct OutgoingAnswer {
 impl OutgoingAnswer {
     pub fn new(
         body: Body,
-        account: &Arc<Account>,
-        most: usize,
+        limits: &Arc<CallLimits>,
         call: Option<ObservedCall>,
         open: OpenCall,
         slot: KindSlot,
@@ -64,8 +61,7 @@ impl OutgoingAnswer {
             rest: Bytes::new(),
             is_long: false,
             is_over: false,
-            account: Arc::clone(account),
-            most,
+            limits: Arc::clone(limits),
             call,
             open,
             _slot: slot,
@@ -90,7 +86,7 @@ impl OutgoingAnswer {
         if code.is_some_and(|code| Code::from_bytes(code.as_bytes()) == Code::OutOfRange) {
             let over = Exceeded {
                 limit: Limit::MessageBytes,
-                most: self.most,
+                most: self.limits.kinds.max_message_bytes(CallKind::Call),
                 actual: None,
             };
             trailers = trailers_of(&api::Error::OverLimit(over).into());
@@ -129,7 +125,7 @@ impl http_body::Body for OutgoingAnswer {
             let bytes = self.rest.len();
             self.is_long |= bytes > SMALL;
             if bytes > LARGE
-                && let Err(full) = self.account.check(Purpose::Work, 0)
+                && let Err(full) = self.limits.account.check(Purpose::Work, 0)
             {
                 self.rest = Bytes::new();
                 let status = api::Error::from(full).into();

@@ -18,11 +18,11 @@ use tokio_rustls::server::TlsStream;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
-use super::not_grpc;
+use super::connections::refuse_http1;
 use crate::access::CertificateName;
+use crate::server::BoxError;
 use crate::server::config::{ClientAuth, SecuritySettings};
-use crate::server::error::BoxError;
-use crate::server::telemetry::counts::SecurityCounts;
+use crate::server::telemetry::SecurityCounts;
 
 /// The protocol to negotiate: gRPC is HTTP/2.
 const ALPN: &[u8] = b"h2";
@@ -39,7 +39,7 @@ impl Tls {
     pub async fn accept(&self, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config.read()));
         let accept = async {
-            not_grpc::refuse_http1(&mut stream, "gRPC over TLS").await?;
+            refuse_http1(&mut stream, "gRPC over TLS").await?;
             acceptor.accept(stream).await
         };
         let handshake = timeout(self.handshake_timeout, accept).await;

@@ -1,11 +1,11 @@
-//! Clients that take all connections of the admin port.
+//! Clients that take many connections of the admin port.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::hostile::process::Server;
 
@@ -36,7 +36,7 @@ async fn half_request(number: usize, to: SocketAddr) -> TcpStream {
 
 async fn probe(from: &str, to: SocketAddr) -> String {
     let mut stream = connect(from, to).await;
-    let request = b"GET /livez HTTP/1.1\r\nhost: evenkeel\r\n\r\n";
+    let request = b"GET /livez HTTP/1.1\r\nhost: evenkeel\r\nconnection: close\r\n\r\n";
     stream.write_all(request).await.expect("it can be sent");
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer).await;
@@ -44,7 +44,6 @@ async fn probe(from: &str, to: SocketAddr) -> String {
     answer
 }
 
-/// Probes have a share of the connections, whoever takes the others.
 #[tokio::test]
 async fn half_requests_of_one_address_hold_up_no_probe() {
     let mut server = Server::start(&["--admin-listen", "127.0.0.1:0"]);
@@ -73,17 +72,4 @@ async fn half_requests_of_one_address_hold_up_no_probe() {
         sleep(Duration::from_millis(20)).await;
     }
     flood.abort();
-}
-
-#[tokio::test]
-async fn a_head_that_does_not_end_is_given_up_soon() {
-    let mut server = Server::start(&["--admin-listen", "127.0.0.1:0"]);
-    let admin = server.logged("admin listening", "address");
-    let admin: SocketAddr = admin.parse().expect("an address");
-    for number in 0..2 {
-        let start = Instant::now();
-        let mut stream = half_request(number, admin).await;
-        let closed = timeout(Duration::from_secs(6), stream.read_to_end(&mut Vec::new())).await;
-        assert!(closed.is_ok(), "{number}: open after {:?}", start.elapsed());
-    }
 }

@@ -1,26 +1,27 @@
 //! The content of `/metrics`. Each file reads one part of the server when it is asked. The parts
-//! themselves keep plain counts and know nothing of metrics.
+//! themselves keep plain counts and know nothing of metrics. A family is a name, a unit, a description
+//! and values.
 
-mod calls;
-mod family;
-mod feeds;
 mod parts;
-mod process;
-mod shared_log;
 mod snapshots;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, EncodeMetric,
+    MetricEncoder, NoLabelSet, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry;
+use prometheus_client::registry::{self, Unit};
 
-pub use self::calls::{Calls, method};
-use super::counts::Refusals;
-use super::sources::Sources;
+use super::Sources;
+use super::calls::Calls;
 use crate::limits::Limits;
 use crate::server::config::Config;
 
@@ -36,9 +37,9 @@ impl Metrics {
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// The metrics of a server with these parts.
-    pub fn new(config: &Config, calls: &Calls, sources: Arc<Sources>) -> Self {
+    pub fn new(config: &Config, calls: &Arc<Calls>, sources: Arc<Sources>) -> Self {
         let mut metrics = Self::with(ServerParts {
-            refusals: Arc::clone(&calls.refusals),
+            calls: Arc::clone(calls),
             sources,
             limits: Limits::clone(&config.limits),
             labelled: config.fixed.metrics_snapshots,
@@ -56,7 +57,7 @@ impl Metrics {
 
     fn with(parts: impl Collector) -> Self {
         let mut all = registry::Registry::default();
-        all.register_collector(Box::new(process::ProcessMetrics(SystemTime::now())));
+        all.register_collector(Box::new(parts::ProcessMetrics(SystemTime::now())));
         let own = all.sub_registry_with_prefix(PREFIX);
         let build = Info::new([
             ("version", env!("CARGO_PKG_VERSION")),
@@ -78,7 +79,7 @@ impl Metrics {
 
 /// The parts of the server that are read.
 struct ServerParts {
-    refusals: Arc<Refusals>,
+    calls: Arc<Calls>,
     sources: Arc<Sources>,
     limits: Limits,
     /// The number of snapshots with their own label.
@@ -94,7 +95,7 @@ impl fmt::Debug for ServerParts {
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (encoder, sources) = (&mut encoder, &*self.sources);
-        parts::load(encoder, sources, &self.refusals, &self.limits)?;
+        parts::load(encoder, sources, &self.calls, &self.limits)?;
         snapshots::encode(encoder, &sources.registry, self.labelled)?;
         parts::account(encoder, sources.registry.account())?;
         if let Some(log) = &sources.decision_log {
@@ -104,12 +105,122 @@ impl Collector for ServerParts {
             parts::store(encoder, counts)?;
         }
         if let Some(source) = &sources.shared_log {
-            shared_log::encode(encoder, source, self.labelled)?;
+            snapshots::encode_log(encoder, source, self.labelled)?;
         }
         if !sources.feeds.is_empty() {
-            feeds::encode(encoder, &sources.feeds)?;
+            parts::feeds(encoder, &sources.feeds)?;
         }
         snapshots::encode_work(encoder, sources.registry.counters())?;
         parts::security(encoder, &sources.security)
+    }
+}
+
+/// The name of a family, without its unit and `_total`; its unit; and its meaning.
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) unit: Option<Unit>,
+    pub(super) help: &'static str,
+}
+
+/// A family without a unit.
+pub(super) const fn plain(name: &'static str, help: &'static str) -> Family {
+    Family {
+        name,
+        unit: None,
+        help,
+    }
+}
+
+/// A family in seconds.
+pub(super) const fn seconds(name: &'static str, help: &'static str) -> Family {
+    Family {
+        name,
+        unit: Some(Unit::Seconds),
+        help,
+    }
+}
+
+/// A family in bytes.
+pub(super) const fn bytes(name: &'static str, help: &'static str) -> Family {
+    Family {
+        name,
+        unit: Some(Unit::Bytes),
+        help,
+    }
+}
+
+/// The value of a counter.
+pub(super) fn read(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+impl Family {
+    /// Writes the lines above the family's values.
+    fn begin<'e>(
+        &'e self,
+        encoder: &'e mut DescriptorEncoder<'_>,
+        kind: MetricType,
+    ) -> Result<MetricEncoder<'e>, fmt::Error> {
+        encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)
+    }
+
+    /// Writes a gauge without labels.
+    pub(super) fn gauge(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        value: impl EncodeGaugeValue,
+    ) -> fmt::Result {
+        self.begin(encoder, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    /// Writes a gauge for each set of labels.
+    pub(super) fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        values: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        let mut family = self.begin(encoder, MetricType::Gauge)?;
+        for (labels, value) in values {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a counter without labels.
+    pub(super) fn counter(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        value: impl EncodeCounterValue,
+    ) -> fmt::Result {
+        self.begin(encoder, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, f64>(&value, None)
+    }
+
+    /// Writes a counter for each set of labels.
+    pub(super) fn counters<L: EncodeLabelSet, V: EncodeCounterValue>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        values: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        let mut family = self.begin(encoder, MetricType::Counter)?;
+        for (labels, value) in values {
+            family
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a histogram for each set of labels.
+    pub(super) fn histograms<'h, L: EncodeLabelSet>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        values: impl IntoIterator<Item = (L, &'h Histogram)>,
+    ) -> fmt::Result {
+        let mut family = self.begin(encoder, MetricType::Histogram)?;
+        for (labels, histogram) in values {
+            histogram.encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 }

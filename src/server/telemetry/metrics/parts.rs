@@ -1,18 +1,23 @@
-//! Parts of the server with a few figures each: its load with its limits, its memory, the decision log, the state directory, and certificates.
+//! Parts of the server with a few figures each: the process, under the names that all Prometheus
+//! clients use, its load with its limits, its memory, the decision log, the state directory,
+//! certificates, and the feeds inside this process.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::family::{Family, bytes, plain, read, seconds};
+use super::{Family, bytes, plain, read, seconds};
 use crate::account::Account;
 use crate::decision_log::DecisionLog;
+use crate::kubernetes::{FeedCounts, KindCounts, ListReason};
 use crate::limits::{Limit, Limits};
-use crate::server::telemetry::counts::{Refusals, SecurityCounts};
-use crate::server::telemetry::sources::Sources;
+use crate::server::telemetry::SecurityCounts;
+use crate::server::telemetry::Sources;
+use crate::server::telemetry::calls::Calls;
 use crate::store::StoreCounts;
 
 const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
@@ -40,10 +45,6 @@ const REFUSED: Family = plain(
 const BUSY: Family = seconds(
     "thread_busy",
     "Time that a serving thread was not idle; 1 per second is saturation",
-);
-const REFUSALS: Family = plain(
-    "limit_refusals",
-    "Calls and connections refused for a limit, by the limit's name",
 );
 const LIMIT: Family = plain("limit", "Configured limits on what clients can make grow");
 
@@ -101,7 +102,7 @@ const EXPIRES: Family = seconds(
 pub(super) fn load(
     encoder: &mut DescriptorEncoder<'_>,
     sources: &Sources,
-    refusals: &Refusals,
+    calls: &Calls,
     limits: &Limits,
 ) -> fmt::Result {
     READY.gauge(encoder, u32::from(sources.health.unready().is_empty()))?;
@@ -114,13 +115,10 @@ pub(super) fn load(
     REFLECTIONS.gauge(encoder, open(&port.reflections))?;
     OPEN.gauge(encoder, open(&port.connections))?;
     ACCEPTED.counter(encoder, read(&port.accepted))?;
-    REFUSED.counter(encoder, refusals.count(Limit::Connections))?;
+    REFUSED.counter(encoder, calls.refused_connections())?;
     let busy = port.busy().into_iter().enumerate();
     let busy = busy.map(|(index, busy)| ([("thread", index.to_string())], busy));
     BUSY.counters(encoder, busy)?;
-    // Limits without refusals are listed, too: rates need a zero to start from.
-    let refused = Limit::refusing().map(|limit| ([("limit", limit.name())], refusals.count(limit)));
-    REFUSALS.counters(encoder, refused)?;
     let all = Limit::ALL.iter();
     let all = all.map(|limit| ([("limit", limit.name())], limits.get(*limit)));
     LIMIT.gauges(encoder, all)
@@ -172,4 +170,140 @@ pub(super) fn security(
         0 => Ok(()),
         at => EXPIRES.gauge(encoder, at),
     }
+}
+
+const STARTED: Family = seconds("process_start_time", "When the server started, since 1970");
+
+/// This process, since it started as a server.
+#[derive(Debug)]
+pub(super) struct ProcessMetrics(pub(super) SystemTime);
+
+impl Collector for ProcessMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let started = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
+        STARTED.gauge(&mut encoder, started.as_secs_f64())?;
+        #[cfg(target_os = "linux")]
+        linux::encode(&mut encoder)?;
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fmt;
+
+    use procfs::WithCurrentSystemInfo;
+    use procfs::process::{LimitValue, Process};
+    use prometheus_client::encoding::DescriptorEncoder;
+
+    use crate::server::config::limits;
+    use crate::server::telemetry::metrics::{Family, bytes, plain, seconds};
+
+    const CPU: Family = seconds("process_cpu", "CPU time used, in user and system mode");
+    const RESIDENT: Family = bytes("process_resident_memory", "Resident set");
+    const VIRTUAL: Family = bytes("process_virtual_memory", "Address space");
+    const LIMIT: Family = bytes(
+        "process_memory_limit",
+        "Memory that the process may use before its container is killed; absent without a limit",
+    );
+    const FDS: Family = plain("process_open_fds", "File descriptors open now");
+    const MAX_FDS: Family = plain("process_max_fds", "File descriptors that may be open");
+    const THREADS: Family = plain("process_threads", "Threads of the process");
+
+    /// Writes the figures of `/proc/self`; nothing where it cannot be read.
+    pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let read =
+            Process::myself().and_then(|own| Ok((own.stat()?, own.fd_count()?, own.limits()?)));
+        let Ok((stat, fds, limits)) = read else {
+            return Ok(());
+        };
+        let ticks = (stat.utime + stat.stime) as f64;
+        CPU.counter(encoder, ticks / procfs::ticks_per_second() as f64)?;
+        RESIDENT.gauge(encoder, stat.rss_bytes().get())?;
+        VIRTUAL.gauge(encoder, stat.vsize)?;
+        if let Some(limit) = limits::memory_limit() {
+            LIMIT.gauge(encoder, limit)?;
+        }
+        FDS.gauge(encoder, fds)?;
+        if let LimitValue::Value(limit) = limits.max_open_files.soft_limit {
+            MAX_FDS.gauge(encoder, limit)?;
+        }
+        THREADS.gauge(encoder, stat.num_threads)
+    }
+}
+
+const EVENTS: Family = plain(
+    "kubernetes_events",
+    "Events of watches, by snapshot and kind",
+);
+const CHANGES: Family = plain(
+    "kubernetes_changes",
+    "Objects that listing and watching brought into the snapshot; others say nothing new",
+);
+const LISTS: Family = plain(
+    "kubernetes_lists",
+    "Lists of a whole kind that began, by reason: start, expired, failed or restored",
+);
+const ERRORS: Family = plain(
+    "kubernetes_errors",
+    "Lists and watches that failed; they are tried again",
+);
+const LEFT_OUT: Family = plain(
+    "kubernetes_left_out",
+    "Objects that were left out because they cannot be read or the snapshot refuses them",
+);
+const LAG: Family = seconds(
+    "kubernetes_lag",
+    "Time from the creation of an object, in whole seconds of the cluster's clock, to its batch",
+);
+const TROUBLES: Family = plain(
+    "kubernetes_troubles",
+    "What is wrong with the feed now; /readyz says it in words",
+);
+const FEEDING: Family = plain(
+    "kubernetes_feeding",
+    "1 when this server feeds the snapshot, 0 while another one of its fleet does",
+);
+
+/// Returns a value of each kind of each feed, with its labels.
+fn each<'a, V>(
+    feeds: &'a [Arc<FeedCounts>],
+    of: impl Fn(&'a KindCounts) -> V + 'a,
+) -> impl Iterator<Item = ([(&'static str, &'a str); 2], V)> + 'a {
+    let all = feeds.iter().flat_map(|feed| {
+        let kinds = feed.kinds.iter();
+        kinds.map(move |(kind, counts)| {
+            let labels = [("snapshot", feed.snapshot()), ("kind", kind.as_str())];
+            (labels, counts)
+        })
+    });
+    all.map(move |(labels, counts)| (labels, of(counts)))
+}
+
+/// Writes the metrics of the feeds in this process.
+pub(super) fn feeds(encoder: &mut DescriptorEncoder<'_>, feeds: &[Arc<FeedCounts>]) -> fmt::Result {
+    EVENTS.counters(encoder, each(feeds, |kind| kind.events.get()))?;
+    CHANGES.counters(encoder, each(feeds, |kind| kind.changes.get()))?;
+    ERRORS.counters(encoder, each(feeds, |kind| kind.errors.get()))?;
+    LEFT_OUT.counters(encoder, each(feeds, |kind| kind.left_out.get()))?;
+    let lists = each(feeds, |kind| &kind.lists);
+    let lists = lists.flat_map(|([snapshot, kind], lists)| {
+        ListReason::ALL.map(|reason| {
+            let labels = [snapshot, kind, ("reason", reason.as_str())];
+            (labels, lists[reason as usize].get())
+        })
+    });
+    LISTS.counters(encoder, lists)?;
+    LAG.histograms(encoder, each(feeds, |kind| &kind.lag))?;
+    let troubles = feeds.iter();
+    let troubles = troubles.map(|feed| ([("snapshot", feed.snapshot())], feed.troubles().len()));
+    TROUBLES.gauges(encoder, troubles)?;
+    let feeding = feeds.iter();
+    let feeding = feeding.map(|feed| {
+        (
+            [("snapshot", feed.snapshot())],
+            usize::from(feed.is_feeding()),
+        )
+    });
+    FEEDING.gauges(encoder, feeding)
 }

@@ -17,11 +17,9 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tracing::{info, warn};
 
+use crate::access::Visitor;
 use crate::api;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
-use crate::server::telemetry::sources::Readiness;
-use crate::server::transport::identity::Visitor;
-use crate::server::transport::kinds::MAX_NAME_REQUEST_BYTES;
 use crate::snapshot;
 
 /// The state of health, shared by the service, the registry that reports snapshots and the server
@@ -91,7 +89,7 @@ impl HealthState {
 
     /// The gRPC service.
     pub fn server(&self) -> HealthServer<Self> {
-        HealthServer::new(self.clone()).max_decoding_message_size(MAX_NAME_REQUEST_BYTES)
+        HealthServer::new(self.clone())
     }
 
     /// Records the condition that has to end before the server can start; `None` if it waits for
@@ -122,6 +120,32 @@ impl HealthState {
     /// Ends all watches: a connection does not end before its streams.
     pub fn end(&self) {
         self.change(|facts| facts.has_ended = true);
+    }
+
+    /// The reasons why the server is not ready; none when it is.
+    pub(super) fn unready(&self) -> Vec<String> {
+        let facts = self.0.borrow();
+        let mut reasons = Vec::new();
+        if !facts.started {
+            reasons.push("loading".to_owned());
+            reasons.extend(facts.waits_for.clone());
+        }
+        let unsynced = facts.unsynced();
+        reasons.extend(unsynced.map(|name| format!("snapshot {name} is not synced")));
+        let refused = facts.refused.iter();
+        reasons.extend(refused.map(|(name, why)| format!("feed of snapshot {name}: {why}")));
+        if facts.draining {
+            reasons.push("draining".to_owned());
+        }
+        reasons
+    }
+
+    /// The snapshots that are older than their maximum age.
+    ///
+    /// They do not make the server unready, because all servers with the same feed would
+    /// become unready at once.
+    pub(super) fn stale(&self) -> Vec<String> {
+        self.0.borrow().stale.iter().cloned().collect()
     }
 
     /// Applies a change, and wakes all watches. Never waits for them.
@@ -187,31 +211,6 @@ impl HealthWatch {
 
 /// The statuses that a watch sends.
 type Statuses = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
-
-impl Readiness for HealthState {
-    fn unready(&self) -> Vec<String> {
-        let facts = self.0.borrow();
-        let mut reasons = Vec::new();
-        if !facts.started {
-            reasons.push("loading".to_owned());
-            reasons.extend(facts.waits_for.clone());
-        }
-        let unsynced = facts.unsynced();
-        reasons.extend(unsynced.map(|name| format!("snapshot {name} is not synced")));
-        let refused = facts.refused.iter();
-        reasons.extend(refused.map(|(name, why)| format!("feed of snapshot {name}: {why}")));
-        if facts.draining {
-            reasons.push("draining".to_owned());
-        }
-        reasons
-    }
-
-    /// Stale snapshots do not make the server unready, because all servers with the same feed would
-    /// become unready at once.
-    fn stale(&self) -> Vec<String> {
-        self.0.borrow().stale.iter().cloned().collect()
-    }
-}
 
 impl snapshot::Observer for HealthState {
     fn snapshot_changed(&self, name: &str, synced: bool) {

@@ -1,20 +1,116 @@
-//! Calls of `SpreadService`: their number, their codes and their durations.
+//! Records each call: counts and times and, if calls are traced, a span.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use http::{HeaderMap, Request, Response};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use prost::Message;
 use prost_types::FileDescriptorSet;
-use tonic::Code;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
-use crate::api::{Decision, STREAMED_METHODS};
+use super::traces::{SpanStart, Tracer};
+use crate::api::{self, Decision, STREAMED_METHODS};
 use crate::kubernetes::durations;
+use crate::limits::Limit;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
-use crate::server::telemetry::counts::Refusals;
+
+/// Records calls.
+pub struct CallObserver {
+    pub(super) calls: Arc<Calls>,
+    pub(super) tracer: Option<Tracer>,
+}
+
+impl CallObserver {
+    /// Begins to record a call that has arrived. Only `noted` calls are counted and traced;
+    /// refusals are counted for every call.
+    pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, noted: bool) -> ObservedCall {
+        let tracer = self.tracer.as_ref().filter(|_| noted);
+        ObservedCall {
+            method: noted.then(|| method(request.uri().path())),
+            arrived: Instant::now(),
+            started: tracer.map(|tracer| tracer.begin(request.headers())),
+            decision: None,
+            code: None,
+            observer: Arc::clone(self),
+        }
+    }
+
+    /// Counts a refusal, if it was for a limit.
+    fn refused(&self, status: &Status) {
+        let info = status.get_details_error_info();
+        if let Some(limit) = info.and_then(|info| Limit::named(info.metadata.get("limit")?)) {
+            self.calls.refused(limit);
+        }
+    }
+}
+
+/// A call under way. The call has ended when this is dropped.
+pub struct ObservedCall {
+    observer: Arc<CallObserver>,
+    /// The method; none for a call that is not recorded.
+    method: Option<&'static str>,
+    arrived: Instant,
+    started: Option<SpanStart>,
+    decision: Option<Decision>,
+    /// The status code of the call, once it has ended.
+    code: Option<Code>,
+}
+
+impl ObservedCall {
+    /// Takes the beginning of the call's answer. An answer without a body has its status there.
+    pub fn answered<B>(&mut self, response: &Response<B>) {
+        self.decision = response.extensions().get().copied();
+        self.status(response.headers());
+    }
+
+    /// Takes the call's status, if these headers or trailers have one.
+    pub fn status(&mut self, headers: &HeaderMap) {
+        let Some(code) = headers.get(Status::GRPC_STATUS) else {
+            return;
+        };
+        let code = Code::from_bytes(code.as_bytes());
+        self.code = Some(code);
+        if code == Code::ResourceExhausted
+            && let Some(status) = Status::from_header_map(headers)
+        {
+            self.observer.refused(&status);
+        }
+    }
+}
+
+impl api::ObserveQuestions for CallObserver {
+    fn answered(&self, method: &str, arrived: Instant, ended: Result<Option<&Decision>, &Status>) {
+        let (code, decision) = match ended {
+            Ok(decision) => (Code::Ok, decision),
+            Err(status) => (status.code(), None),
+        };
+        if let Err(status) = ended
+            && code == Code::ResourceExhausted
+        {
+            self.refused(status);
+        }
+        self.calls
+            .ended(self::method(method), arrived, code, decision);
+    }
+}
+
+impl Drop for ObservedCall {
+    fn drop(&mut self) {
+        let Some(method) = self.method else { return };
+        // A call without a status ended because its caller is gone.
+        let code = self.code.unwrap_or(Code::Cancelled);
+        let CallObserver { calls, tracer } = &*self.observer;
+        calls.ended(method, self.arrived, code, self.decision.as_ref());
+        if let (Some(tracer), Some(started)) = (tracer, self.started.take()) {
+            tracer.end(started, method, self.arrived, code, self.decision.as_ref());
+        }
+    }
+}
 
 /// The name of all methods that the service does not have.
 const OTHER: &str = "other";
@@ -76,8 +172,8 @@ type Histograms = Family<LabelPairs<1>, Histogram, Durations>;
 /// The counts of all calls.
 #[derive(Debug)]
 pub struct Calls {
-    /// The refusals, by limit.
-    pub refusals: Arc<Refusals>,
+    /// Calls and connections that were refused, by limit.
+    refusals: Counters<1>,
     ended: Counters<2>,
     duration: Histograms,
     wait: Histograms,
@@ -95,9 +191,14 @@ impl Default for Calls {
                 .get_or_create(&[("method", method), ("code", CODES[0])])
                 .inc_by(0);
         }
+        // So do limits without refusals.
+        let refusals = Counters::default();
+        for limit in Limit::refusing() {
+            refusals.get_or_create(&[("limit", limit.name())]).inc_by(0);
+        }
         let histograms = || Histograms::new_with_constructor(Durations);
         Self {
-            refusals: Arc::default(),
+            refusals,
             ended,
             duration: histograms(),
             wait: histograms(),
@@ -115,6 +216,11 @@ impl Calls {
             "calls",
             "Calls that ended, by method and gRPC status code",
             self.ended.clone(),
+        );
+        registry.register(
+            "limit_refusals",
+            "Calls and connections refused for a limit, by the limit's name",
+            self.refusals.clone(),
         );
         for (name, help, histograms) in [
             (
@@ -142,6 +248,19 @@ impl Calls {
             "Domains looked at by decisions, summed over constraints",
             self.domains.clone(),
         );
+    }
+
+    /// Records that a call or a connection was refused for a limit.
+    pub fn refused(&self, limit: Limit) {
+        self.refusals
+            .get_or_create(&[("limit", limit.name())])
+            .inc();
+    }
+
+    /// Returns the number of connections that were refused.
+    pub(super) fn refused_connections(&self) -> u64 {
+        let of = [("limit", Limit::Connections.name())];
+        self.refusals.get_or_create(&of).get()
     }
 
     /// Records a call that ended.
