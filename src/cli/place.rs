@@ -8,9 +8,9 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::args;
+use super::decide::LoadedQuestion;
 use super::decide::{ANSWER, QuestionArgs};
 use super::exit::Exit;
-use super::loaded_question::LoadedQuestion;
 use super::output;
 use super::render::{self, Page};
 use super::stored::{self, PodsThere};

@@ -8,12 +8,12 @@ use anyhow::Result;
 use clap::Args;
 
 use super::about::AboutWorkloads;
+use super::about::PodScope;
+use super::about::parse_selector;
 use super::args;
 use super::backend::Client;
 use super::exit::Exit;
-use super::matched::PodScope;
 use super::render;
-use super::selector;
 use super::source::{self, QuestionScope};
 use crate::kubernetes::{ClusterClient, OnRefusal};
 use crate::manifest::LoadedObjects;
@@ -124,7 +124,7 @@ pub(super) struct EvictionFlags {
     local_storage: bool,
 
     /// Pods that stay, in kubectl's syntax
-    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    #[arg(long, value_name = "SELECTOR", value_parser = parse_selector)]
     stay: Option<LabelSelector>,
 }
 

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::bars::Bar;
-use super::look::Look;
+use super::page::Look;
 use super::page::{Page, PagePart, Parts, Table, TableCell};
+use super::text::Bar;
 use super::text::plural;
 use crate::visible;
 

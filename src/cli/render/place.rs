@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::bars::Bar;
 use super::decision::{heading, reasons};
-use super::look::Look;
+use super::page::Look;
 use super::page::{Head, Page, PagePart, Parts, Table, TableCell};
+use super::text::Bar;
 use super::text::{number, plural};
 use crate::cli::stored::PodsThere;
 use crate::explain::{among, but_for, quoted};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::look::Look;
+use super::page::Look;
 use super::page::{Page, PagePart, Parts, Source, Table, TableCell, found_by_selector};
 use super::spread::{bar_of, name_of_workload, not_judged, over};
 use super::text::{number, plural};
