@@ -10,17 +10,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
 use super::cluster::ClusterArgs;
-use super::endpoint::Endpoint;
-use super::endpoint::VARIABLES;
+use super::endpoint::{Endpoint, VARIABLES};
 use super::output;
 use super::source::check_source;
-use crate::manifest::ObjectName;
 use crate::misspelt;
 use crate::server::config::{BAD_CONFIGURATION, LogFormat, SettingsFileError, apply_file};
 use crate::server::logging;
@@ -116,7 +113,6 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
             check_source(&mut command, &matches)?;
             C::from_arg_matches(&matches)
         })
-        .map_err(|error| with_slash(&args, error))
         .map_err(|error| match subcommand {
             Some((SERVE, _)) if error.use_stderr() => ParseError::Serve {
                 message: one_line(&command, &args, &error),
@@ -140,23 +136,6 @@ fn log_format(command: &Command, args: &[OsString]) -> LogFormat {
     let settings = draft.as_ref().and_then(ArgMatches::subcommand);
     let format = settings.and_then(|(_, settings)| settings.try_get_one("log_format").ok()?);
     format.copied().unwrap_or(LogFormat::Auto)
-}
-
-/// Adds a tip to an error about an object that was named in two words, which kubectl accepts: the
-/// one word to write.
-fn with_slash(args: &[OsString], mut error: clap::Error) -> clap::Error {
-    let (ErrorKind::UnknownArgument, Some(ContextValue::String(name))) =
-        (error.kind(), error.get(ContextKind::InvalidArg))
-    else {
-        return error;
-    };
-    let place = args.iter().position(|arg| arg == name.as_str());
-    let before = place.and_then(|place| args.get(place.checked_sub(1)?)?.to_str());
-    if let Some(kind) = before.filter(|before| ObjectName::is_kind(before)) {
-        let tip = StyledStr::from(format!("name it as one word: {kind}/{name}"));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
-    error
 }
 
 /// clap's message on one line, without usage, and with the environment variable of a bad value.

@@ -109,17 +109,8 @@ pub(crate) struct QuestionArgs {
     #[command(flatten)]
     what_if: WhatIf,
 
-    /// Wait until the snapshot has reached this revision
-    ///
-    /// `evenkeel load` prints the revision that it made. The wait ends with
-    /// --timeout.
-    #[arg(
-        long,
-        value_name = "REVISION", value_parser = clap::value_parser!(i64).range(0..), allow_negative_numbers = true, help_heading = QUESTION,
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    pub(super) min_revision: i64,
+    #[command(flatten, next_help_heading = QUESTION)]
+    pub(super) at_least: args::MinRevision,
 
     /// List all nodes and domains, however many; otherwise a table has 50 nodes and 20 domains
     #[arg(long, help_heading = ANSWER)]
@@ -205,7 +196,9 @@ impl QuestionArgs {
             && !asked.overlay.mentions(&pod)
         {
             let snapshot = self.state.snapshot();
-            let taken = asked.take_out(pod, snapshot, self.min_revision).await;
+            let taken = asked
+                .take_out(pod, snapshot, self.at_least.min_revision)
+                .await;
             taken.map_err(|error| self.explain(error))?;
         }
         Ok(())
@@ -245,7 +238,7 @@ impl QuestionArgs {
         if let Some(there) = known {
             return Ok(Arc::clone(there));
         }
-        let state = (self.state.snapshot(), self.min_revision);
+        let state = (self.state.snapshot(), self.at_least.min_revision);
         let there = stored::pods_there(&asked.client, state, workload, &asked.overlay).await;
         let there = Arc::new(there.map_err(|error| self.explain(error))?);
         let _ = asked.there.set(Arc::clone(&there));
@@ -308,7 +301,7 @@ impl QuestionArgs {
             pod: Some(pod.clone()),
             candidates: self.candidates(),
             node_checks: self.node_checks().into(),
-            min_revision: self.min_revision,
+            min_revision: self.at_least.min_revision,
             overlay: overlay.to_vec(),
             ..Default::default()
         }
@@ -327,7 +320,7 @@ impl QuestionArgs {
             candidates: self.candidates(),
             node_checks: self.node_checks().into(),
             view: View::Full.into(),
-            min_revision: self.min_revision,
+            min_revision: self.at_least.min_revision,
             overlay: overlay.to_vec(),
             max_domains: self.max_domains(for_person),
             ..Default::default()
@@ -449,7 +442,7 @@ impl QuestionArgs {
 
     /// Adds the awaited revision to the error of a call that was not answered in time.
     pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        match self.min_revision {
+        match self.at_least.min_revision {
             revision if revision > 0 && error.is::<Unreachable>() => {
                 error.context(format!("waiting for revision {revision}"))
             }
@@ -602,7 +595,7 @@ impl ScoreCommand {
             candidates: question.candidates(),
             node_checks: question.node_checks().into(),
             view: View::Basic.into(),
-            min_revision: question.min_revision,
+            min_revision: question.at_least.min_revision,
             overlay: asked.overlay.changes.clone(),
             max_domains: question.max_domains(format.is_table()),
             // The service sorts the scores only if it gets a number, so there is always one.

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::about::parse_selector;
-use super::about::{PodScope, ensure_nodes_matched, nearest_nodes};
+use super::about::{PodScope, ensure_nodes_matched, nearest_nodes, parse_selector};
 use super::args;
 use super::completions;
 use super::exit::{Exit, RefusedCall};

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::Result;
 use prost::Message;
 
-use super::about::PodScope;
-use super::about::compile_selector;
+use super::about::{PodScope, compile_selector};
 use super::args::OutputFlag;
 use super::decide::{QuestionArgs, other_scheduler};
 use super::exit::Exit;

@@ -3,8 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::about::AboutWorkloads;
-use super::about::compile_selector;
+use super::about::{AboutWorkloads, compile_selector};
 use super::args;
 use super::cluster;
 use super::exit::Exit;

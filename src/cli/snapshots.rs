@@ -203,7 +203,10 @@ impl VerifySnapshot {
     /// Verifies the snapshot and prints the result.
     pub(crate) async fn run(self) -> Result<Exit> {
         let client = self.state.client().await?;
-        let answer = ask(&client, self.state.snapshot()).await?;
+        let request = VerifySnapshotRequest {
+            snapshot: self.state.snapshot().to_owned(),
+        };
+        let answer = client.call(request).await?;
         let names = || {
             let mismatches = answer.mismatches.iter();
             mismatches.map(|found| found.subject.clone()).collect()
@@ -212,13 +215,6 @@ impl VerifySnapshot {
         self.output.print(&answer, page, names)?;
         Ok(exit(&answer))
     }
-}
-
-async fn ask(client: &Client, snapshot: &str) -> Result<VerifySnapshotResponse> {
-    let request = VerifySnapshotRequest {
-        snapshot: snapshot.to_owned(),
-    };
-    client.call(request).await
 }
 
 fn exit(answer: &VerifySnapshotResponse) -> Exit {

@@ -8,8 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::about::AboutWorkloads;
-use super::about::PodScope;
+use super::about::{AboutWorkloads, PodScope};
 use super::backend::{Client, all_pages};
 use super::exit::Exit;
 use super::output::Format;

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::fields;
-use super::finding::LintRule;
-use super::finding::{LintFinding, Said};
+use super::finding::{LintFinding, LintRule, Said};
 use crate::explain;
 use crate::manifest::{
     CONSTRAINTS, ManifestError, PlacementPolicy, Position, ReadTemplate, Template, Unsaid,

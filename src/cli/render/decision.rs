@@ -1,10 +1,8 @@
 //! Renders the answers of Filter, Score and Explain: sentences, nodes, the numbers behind a constraint,
 //! and hints.
 
-use super::page::Look;
-use super::page::{Head, Page, PagePart, Parts, Table, TableCell, not_checked};
-use super::text::Bar;
-use super::text::{number, plural};
+use super::page::{Head, Look, Page, PagePart, Parts, Table, TableCell, not_checked};
+use super::text::{Bar, number, plural};
 use crate::explain::{among, but_for, quoted};
 use crate::matching::selector_text;
 use crate::misspelt::topology_key_hint;
@@ -17,8 +15,6 @@ use crate::proto::v1::{
     TopologySpreadConstraint,
 };
 
-/// The most domains at the minimum that are named.
-const NAMED_AT_MINIMUM: usize = 3;
 /// How to see what a table of domains or nodes leaves out.
 const ALL: &str = "--all lists them";
 
@@ -39,7 +35,7 @@ pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> Page {
         parts.apart(Look::Plain, "no hard spread constraint");
     }
     for report in &answer.constraints {
-        parts.push(hard(report, answer.feasible_count));
+        parts.push(hard(report));
     }
     let look = Look::of_verdict(answer.feasible_count > 0, &answer.unchecked);
     head.page("filter", answer.revision, answer.defaults())
@@ -130,25 +126,17 @@ pub(crate) fn score(head: &Head, answer: &ScoreResponse) -> Page {
         .with(parts)
 }
 
-/// A hard constraint in Filter's report. `feasible_count` is the number of all feasible nodes.
-pub(super) fn hard(report: &ConstraintReport, feasible_count: i64) -> PagePart {
+/// A hard constraint in Filter's report.
+fn hard(report: &ConstraintReport) -> PagePart {
     let constraint = report.constraint.clone().unwrap_or_default();
     let max_skew = i64::from(constraint.max_skew);
     let mut facts = facts(report, &constraint);
     facts.push(("minimum", minimum(report, &constraint)));
     facts.extend(policies(&constraint));
-    // A server of version 0.1 does not say where feasible nodes are.
-    let says_where = report
-        .domains
-        .iter()
-        .any(|domain| domain.feasible_nodes > 0);
-    let is_known = says_where || feasible_count == 0;
     let rows = report.domains.iter().map(|domain| {
         let skew = domain.skew;
         let verdict = match domain.feasible {
-            true if is_known && domain.feasible_nodes == 0 => {
-                TableCell::styled(Look::Bad, "no feasible node")
-            }
+            true if domain.feasible_nodes == 0 => TableCell::styled(Look::Bad, "no feasible node"),
             true if skew > max_skew => {
                 TableCell::styled(Look::Good, format!("skew {skew}, not refused"))
             }
@@ -259,23 +247,19 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
             constraint.min_domains.unwrap_or(1),
         );
     }
-    let at_minimum: Vec<String> = report
-        .domains
-        .iter()
-        .filter(|domain| domain.matching_pods == report.global_minimum)
-        .map(|domain| quoted(&domain.value))
-        .collect();
-    let named = at_minimum[..at_minimum.len().min(NAMED_AT_MINIMUM)].join(", ");
+    let at_minimum = report.domains.iter();
+    let at_minimum = at_minimum.filter(|domain| domain.matching_pods == report.global_minimum);
+    let at_minimum: Vec<&str> = at_minimum.map(|domain| &*domain.value).collect();
+    if at_minimum.is_empty() {
+        return count;
+    }
     // Domains are sorted by count. If all listed domains are at the minimum, others may be, too.
     let all_listed = report.domain_count == report.domains.len() as i64;
-    let open = !all_listed && at_minimum.len() == report.domains.len();
-    match at_minimum.len().saturating_sub(NAMED_AT_MINIMUM) {
-        _ if at_minimum.is_empty() => count,
-        0 if open => format!("{count}, held by {named} and perhaps more"),
-        0 => format!("{count}, held by {named}"),
-        more if open => format!("{count}, held by {named} and at least {more} more"),
-        more => format!("{count}, held by {named} and {more} more"),
-    }
+    let others = match !all_listed && at_minimum.len() == report.domains.len() {
+        true => ", and perhaps by others",
+        false => "",
+    };
+    format!("{count}, held by {}{others}", among(&at_minimum))
 }
 
 /// The fields that differ from their defaults, if any does.

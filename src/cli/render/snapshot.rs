@@ -6,8 +6,7 @@ use pbjson_types::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::page::Look;
-use super::page::{Page, PagePart, Parts, Table};
+use super::page::{Look, Page, PagePart, Parts, Table};
 use super::text::{number, plural};
 use crate::cli::input::LoadOutcome;
 use crate::decision_log::AnswerDifference;

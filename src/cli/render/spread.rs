@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::page::Look;
-use super::page::{Fact, Page, PagePart, Parts, Source, Table, TableCell, found_by_selector};
-use super::text::Bar;
-use super::text::{number, plural};
+use super::page::{Fact, Look, Page, PagePart, Parts, Source, Table, TableCell, found_by_selector};
+use super::text::{Bar, number, plural};
 use crate::cli::spread::{ClusterReport, DomainLoad};
 use crate::explain::{among, quoted};
 use crate::matching::selector_text;

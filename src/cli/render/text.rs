@@ -13,8 +13,7 @@ use terminal_size::{Width, terminal_size_of};
 use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter, WrapAlgorithm};
 
-use super::page::{Fact, Page, PagePart, Parts, Table, TableCell};
-use super::page::{Look, styled};
+use super::page::{Fact, Look, Page, PagePart, Parts, Table, TableCell, styled};
 use crate::visible;
 
 /// The indentation of what is below a heading.
