@@ -54,6 +54,9 @@ impl Server {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MinRevision {
     /// Wait until the snapshot has reached this revision
+    ///
+    /// `evenkeel load` prints the revision that it made. The wait ends with
+    /// --timeout.
     #[arg(
         long,
         value_name = "REVISION",

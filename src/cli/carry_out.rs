@@ -72,7 +72,7 @@ struct MadeMove {
 
 /// Plans moves, and prints the plan or, with --apply, carries it out.
 pub(super) async fn run(command: RebalanceCommand) -> Result<Exit> {
-    command.state.is_about(command.scope());
+    command.state.is_about(command.about.scope());
     match (&command.dry_run, command.apply) {
         (Some(_), _) => dry_run(&command).await,
         (None, true) => carry_out(&command).await,

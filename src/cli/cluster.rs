@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use super::live_names;
+use super::completions;
 use crate::explain::number;
 use crate::kubernetes::{
     ApiResource, ClusterClient, ListProgress, NeededObjects, ObjectSelection, READ_BY_ADMISSION,
@@ -36,7 +36,7 @@ pub(crate) struct ClusterArgs {
     pub(super) from_cluster: bool,
 
     /// Context of the kubeconfig whose cluster to list, as --from-cluster does
-    #[arg(id = "context", long, value_name = "NAME", add = live_names::contexts())]
+    #[arg(id = "context", long, value_name = "NAME", add = completions::contexts())]
     context: Option<String>,
 
     /// Kubeconfig instead of KUBECONFIG or ~/.kube/config; its cluster is listed

@@ -1,18 +1,23 @@
 //! Parses the command line, with the settings file that it names. Environment variables whose names are
 //! misspelt are refused: a setting that is not read must not look as if it held.
+//!
+//! The program is a plugin of kubectl, too. Under the name `kubectl-evenkeel` it asks the cluster of the
+//! current context. As `kubectl_complete-evenkeel` it completes command lines for kubectl.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
 
-use super::contexts::VARIABLES;
-use super::plugin;
+use super::cluster::ClusterArgs;
+use super::endpoint::{Endpoint, VARIABLES};
+use super::output;
 use super::source::check_source;
-use crate::manifest::ObjectName;
 use crate::misspelt;
 use crate::server::config::{BAD_CONFIGURATION, LogFormat, SettingsFileError, apply_file};
 use crate::server::logging;
@@ -70,7 +75,7 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
     let args: Vec<OsString> = args.into_iter().collect();
     let program = args.first().cloned().unwrap_or_default();
     let program = program.as_os_str();
-    let mut command = plugin::named(C::command(), program);
+    let mut command = under_name(C::command(), program);
     // A first pass finds the settings file, and ignores errors.
     let draft = command.clone().ignore_errors(true);
     let draft = draft.try_get_matches_from(&args).ok();
@@ -97,10 +102,10 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
     let unused = command.clone();
     command
         .try_get_matches_from_mut(&args)
-        .and_then(|matches| match plugin::means_cluster(program, &matches) {
+        .and_then(|matches| match means_cluster(program, &matches) {
             false => Ok(matches),
             true => {
-                command = plugin::asking_cluster(unused);
+                command = asking_cluster(unused);
                 command.try_get_matches_from_mut(&args)
             }
         })
@@ -108,7 +113,6 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
             check_source(&mut command, &matches)?;
             C::from_arg_matches(&matches)
         })
-        .map_err(|error| with_slash(&args, error))
         .map_err(|error| match subcommand {
             Some((SERVE, _)) if error.use_stderr() => ParseError::Serve {
                 message: one_line(&command, &args, &error),
@@ -132,23 +136,6 @@ fn log_format(command: &Command, args: &[OsString]) -> LogFormat {
     let settings = draft.as_ref().and_then(ArgMatches::subcommand);
     let format = settings.and_then(|(_, settings)| settings.try_get_one("log_format").ok()?);
     format.copied().unwrap_or(LogFormat::Auto)
-}
-
-/// Adds a tip to an error about an object that was named in two words, which kubectl accepts: the
-/// one word to write.
-fn with_slash(args: &[OsString], mut error: clap::Error) -> clap::Error {
-    let (ErrorKind::UnknownArgument, Some(ContextValue::String(name))) =
-        (error.kind(), error.get(ContextKind::InvalidArg))
-    else {
-        return error;
-    };
-    let place = args.iter().position(|arg| arg == name.as_str());
-    let before = place.and_then(|place| args.get(place.checked_sub(1)?)?.to_str());
-    if let Some(kind) = before.filter(|before| ObjectName::is_kind(before)) {
-        let tip = StyledStr::from(format!("name it as one word: {kind}/{name}"));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
-    error
 }
 
 /// clap's message on one line, without usage, and with the environment variable of a bad value.
@@ -230,4 +217,131 @@ fn is_service_link(name: &str) -> bool {
         || name
             .split_once("_PORT_")
             .is_some_and(|(_, rest)| is_port(rest))
+}
+
+/// The name under which kubectl finds the plugin: `kubectl evenkeel` runs this program.
+const PLUGIN: &str = "kubectl-evenkeel";
+/// The name under which kubectl finds the completion of the plugin's command lines.
+const COMPLETER: &str = "kubectl_complete-evenkeel";
+/// The command that people type.
+const TYPED: &str = "kubectl evenkeel";
+
+/// The first commands to try, for the plugin of kubectl.
+const START_HERE: &str = "\
+Start here:
+  kubectl evenkeel explain --pending           why pods wait, worst first
+  kubectl evenkeel explain deploy/web          where the next pod of a workload could go
+  kubectl evenkeel spread -A                   which workloads violate their constraints
+  kubectl evenkeel lint deploy -A              what is wrong with constraints
+
+The cluster is that of the current context, or of --context and --kubeconfig. It is listed, which
+needs no more than the permission to list nodes, pods, services and controllers. Nothing is changed
+in it, and nothing leaves this process. --server asks a server instead, --load files.";
+
+/// The completion code by which the shell offers no files.
+const NO_FILES: u8 = 4;
+/// The completion code by which the shell adds no space after the word.
+const GOES_ON: u8 = 2;
+
+/// Returns whether the program was called by this name.
+fn is_called(program: &OsStr, name: &str) -> bool {
+    Path::new(program).file_stem() == Some(OsStr::new(name))
+}
+
+/// Adapts the commands to the name by which the program was called.
+pub(super) fn under_name(command: Command, program: &OsStr) -> Command {
+    if !is_called(program, PLUGIN) && !is_called(program, COMPLETER) {
+        return command;
+    }
+    let exit_codes = command.get_after_help().map(ToString::to_string);
+    let exit_codes = exit_codes.unwrap_or_default();
+    let exit_codes = exit_codes.split_once("Exit codes:");
+    let exit_codes = exit_codes.map_or("", |(_, codes)| codes);
+    let help = format!("{START_HERE}\n\nExit codes:{exit_codes}");
+    command
+        .bin_name(TYPED)
+        .after_help(help)
+        .mut_subcommands(with_examples)
+}
+
+/// Returns whether a command line selects the current cluster, because the program was called as a
+/// plugin and no flag names a source. Lint is left out: it needs a cluster only for names, and
+/// selects it itself.
+pub(super) fn means_cluster(program: &OsStr, matches: &ArgMatches) -> bool {
+    let (mut name, mut inner) = ("", matches);
+    while let Some((of, matches)) = inner.subcommand() {
+        (name, inner) = (of, matches);
+    }
+    let has = |id: &str| inner.ids().any(|it| it == id);
+    let says = |id: &str| {
+        let source = has(id).then(|| inner.value_source(id)).flatten();
+        source.is_some_and(|source| source != ValueSource::DefaultValue)
+    };
+    is_called(program, PLUGIN)
+        && name != "lint"
+        && has(ClusterArgs::FROM_CLUSTER)
+        && !says("load")
+        && !says(Endpoint::ADDRESS)
+}
+
+/// Lets a command and its subcommands ask the current cluster.
+pub(super) fn asking_cluster(mut command: Command) -> Command {
+    let is_flag = |arg: &Arg| arg.get_id() == ClusterArgs::FROM_CLUSTER;
+    if command.get_arguments().any(is_flag) {
+        let asked = |arg: Arg| arg.default_value("true");
+        command = command.mut_arg(ClusterArgs::FROM_CLUSTER, asked);
+    }
+    command.mut_subcommands(asking_cluster)
+}
+
+/// Adapts the examples of a command, so that they can be typed.
+fn with_examples(command: Command) -> Command {
+    let command = match command.get_after_help().map(ToString::to_string) {
+        Some(help) => {
+            let help = help.replace("\n  evenkeel ", &format!("\n  {TYPED} "));
+            command.after_help(help.replace("| evenkeel ", &format!("| {TYPED} ")))
+        }
+        None => command,
+    };
+    command.mut_subcommands(with_examples)
+}
+
+/// Completes a command line, if the program was called for that; `None` if not. The last word of
+/// `args` is completed. The output has kubectl's format: a line for each candidate, then a
+/// completion code.
+pub(super) fn complete_for_kubectl(
+    command: Command,
+    args: &[OsString],
+) -> Option<io::Result<ExitCode>> {
+    let program = args.first().filter(|it| is_called(it, COMPLETER))?;
+    let mut command = under_name(command, program);
+    let mut args = args.to_vec();
+    if args.len() == 1 {
+        args.push(OsString::new());
+    }
+    let last = args.len() - 1;
+    let current = std::env::current_dir().ok();
+    let found = clap_complete::engine::complete(&mut command, args, last, current.as_deref());
+    Some(found.map(|found| {
+        let words = found.iter().filter(|candidate| !candidate.is_hide_set());
+        let mut directive = NO_FILES;
+        let mut text = String::new();
+        for candidate in words {
+            let value = candidate.get_value().to_string_lossy();
+            let goes_on = value.ends_with('/') || value.ends_with('=');
+            directive |= if goes_on { GOES_ON } else { 0 };
+            text.push_str(&value);
+            if let Some(help) = candidate.get_help() {
+                let help = help.to_string();
+                let first = help.lines().next().unwrap_or_default();
+                text.push_str(&format!("\t{first}"));
+            }
+            text.push('\n');
+        }
+        text.push_str(&format!(":{directive}\n"));
+        match output::print_bytes(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        }
+    }))
 }

@@ -1,16 +1,28 @@
 //! `evenkeel completions` and `evenkeel man`: scripts by which shells complete commands and flags, and
-//! manual pages of all commands.
+//! manual pages of all commands. Names are completed while they are typed: contexts of the kubeconfig, and
+//! namespaces and objects of the files or the cluster that the earlier words select.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_complete::Shell;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
 
 use super::exit::Exit;
 use super::output;
+use crate::kubernetes::{ApiResource, ClusterClient, ObjectSelection, OnRefusal, Target};
+use crate::manifest::{self, NamedObject, ObjectName};
+use crate::matching::names::DEFAULT_NAMESPACE;
+use crate::snapshot::ObjectKind;
 
 /// The variable by which a shell's script asks for completions.
 const ASKED: &str = "_EVENKEEL_COMPLETE";
@@ -73,5 +85,231 @@ impl Man {
         let commands = commands.disable_help_subcommand(true);
         clap_mangen::generate_to(commands, &self.directory).with_context(writing)?;
         Ok(Exit::Success)
+    }
+}
+
+/// The longest time that completion waits for an API server, or for files.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The short names of the kinds that are offered.
+const KINDS: [&str; 8] = ["cj", "deploy", "ds", "job", "pod", "rc", "rs", "sts"];
+
+/// The names of the program as a plugin of kubectl. Under these, completion asks the current
+/// cluster.
+const PLUGIN_NAMES: [&str; 2] = ["kubectl-evenkeel", "kubectl_complete-evenkeel"];
+
+/// Completes `KIND/NAME` and `KIND/NAMESPACE/NAME`.
+pub(super) fn objects() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| offered(typed, &object_names(typed)))
+}
+
+/// Completes the name of a namespace.
+pub(super) fn namespaces() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let words = TypedWords::read();
+        let files = words.files();
+        if !files.is_empty() {
+            return offered(typed, &namespaces_in(files));
+        }
+        let namespaces = ApiResource::of(ObjectKind::Namespace);
+        offered(typed, &ask(&words, namespaces, None))
+    })
+}
+
+/// Completes the name of a context.
+pub(super) fn contexts() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let target = TypedWords::read().target();
+        offered(typed, &target.contexts())
+    })
+}
+
+/// Returns the names that begin with the typed text. Names with unusual characters are left out,
+/// because the shell reads them.
+fn offered(typed: &OsStr, names: &[String]) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let is_plain = |name: &&String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._/@:".contains(c);
+        name.starts_with(&*typed) && name.chars().all(plain)
+    };
+    let names = names.iter().filter(is_plain);
+    names.map(CompletionCandidate::new).collect()
+}
+
+/// Returns kinds or, after `KIND/`, the objects of this kind.
+fn object_names(typed: &OsStr) -> Vec<String> {
+    let typed = typed.to_string_lossy();
+    let words = TypedWords::read();
+    let Some((kind, rest)) = typed.split_once('/') else {
+        return KINDS.iter().map(|kind| format!("{kind}/")).collect();
+    };
+    let given = words.value("--namespace", "-n");
+    let files = words.files();
+    if !files.is_empty() {
+        let own = given.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        return names_in(files, kind, &own);
+    }
+    let Some(resource) = ApiResource::of_kind(ObjectName::full_kind(kind)) else {
+        return Vec::new();
+    };
+    let namespace = rest.split_once('/').map(|(namespace, _)| namespace);
+    let start = match namespace {
+        Some(namespace) => format!("{kind}/{namespace}/"),
+        None => format!("{kind}/"),
+    };
+    let namespace = namespace.map_or(given, |it| Some(it.to_owned()));
+    let names = ask(&words, resource, Some(namespace));
+    names.iter().map(|name| format!("{start}{name}")).collect()
+}
+
+/// Returns the objects of a kind in files: as `KIND/NAME` in the namespace `own`, else as
+/// `KIND/NAMESPACE/NAME`.
+fn names_in(files: Vec<PathBuf>, kind: &str, own: &str) -> Vec<String> {
+    let full_kind = ObjectName::full_kind(kind);
+    let objects = objects_in(files).into_iter();
+    let of_kind = objects.filter(|object| object.kind.eq_ignore_ascii_case(full_kind));
+    let names = of_kind.map(
+        |NamedObject {
+             namespace, name, ..
+         }| match namespace == own {
+            true => format!("{kind}/{name}"),
+            false => format!("{kind}/{namespace}/{name}"),
+        },
+    );
+    names.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+fn namespaces_in(files: Vec<PathBuf>) -> Vec<String> {
+    let objects = objects_in(files).into_iter();
+    let namespaces = objects.map(|object| match &*object.kind {
+        "Namespace" => object.name,
+        _ => object.namespace,
+    });
+    namespaces
+        .collect::<BTreeSet<String>>()
+        .into_iter()
+        .collect()
+}
+
+/// Returns the objects in files, as far as they can be read in time. The thread that reads ends
+/// with the process.
+fn objects_in(files: Vec<PathBuf>) -> Vec<NamedObject> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for file in files {
+            // A file that cannot be read has no names.
+            let _ = manifest::for_each_name(&file, |object| _ = send.send(object));
+        }
+    });
+    let end = Instant::now() + PATIENCE;
+    let next = || {
+        let left = end.saturating_duration_since(Instant::now());
+        receive.recv_timeout(left).ok()
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// Returns the names of a resource's objects, in all namespaces or in one, by default the
+/// context's. Empty if no cluster is selected, or it does not answer in time.
+fn ask(
+    words: &TypedWords,
+    resource: &'static ApiResource,
+    namespace: Option<Option<String>>,
+) -> Vec<String> {
+    if !words.mean_cluster() {
+        return Vec::new();
+    }
+    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
+        return Vec::new();
+    };
+    let asked = async {
+        let cluster = words.target().connect(OnRefusal::Retry).await.ok()?;
+        let namespace = namespace.map(|it| it.unwrap_or_else(|| cluster.namespace.clone()));
+        list(&cluster, resource, namespace.as_deref()).await
+    };
+    let names = runtime.block_on(async { timeout(PATIENCE, asked).await });
+    names.ok().flatten().unwrap_or_default()
+}
+
+async fn list(
+    cluster: &ClusterClient,
+    resource: &'static ApiResource,
+    namespace: Option<&str>,
+) -> Option<Vec<String>> {
+    let wanted = ObjectSelection {
+        resource,
+        namespace,
+        labels: "",
+        fields: "",
+    };
+    let objects = cluster.list(wanted, &mut |_| {}).await.ok()?;
+    let names = objects.iter().map(|it| it["metadata"]["name"].as_str());
+    Some(names.flatten().map(str::to_owned).collect())
+}
+
+/// The words of the typed command line.
+struct TypedWords(Vec<OsString>);
+
+impl TypedWords {
+    /// Reads the words. A shell's script passes them after `--`.
+    fn read() -> Self {
+        let mut words: Vec<OsString> = env::args_os().collect();
+        if let Some(place) = words.iter().position(|word| word == "--") {
+            words.drain(..=place);
+        }
+        Self(words)
+    }
+
+    /// The files of `--load`.
+    fn files(&self) -> Vec<PathBuf> {
+        let files = self.values("--load", "--load").into_iter();
+        files
+            .filter(|file| file != "-")
+            .map(PathBuf::from)
+            .collect()
+    }
+
+    /// The last value of a flag.
+    fn value(&self, long: &str, short: &str) -> Option<String> {
+        self.values(long, short).pop()
+    }
+
+    /// The values of a flag.
+    fn values(&self, long: &str, short: &str) -> Vec<String> {
+        let words: Vec<&str> = self.0.iter().filter_map(|word| word.to_str()).collect();
+        let mut found = Vec::new();
+        for (place, word) in words.iter().enumerate() {
+            if *word == long || *word == short {
+                // The last word is still being typed, so it is no value.
+                found.extend(words[..words.len() - 1].get(place + 1).copied());
+            } else if let Some(value) = word.strip_prefix(long).and_then(|it| it.strip_prefix('='))
+            {
+                found.push(value);
+            }
+        }
+        found.into_iter().map(str::to_owned).collect()
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            kubeconfig: self.value("--kubeconfig", "--kubeconfig").map(Into::into),
+            context: self.value("--context", "--context"),
+        }
+    }
+
+    /// Returns whether the words select a cluster, by a flag or as a plugin of kubectl.
+    fn mean_cluster(&self) -> bool {
+        let has = |flag: &str| {
+            let is_it = |word: &OsString| word.to_str().is_some_and(|it| it.starts_with(flag));
+            self.0.iter().any(is_it)
+        };
+        let program = self
+            .0
+            .first()
+            .and_then(|program| Path::new(program).file_stem());
+        let is_plugin = program.is_some_and(|name| PLUGIN_NAMES.iter().any(|it| name == *it));
+        let flags = ["--from-cluster", "--kubeconfig", "--context"];
+        let is_flagged = flags.into_iter().any(has);
+        !has("--load") && (is_flagged || is_plugin && !has("--server"))
     }
 }

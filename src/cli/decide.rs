@@ -1,4 +1,5 @@
-//! The question, which `filter`, `score`, `place` and `explain` have in common.
+//! Questions about a pod: what `filter`, `score`, `place` and `explain` have in common, and the commands
+//! `filter`, `score` and `explain`.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -9,20 +10,21 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
+use super::about::{self, parse_selector};
 use super::backend::{Answer, Client, UnaryRequest};
-use super::exit::Unreachable;
-use super::lint;
-use super::live_names;
-use super::loaded_question::LoadedQuestion;
-use super::matched;
+use super::exit::{Exit, Unreachable};
 use super::output::{self, Format};
 use super::render::{self, Page};
 use super::source::{self, QuestionScope};
 use super::stored::{self, PodsThere};
 use super::what_if::{self, Overlay, WhatIf};
+use super::{args, completions, lint, pending};
 use crate::kubernetes::ListedFor;
-use crate::manifest::{self, FindPods, ObjectName, WorkloadFinder, WorkloadPod};
-use crate::proto::v1::{Change, ExplainRequest, FilterRequest, NodeChecks, NodeNames, Pod, View};
+use crate::manifest::{self, FindPods, NotCounted, ObjectName, WorkloadFinder, WorkloadPod};
+use crate::proto::v1::{
+    Change, ExplainRequest, FilterRequest, LabelSelector, NodeChecks, NodeNames, NodeScore,
+    ObjectMeta, ObjectReference, Pod, ScoreRequest, View,
+};
 
 /// The number of domains of a constraint that a table lists by default.
 const TABLE_DOMAINS: i32 = 20;
@@ -53,7 +55,7 @@ pub(crate) struct QuestionArgs {
         value_parser = ObjectName::with_kind,
         conflicts_with_all = ["file", "name"],
         help_heading = "The pod",
-        add = live_names::objects()
+        add = completions::objects()
     )]
     object: Option<ObjectName>,
 
@@ -80,7 +82,7 @@ pub(crate) struct QuestionArgs {
         long,
         value_name = "NAMESPACE",
         help_heading = "The pod",
-        add = live_names::namespaces()
+        add = completions::namespaces()
     )]
     pub(super) namespace: Option<String>,
 
@@ -107,17 +109,8 @@ pub(crate) struct QuestionArgs {
     #[command(flatten)]
     what_if: WhatIf,
 
-    /// Wait until the snapshot has reached this revision
-    ///
-    /// `evenkeel load` prints the revision that it made. The wait ends with
-    /// --timeout.
-    #[arg(
-        long,
-        value_name = "REVISION", value_parser = clap::value_parser!(i64).range(0..), allow_negative_numbers = true, help_heading = QUESTION,
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    pub(super) min_revision: i64,
+    #[command(flatten, next_help_heading = QUESTION)]
+    pub(super) at_least: args::MinRevision,
 
     /// List all nodes and domains, however many; otherwise a table has 50 nodes and 20 domains
     #[arg(long, help_heading = ANSWER)]
@@ -187,7 +180,7 @@ impl QuestionArgs {
         self.take_out(&mut asked).await?;
         for workload in asked.workloads() {
             let snapshot = self.state.snapshot();
-            let told = matched::elsewhere(&asked.client, snapshot, workload).await?;
+            let told = about::elsewhere(&asked.client, snapshot, workload).await?;
             told.iter().for_each(|told| output::warn(told));
         }
         let words = asked.not_counted().filter_map(|it| it.words.as_ref());
@@ -203,7 +196,9 @@ impl QuestionArgs {
             && !asked.overlay.mentions(&pod)
         {
             let snapshot = self.state.snapshot();
-            let taken = asked.take_out(pod, snapshot, self.min_revision).await;
+            let taken = asked
+                .take_out(pod, snapshot, self.at_least.min_revision)
+                .await;
             taken.map_err(|error| self.explain(error))?;
         }
         Ok(())
@@ -243,7 +238,7 @@ impl QuestionArgs {
         if let Some(there) = known {
             return Ok(Arc::clone(there));
         }
-        let state = (self.state.snapshot(), self.min_revision);
+        let state = (self.state.snapshot(), self.at_least.min_revision);
         let there = stored::pods_there(&asked.client, state, workload, &asked.overlay).await;
         let there = Arc::new(there.map_err(|error| self.explain(error))?);
         let _ = asked.there.set(Arc::clone(&there));
@@ -306,7 +301,7 @@ impl QuestionArgs {
             pod: Some(pod.clone()),
             candidates: self.candidates(),
             node_checks: self.node_checks().into(),
-            min_revision: self.min_revision,
+            min_revision: self.at_least.min_revision,
             overlay: overlay.to_vec(),
             ..Default::default()
         }
@@ -325,7 +320,7 @@ impl QuestionArgs {
             candidates: self.candidates(),
             node_checks: self.node_checks().into(),
             view: View::Full.into(),
-            min_revision: self.min_revision,
+            min_revision: self.at_least.min_revision,
             overlay: overlay.to_vec(),
             max_domains: self.max_domains(for_person),
             ..Default::default()
@@ -354,7 +349,7 @@ impl QuestionArgs {
         if let Some(name) = answer.unknown_candidates().first()
             && asked.nearest.get().is_none()
         {
-            let nearest = matched::nearest_nodes(&asked.client, self.state.snapshot(), name).await;
+            let nearest = about::nearest_nodes(&asked.client, self.state.snapshot(), name).await;
             let _ = asked.nearest.set(nearest);
         }
         let schedulers = asked.workloads().filter_map(|it| it.scheduler.as_ref());
@@ -447,7 +442,7 @@ impl QuestionArgs {
 
     /// Adds the awaited revision to the error of a call that was not answered in time.
     pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        match self.min_revision {
+        match self.at_least.min_revision {
             revision if revision > 0 && error.is::<Unreachable>() => {
                 error.context(format!("waiting for revision {revision}"))
             }
@@ -462,5 +457,224 @@ impl QuestionArgs {
             true => Some(TABLE_DOMAINS),
             false => None,
         }
+    }
+}
+
+/// A question that is ready to be asked: its files are read, and the client is connected.
+pub(crate) struct LoadedQuestion {
+    /// The pod and the object that it comes from.
+    pub(crate) workload: WorkloadPod,
+    /// Other workloads of its file that are placed with it.
+    pub(crate) others: Vec<WorkloadPod>,
+    /// The changes that the question assumes.
+    pub(crate) overlay: Overlay,
+    /// The client that answers.
+    pub(crate) client: Client,
+    /// True if the pod is in the snapshot and is deleted by the overlay.
+    pub(crate) taken_out: bool,
+    /// The pods of the first workload that was asked for, once they are known.
+    pub(crate) there: OnceLock<Arc<PodsThere>>,
+    /// The nodes that are nearest to a candidate that does not exist, once they are known.
+    pub(crate) nearest: OnceLock<String>,
+}
+
+impl LoadedQuestion {
+    /// All workloads of the question, in the order of its file.
+    pub(crate) fn workloads(&self) -> impl Iterator<Item = &WorkloadPod> {
+        [&self.workload].into_iter().chain(&self.others)
+    }
+
+    /// The unknown additions of admission to the pods of all workloads.
+    pub(crate) fn not_counted(&self) -> impl Iterator<Item = &NotCounted> {
+        self.workloads().flat_map(|workload| &workload.missing)
+    }
+
+    /// If the snapshot has the pod, deletes it in the overlay, so that it does not count against
+    /// itself. Waits until the snapshot has reached `min_revision`.
+    pub(crate) async fn take_out(
+        &mut self,
+        pod: ObjectReference,
+        snapshot: &str,
+        min_revision: i64,
+    ) -> Result<()> {
+        let mut itself = Overlay::default();
+        itself.delete(pod.clone());
+        let nobody = Pod {
+            metadata: Some(ObjectMeta {
+                namespace: pod.namespace,
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let request = FilterRequest {
+            snapshot: snapshot.to_owned(),
+            pod: Some(nobody),
+            candidates: Some(NodeNames::default()),
+            view: View::Basic.into(),
+            min_revision,
+            overlay: itself.changes.clone(),
+            ..Default::default()
+        };
+        let names = || itself.names.clone();
+        let answer = self.client.call_about(request, names).await?;
+        self.taken_out = answer.unknown_deletes.is_empty();
+        if self.taken_out {
+            // The pod runs on this node, but need not run there again.
+            let spec = self.workload.pod.spec.as_mut();
+            spec.into_iter().for_each(|spec| spec.node_name.clear());
+            self.overlay.changes.extend(itself.changes);
+            self.overlay.names.push("the pod itself".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Flags of `evenkeel filter`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel filter -f pod.yaml
+  evenkeel filter -f deployment.yaml --load cluster.json          (no server needed)
+  evenkeel filter -f app.yaml --name statefulset/db --overlay-delete node/node-3
+  evenkeel filter -f pod.yaml -o name | head -1")]
+pub(crate) struct FilterCommand {
+    #[command(flatten)]
+    question: QuestionArgs,
+
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::OutputFlag,
+}
+
+impl FilterCommand {
+    /// Asks the question and prints the answer.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let (question, format) = (self.question, self.output.output);
+        let asked = question.open_one().await?;
+        let view = match format {
+            Format::Name => View::Basic,
+            _ => View::Full,
+        };
+        let request = FilterRequest {
+            dialect: asked.workload.dialect().into(),
+            view: view.into(),
+            max_domains: question.max_domains(format.is_table()),
+            ..question.filter_request(&asked.workload.pod, &asked.overlay.changes)
+        };
+        let answer = question.ask(&asked, request).await?;
+        question.print(&asked, format, &answer, render::filter, |answer| {
+            answer.feasible.clone()
+        })?;
+        Ok(Exit::of(answer.feasible_count > 0))
+    }
+}
+
+/// Flags of `evenkeel score`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel score -f pod.yaml
+  evenkeel score -f deployment.yaml --load cluster.json --default-constraints system
+  evenkeel score -f pod.yaml -o name | head -1")]
+pub(crate) struct ScoreCommand {
+    #[command(flatten)]
+    question: QuestionArgs,
+
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::OutputFlag,
+}
+
+impl ScoreCommand {
+    /// Asks for scores and prints them, best first.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let (question, format) = (self.question, self.output.output);
+        let asked = question.open_one().await?;
+        let request = ScoreRequest {
+            snapshot: question.state.snapshot().to_owned(),
+            dialect: asked.workload.dialect().into(),
+            pod: Some(asked.workload.pod.clone()),
+            candidates: question.candidates(),
+            node_checks: question.node_checks().into(),
+            view: View::Basic.into(),
+            min_revision: question.at_least.min_revision,
+            overlay: asked.overlay.changes.clone(),
+            max_domains: question.max_domains(format.is_table()),
+            // The service sorts the scores only if it gets a number, so there is always one.
+            top: i32::MAX,
+            ..Default::default()
+        };
+        let answer = question.ask(&asked, request).await?;
+        let node = |score: &NodeScore| score.node.clone();
+        question.print(&asked, format, &answer, render::score, |answer| {
+            answer.scores.iter().map(node).collect()
+        })?;
+        Ok(Exit::of(!answer.scores.is_empty()))
+    }
+}
+
+/// Flags of `evenkeel explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel explain -f pod.yaml
+  evenkeel explain deploy/web -n shop --load cluster.json
+  evenkeel explain --pending                                      every pod that waits for a node
+  evenkeel explain -f deployment.yaml --load cluster.json         (no server needed)
+  evenkeel explain -f deployment.yaml -o html > why.html")]
+pub(crate) struct ExplainCommand {
+    #[command(flatten)]
+    question: QuestionArgs,
+
+    /// Every pod that waits for a node, by workload, worst first
+    ///
+    /// Of all namespaces, or of --namespace. Of each workload the pod with the
+    /// fewest nodes to go to is explained.
+    #[arg(long, conflicts_with_all = ["object", "file", "name"], help_heading = "The pod")]
+    pending: bool,
+
+    /// With --pending: in all namespaces, which is what it does without --namespace
+    #[arg(
+        short = 'A',
+        long,
+        requires = "pending",
+        conflicts_with = "namespace",
+        help_heading = "The pod"
+    )]
+    all_namespaces: bool,
+
+    /// With --pending: pods that match, in kubectl's syntax: app=web,tier in (a,b),!legacy
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        value_parser = parse_selector,
+        requires = "pending",
+        help_heading = "The pod"
+    )]
+    selector: Option<LabelSelector>,
+
+    #[command(flatten, next_help_heading = ANSWER)]
+    output: args::OutputFlag,
+}
+
+impl ExplainCommand {
+    /// Asks the question and prints the answer.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let (question, format) = (self.question, self.output.output);
+        if self.pending {
+            return pending::explain(&question, self.selector.as_ref(), &self.output).await;
+        }
+        let asked = question.open_one().await?;
+        let (pod, overlay) = (&asked.workload.pod, &asked.overlay.changes);
+        let request = ExplainRequest {
+            dialect: asked.workload.dialect().into(),
+            waiting: question.waiting(&asked).await?,
+            // A page gets all domains, because it folds long tables.
+            ..question.explain_request(pod, overlay, format.is_table())
+        };
+        let answer = question.ask(&asked, request).await?;
+        question.print(&asked, format, &answer, render::explain, |answer| {
+            answer.feasible.clone()
+        })?;
+        Ok(Exit::of(answer.feasible_count > 0))
     }
 }

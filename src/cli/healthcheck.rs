@@ -8,23 +8,16 @@ use clap::Args;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tonic::server::NamedService;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::backend::{Client, within};
+use super::backend::within;
 use super::endpoint::Endpoint;
 use super::exit::{Exit, RefusedCall};
 use super::output;
-use crate::api;
-use crate::misspelt::nearest;
-use crate::proto::v1::ListSnapshotsRequest;
-use crate::proto::v1::spread_service_server::SpreadServiceServer;
 use crate::visible;
-
-const SERVICE: &str = <SpreadServiceServer<api::Service> as NamedService>::NAME;
 
 /// Flags of `evenkeel healthcheck`.
 #[derive(Debug, Args)]
@@ -70,10 +63,9 @@ impl Healthcheck {
             }
             (channel, _) => channel?,
         };
-        let mut health = HealthClient::new(channel.clone());
-        let service = self.service.unwrap_or_default();
+        let mut health = HealthClient::new(channel);
         let request = Request::new(HealthCheckRequest {
-            service: service.clone(),
+            service: self.service.unwrap_or_default(),
         });
         let status = match within(Some(self.timeout), health.check(request)).await? {
             Ok(answer) => answer.into_inner().status(),
@@ -81,18 +73,6 @@ impl Healthcheck {
             Err(status) => return Err(RefusedCall::or_unreachable(status, Vec::new())),
         };
         output::print(&format!("{}\n", status.as_str_name()))?;
-        if status == ServingStatus::ServiceUnknown {
-            let client = Client::on(channel, Some(self.timeout));
-            // An account that may not read has no names to tell.
-            let known = client.call(ListSnapshotsRequest::default()).await;
-            let known = known.map_or_else(|_| Vec::new(), |it| it.snapshots);
-            let known = known.iter().map(|it| it.name.as_str());
-            let nearest = nearest(&service, known.chain([SERVICE]));
-            let service = visible::text(&service);
-            output::warn(&format!(
-                "no service or snapshot is called {service}{nearest}"
-            ));
-        }
         Ok(Exit::of(status == ServingStatus::Serving))
     }
 }

@@ -1,23 +1,31 @@
-//! The input of a snapshot from files or a cluster: reads, checks, sends and summarizes it.
+//! The input of a snapshot from files or a cluster: reads, checks, sends and summarizes it; and the command
+//! `load`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
+use clap::Args;
 use indicatif::ProgressBar;
+use prost::Message;
 use serde::Serialize;
 
-use super::args::RulesFlags;
+use super::args::{self, RulesFlags, dumped_kinds};
 use super::backend::Client;
-use super::feed::{self, FeedTarget};
-use super::output;
-use super::stored;
+use super::exit::{Exit, RefusedCall};
+use super::{output, render, stored};
 use crate::explain::{number, plural};
 use crate::manifest::{self, LoadedObjects, WorkloadFinder};
 use crate::matching::{Path, Violation};
-use crate::proto::v1::{DefaultConstraints, UpdateSnapshotResponse};
-use crate::snapshot::{Batch, Limits, ObjectKind};
+use crate::proto::v1::stream_snapshot_request::Step;
+use crate::proto::v1::{
+    BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
+    UpdateSnapshotRequest, UpdateSnapshotResponse,
+};
+use crate::snapshot::{Batch, Limits, ObjectKind, ResourceVersions};
 
 /// The most repeated objects that are named.
 const NAMED_REPEATS: usize = 5;
@@ -284,7 +292,7 @@ async fn send_all(
         kubernetes_version: input.kubernetes_version.clone(),
         listed: objects.listed.clone(),
     };
-    let ranges = Arc::new(feed::ranges(&objects.changes));
+    let ranges = Arc::new(ranges(&objects.changes));
     let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));
     // A batch is copied only when it is sent.
     let batches = (0..cuts.len()).map(move |batch| sent.changes[cuts[batch].clone()].to_vec());
@@ -292,7 +300,7 @@ async fn send_all(
         let range = ranges.get(batch).cloned().unwrap_or_default();
         range.map(|index| objects.describe(index)).collect()
     };
-    feed::send(client, batches, describe, &target).await
+    stream(client, batches, describe, &target).await
 }
 
 /// The fault of a single change, by its field in the object.
@@ -309,4 +317,212 @@ fn counted<K: std::fmt::Display>(kinds: &BTreeMap<K, u64>) -> String {
         .map(|(kind, count)| format!("{} {kind}", number(*count)))
         .collect();
     counts.join(", ")
+}
+
+/// The most changes in a batch. A server's limits allow this number.
+pub(crate) const BATCH_CHANGES: usize = 1_000;
+/// The most bytes in a batch, well below gRPC's default limit of 4 MiB for a message.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// The snapshot that receives the objects, with its settings.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FeedTarget {
+    /// Name of the snapshot; empty means "default".
+    pub(crate) snapshot: String,
+    /// True if the objects replace the whole state at the end.
+    pub(crate) replace: bool,
+    /// Default constraints to set; `None` leaves them unchanged.
+    pub(crate) default_constraints: Option<DefaultConstraints>,
+    /// The version of Kubernetes to set; empty leaves it unchanged.
+    pub(crate) kubernetes_version: String,
+    /// The kinds of which the objects are all that there are.
+    pub(crate) listed: ResourceVersions,
+}
+
+/// Sends `batches`. Returns the last acknowledgement, with the counts
+/// of all batches. With `replace`, all changes become visible at once, otherwise batch by batch.
+/// `describe` returns the names of the changes of a refused batch.
+async fn stream(
+    client: &Client,
+    batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
+    describe: impl Fn(usize) -> Vec<String>,
+    target: &FeedTarget,
+) -> Result<UpdateSnapshotResponse> {
+    let answer = transfer(client, batches, describe, target).await;
+    answer.with_context(|| format!("loading snapshot {:?}", target.snapshot))
+}
+
+async fn transfer(
+    client: &Client,
+    batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
+    describe: impl Fn(usize) -> Vec<String>,
+    target: &FeedTarget,
+) -> Result<UpdateSnapshotResponse> {
+    let steps_before_batches = usize::from(target.replace);
+    // Steps are acknowledged in order, so the first step without an acknowledgement was refused.
+    let refused = |status, step: usize| {
+        let batch = step.checked_sub(steps_before_batches);
+        RefusedCall::or_unreachable(status, batch.map_or_else(Vec::new, &describe))
+    };
+
+    let sent = Arc::new(AtomicUsize::new(0));
+    let steps = requests(batches, target, Arc::clone(&sent));
+    let answer = client
+        .rpc()
+        .stream_snapshot(tokio_stream::iter(steps))
+        .await;
+    let mut answers = answer.map_err(|status| refused(status, 0))?.into_inner();
+    let mut total = UpdateSnapshotResponse::default();
+    let mut done = 0;
+    while let Some(answer) = answers
+        .message()
+        .await
+        .map_err(|status| refused(status, done))?
+    {
+        let update = answer.update.unwrap_or_default();
+        // In a replace, the last acknowledgement is that of the commit, which counts all changes.
+        total = match target.replace {
+            true => update,
+            false => UpdateSnapshotResponse {
+                changed_count: total.changed_count + update.changed_count,
+                unchanged_count: total.unchanged_count + update.unchanged_count,
+                skipped_count: total.skipped_count + update.skipped_count,
+                ..update
+            },
+        };
+        done += 1;
+    }
+    let sent = sent.load(Ordering::Relaxed);
+    anyhow::ensure!(
+        done == sent,
+        "the server ended the stream after {done} of {sent} steps"
+    );
+    Ok(total)
+}
+
+/// Returns the ranges of changes that become batches. There is at least one range, perhaps empty,
+/// because the first batch carries the default constraints.
+pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    let mut size_bytes = 0;
+    for (index, change) in changes.iter().enumerate() {
+        let change_bytes = change.encoded_len();
+        let full = index - start == BATCH_CHANGES || size_bytes + change_bytes > BATCH_BYTES;
+        if full && index > start {
+            ranges.push(start..index);
+            start = index;
+            size_bytes = 0;
+        }
+        size_bytes += change_bytes;
+    }
+    ranges.push(start..changes.len());
+    ranges
+}
+
+/// The requests of a feed. `sent` counts those that the stream has taken.
+fn requests<B>(
+    batches: B,
+    target: &FeedTarget,
+    sent: Arc<AtomicUsize>,
+) -> impl Iterator<Item = StreamSnapshotRequest> + Send + use<B>
+where
+    B: Iterator<Item = Vec<Change>> + Send,
+{
+    let begin = target.replace.then(|| {
+        Step::BeginReplace(BeginReplace {
+            snapshot: target.snapshot.clone(),
+        })
+    });
+    let commit = target.replace.then(|| {
+        Step::CommitReplace(CommitReplace {
+            snapshot: target.snapshot.clone(),
+            expected_revision: None,
+        })
+    });
+    let target = target.clone();
+    let updates = batches.enumerate().map(move |(number, changes)| {
+        Step::Update(UpdateSnapshotRequest {
+            snapshot: target.snapshot.clone(),
+            changes,
+            default_constraints: target.default_constraints.clone().filter(|_| number == 0),
+            // The version applies to the changes of this batch and later ones.
+            kubernetes_version: target.kubernetes_version.clone(),
+            resource_versions: target.listed.to_wire(),
+            ..Default::default()
+        })
+    });
+    let steps = begin.into_iter().chain(updates).chain(commit);
+    steps.map(move |step| {
+        sent.fetch_add(1, Ordering::Relaxed);
+        StreamSnapshotRequest { step: Some(step) }
+    })
+}
+
+/// Flags of `evenkeel load`.
+#[derive(Debug, Args)]
+#[command(after_help = concat!("\
+Examples:
+  kubectl get ", dumped_kinds!(), " \\
+    -A -o json | evenkeel load -
+  evenkeel load cluster.yaml --default-constraints system
+  evenkeel load manifests/ --merge --snapshot staging
+
+It reads Node, Namespace, Pod, Service, ReplicaSet, StatefulSet, ReplicationController,
+PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume and StorageClass.
+Other kinds are skipped and counted in the summary."))]
+pub(crate) struct LoadCommand {
+    /// Files of kubectl's JSON or YAML, directories of such files, or - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    target: args::ServedSnapshot,
+
+    #[command(flatten)]
+    rules: args::RulesFlags,
+
+    /// Add to what the snapshot holds
+    ///
+    /// Without this flag the files replace the whole state at once. With it,
+    /// each batch of 1,000 objects becomes visible by itself.
+    #[arg(long)]
+    merge: bool,
+
+    /// Replace the snapshot even if the files hold nothing that decisions read
+    #[arg(long)]
+    allow_empty: bool,
+
+    #[command(flatten)]
+    output: args::OutputFlag,
+}
+
+impl LoadCommand {
+    /// Reads the files and sends them.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        let mut input = Input::read(&self.files, &self.rules, None)?;
+        let nothing = input.objects.changes.is_empty()
+            && input.default_constraints.is_none()
+            && self.rules.kubernetes_version.is_none();
+        anyhow::ensure!(
+            self.allow_empty || !nothing,
+            "no object that decisions read in the files (skipped: {}); --allow-empty loads \
+             nothing all the same",
+            match input.skipped().as_str() {
+                "" => "nothing",
+                skipped => skipped,
+            }
+        );
+        let (target, replace) = (&self.target, !self.merge);
+        let (client, snapshot) = (target.server.client().await?, &target.name.snapshot);
+        input.warn(replace);
+        let sent = send(&client, &mut input, snapshot, replace, &Limits::none()).await?;
+        sent.warning().iter().for_each(|it| output::warn(it));
+        self.output.print(
+            &sent,
+            || render::loaded(&sent, snapshot, &input.loaded(), &input.skipped()),
+            || vec![snapshot.clone()],
+        )?;
+        Ok(Exit::Success)
+    }
 }

@@ -12,43 +12,28 @@ mod carry_out;
 mod cluster;
 mod command_line;
 mod completions;
-mod contexts;
 mod decide;
 mod endpoint;
 mod exit;
-mod explain;
-mod feed;
-mod filter;
 mod healthcheck;
 mod input;
 mod lint;
-mod live_names;
-mod load;
-mod loaded_question;
 mod log;
-mod matched;
 mod nodes;
 mod output;
 mod pending;
 mod place;
-mod plugin;
 mod rebalance;
 mod render;
 mod replay;
-mod report;
 mod reservations;
 mod scale_down;
-mod score;
-mod selector;
 mod serve;
 mod snapshots;
 mod source;
 mod spread;
 mod stored;
 mod token;
-mod verify;
-mod waiting;
-mod watching;
 mod what_if;
 
 use std::ffi::OsString;
@@ -104,15 +89,15 @@ enum Command {
     /// Run the server
     Serve(Box<serve::Serve>),
     /// Load files into a snapshot of a server
-    Load(load::LoadCommand),
+    Load(input::LoadCommand),
     /// Keep a snapshot of a server equal to a Kubernetes cluster
-    Feed(watching::FeedCluster),
+    Feed(serve::FeedCluster),
     /// List the nodes that a pod may run on, and why it may not run on the others
-    Filter(filter::FilterCommand),
+    Filter(decide::FilterCommand),
     /// Rank the nodes for a pod
-    Score(score::ScoreCommand),
+    Score(decide::ScoreCommand),
     /// Explain a decision, and what would change it
-    Explain(explain::ExplainCommand),
+    Explain(decide::ExplainCommand),
     /// Check the spread constraints of manifests
     Lint(Box<lint::LintCommand>),
     /// Place many replicas, each pick counting for the next
@@ -130,12 +115,12 @@ enum Command {
     #[command(subcommand)]
     Nodes(nodes::NodesCommand),
     /// Report on a whole cluster: constraints, violations, risks, and a score
-    Report(report::ReportCommand),
+    Report(spread::ReportCommand),
     /// List, describe, save and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshots::SnapshotCommand),
     /// Let a server recount a snapshot and compare it with the counts it keeps
-    Verify(verify::VerifySnapshot),
+    Verify(snapshots::VerifySnapshot),
     /// Ask a server whether it is serving
     Healthcheck(healthcheck::Healthcheck),
     /// Make a bearer token and its access rule
@@ -168,7 +153,7 @@ pub fn complete(args: &[OsString]) -> Option<ExitCode> {
         // The error is not written, because a shell does not show errors of completion.
         Err(_) => return Some(ExitCode::FAILURE),
     }
-    let completed = plugin::complete(Cli::command(), args)?;
+    let completed = command_line::complete_for_kubectl(Cli::command(), args)?;
     Some(completed.unwrap_or_else(|error| {
         output::fail(&error);
         ExitCode::FAILURE

@@ -7,14 +7,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use super::about::{PodScope, ensure_nodes_matched, nearest_nodes, parse_selector};
 use super::args;
+use super::completions;
 use super::exit::{Exit, RefusedCall};
-use super::live_names;
-use super::matched::{PodScope, ensure_nodes_matched, nearest_nodes};
 use super::place::missing;
 use super::rebalance::EvictionFlags;
 use super::render;
-use super::selector;
 use super::source::{self, Opened, QuestionScope};
 use super::stored;
 use super::what_if::Overlay;
@@ -73,12 +72,12 @@ pub(crate) struct NeedNodes {
         value_name = "KIND/NAME",
         value_parser = ObjectName::with_kind,
         required_unless_present = "pending",
-        add = live_names::objects()
+        add = completions::objects()
     )]
     object: Option<ObjectName>,
 
     /// Namespace of the workload, or of the pods that wait; of these by default all
-    #[arg(short, long, value_name = "NAMESPACE", add = live_names::namespaces())]
+    #[arg(short, long, value_name = "NAMESPACE", add = completions::namespaces())]
     namespace: Option<String>,
 
     /// How many replicas there are to be in all, as for kubectl scale
@@ -166,7 +165,7 @@ pub(crate) struct SpareNodes {
     max: i32,
 
     /// The nodes that may go, in kubectl's syntax
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector::parse)]
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = parse_selector)]
     selector: Option<LabelSelector>,
 
     #[command(flatten)]

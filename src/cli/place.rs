@@ -7,14 +7,11 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::args;
-use super::decide::{ANSWER, QuestionArgs};
+use super::decide::{ANSWER, LoadedQuestion, QuestionArgs};
 use super::exit::Exit;
-use super::loaded_question::LoadedQuestion;
-use super::output;
 use super::render::{self, Page};
 use super::stored::{self, PodsThere};
-use super::what_if;
+use super::{args, output, what_if};
 use crate::manifest::{PlacementPolicy, Preference, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{
     Affinity, Completeness, Dialect, FilterRequest, NodeAffinity, NodeBonus, NodeChecks, NodeNames,
@@ -298,7 +295,7 @@ impl PlaceCommand {
             dialect: asked.workload.dialect().into(),
             candidates: self.question.candidates(),
             node_checks: self.question.node_checks().into(),
-            min_revision: self.question.min_revision,
+            min_revision: self.question.at_least.min_revision,
             overlay: asked.overlay.changes.clone(),
             reserve,
             request_id: self.request_id.clone().unwrap_or_default(),
@@ -369,7 +366,7 @@ impl PlaceCommand {
             let request = FilterRequest {
                 snapshot: self.question.state.snapshot().to_owned(),
                 pod: Some(matching(term.as_ref())),
-                min_revision: self.question.min_revision,
+                min_revision: self.question.at_least.min_revision,
                 view: View::Basic.into(),
                 ..Default::default()
             };

@@ -7,14 +7,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::about::AboutWorkloads;
-use super::args;
+use super::about::{AboutWorkloads, PodScope, parse_selector};
 use super::backend::Client;
 use super::exit::Exit;
-use super::matched::PodScope;
-use super::render;
-use super::selector;
-use super::source::{self, QuestionScope};
+use super::source;
+use super::{args, render};
 use crate::kubernetes::{ClusterClient, OnRefusal};
 use crate::manifest::LoadedObjects;
 use crate::proto::v1::{
@@ -42,7 +39,7 @@ ready the cluster is looked at again, and planned anew. Ctrl-C ends between two 
 standard error says of each move what became of it, and a report follows as JSON.")]
 pub(crate) struct RebalanceCommand {
     #[command(flatten)]
-    about: AboutWorkloads,
+    pub(super) about: AboutWorkloads,
     /// Repair soft constraints (`ScheduleAnyway`) too
     #[arg(long)]
     soft: bool,
@@ -124,7 +121,7 @@ pub(super) struct EvictionFlags {
     local_storage: bool,
 
     /// Pods that stay, in kubectl's syntax
-    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    #[arg(long, value_name = "SELECTOR", value_parser = parse_selector)]
     stay: Option<LabelSelector>,
 }
 
@@ -173,11 +170,6 @@ impl RebalanceCommand {
         self.print(&answer)?;
         let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());
         Ok(Exit::of(is_even))
-    }
-
-    /// The scope of the question.
-    pub(super) fn scope(&self) -> QuestionScope {
-        self.about.scope()
     }
 
     /// The request. `of_workload` is the selector of the workload in question, if it is known.

@@ -3,13 +3,12 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::about::AboutWorkloads;
+use super::about::{AboutWorkloads, compile_selector};
 use super::args;
 use super::cluster;
 use super::exit::Exit;
 use super::output;
 use super::render;
-use super::selector;
 use super::source;
 use super::stored::{Controllers, name_of, namespace_of, pods_of};
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder};
@@ -139,7 +138,7 @@ fn facts(
 ) -> Vec<PodFacts> {
     let namespace = named.namespace.clone().unwrap_or_default();
     let controllers = Controllers::of(&objects.changes);
-    let selector = selector.and_then(|selector| selector::compile(selector).ok());
+    let selector = selector.and_then(|selector| compile_selector(selector).ok());
     let is_selected = |pod: &Pod| selector.as_ref().is_some_and(|it| selects(it, pod));
     let own = pods_of(&objects.changes).filter(|pod| namespace_of(pod) == namespace);
     let own = own.filter(|pod| controllers.are_of(pod, named) || is_selected(pod));

@@ -1,18 +1,27 @@
-//! `evenkeel serve`: runs the server, and loads files into it first.
+//! `evenkeel serve`: runs the server, and loads files into it first; and the feed of a snapshot from a
+//! cluster, in the process of the server with `--kubernetes`, and for a server elsewhere with `evenkeel
+//! feed`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use tracing::{info, warn};
 
-use super::args;
 use super::backend::Client;
+use super::exit::Exit;
 use super::input::{self, Input};
-use super::watching::WatchSettings;
+use super::{args, completions};
+use crate::kubernetes::{
+    ClusterFeed, DefaultsSource, FeedCounts, OnRefusal, Target, run_in_thread,
+};
+use crate::server::config::LogFormat;
+use crate::server::{self, Config, Started, logging};
 use crate::snapshot::Limits;
-use crate::{api, server, tasks};
+use crate::{api, tasks};
 
 /// Flags of `evenkeel serve`.
 #[derive(Debug, Args)]
@@ -90,4 +99,175 @@ async fn preload(
         "loaded files"
     );
     Ok(())
+}
+
+/// The default maximum age of a snapshot that is fed from a cluster. It is three times the age that
+/// the snapshot reaches in normal operation.
+const MAX_AGE: Duration = Duration::from_secs(120);
+
+/// Flags about the cluster that a server watches.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Kubernetes")]
+pub(crate) struct WatchSettings {
+    /// Watch a Kubernetes cluster, and keep a snapshot equal to it.
+    ///
+    /// It is that of the current context of the kubeconfig or, in a pod without one,
+    /// the cluster around it, by its service account. The server is ready once it is
+    /// listed. docs/kubernetes.md says what is read and which permissions that needs.
+    #[arg(
+        long,
+        env = "EVENKEEL_KUBERNETES",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
+    kubernetes: bool,
+
+    /// Snapshot that --kubernetes feeds.
+    #[arg(
+        long,
+        env = "EVENKEEL_KUBERNETES_SNAPSHOT",
+        value_name = "NAME",
+        default_value = "default"
+    )]
+    kubernetes_snapshot: String,
+
+    /// The scheduler's configuration, whose default constraints hold.
+    ///
+    /// A file with a KubeSchedulerConfiguration, or a ConfigMap with one:
+    /// configmap/NAMESPACE/NAME, or configmap/NAMESPACE/NAME:KEY where the key is not
+    /// config.yaml.
+    /// Without it Kubernetes' own hold, as they do for its scheduler.
+    #[arg(
+        long,
+        env = "EVENKEEL_KUBERNETES_SCHEDULER_CONFIG",
+        value_name = "FILE|configmap/NAMESPACE/NAME"
+    )]
+    kubernetes_scheduler_config: Option<DefaultsSource>,
+
+    /// Kubeconfig to use instead of KUBECONFIG or ~/.kube/config.
+    #[arg(long, env = "EVENKEEL_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig instead of its current one.
+    #[arg(long, env = "EVENKEEL_CONTEXT", value_name = "NAME", add = completions::contexts())]
+    context: Option<String>,
+}
+
+/// The feed of a server that has not started yet, if it watches a cluster.
+pub(crate) struct Watching(Option<ClusterFeed>);
+
+impl WatchSettings {
+    /// Returns the feed by these settings and those of the server. Adds its snapshot to the expected
+    /// ones.
+    ///
+    /// # Errors
+    /// The settings contradict each other.
+    pub(crate) fn plan(self, config: &mut Config, loaded: Option<&str>) -> Result<Watching> {
+        let defaults = self.kubernetes_scheduler_config;
+        if !self.kubernetes {
+            anyhow::ensure!(
+                defaults.is_none(),
+                "--kubernetes-scheduler-config needs --kubernetes"
+            );
+            return Ok(Watching(None));
+        }
+        let snapshot = api::parse_snapshot_name(&self.kubernetes_snapshot)
+            .map_err(|faults| anyhow::anyhow!("--kubernetes-snapshot: {faults}"))?;
+        anyhow::ensure!(
+            loaded != Some(&*snapshot),
+            "--load and --kubernetes both for the snapshot {snapshot}: load into another with \
+             --snapshot, or watch into another with --kubernetes-snapshot"
+        );
+        let target = Target {
+            kubeconfig: self.kubeconfig,
+            context: self.context,
+        };
+        let plan = ClusterFeed::new(target, &snapshot, defaults.unwrap_or_default());
+        config.trust.default_max_age(&snapshot, MAX_AGE);
+        if !config.expect_snapshot.contains(&snapshot) {
+            config.expect_snapshot.push(snapshot);
+        }
+        Ok(Watching(Some(plan)))
+    }
+}
+
+impl Watching {
+    /// Returns the counts of the feed.
+    pub(crate) fn counts(&self) -> Vec<Arc<FeedCounts>> {
+        let plan = self.0.iter();
+        plan.map(|plan| Arc::clone(&plan.counts)).collect()
+    }
+
+    /// Starts the feed. It ends when the service drains, which is safe because each batch is applied as
+    /// a whole or not at all. If several servers share a log, only one of them feeds a snapshot.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start(self, server: &Started) -> std::io::Result<()> {
+        let Some(plan) = self.0 else {
+            return Ok(());
+        };
+        let snapshot = plan.counts.snapshot().to_owned();
+        let (service, lease) = server.feeding(&snapshot);
+        let draining = service.draining();
+        let client = Client::on(service.in_process(), None);
+        let rpc = client.rpc();
+        let feed = plan.of_server(lease.clone(), server.refused(&snapshot));
+        run_in_thread(async move || {
+            tokio::select! {
+                never = feed.run(rpc) => match never {},
+                () = draining => {}
+            }
+            if let Some(lease) = lease {
+                lease.release().await;
+            }
+        })
+    }
+}
+
+/// Flags of `evenkeel feed`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  evenkeel feed --context staging --snapshot staging --server evenkeel.example:443")]
+pub(crate) struct FeedCluster {
+    /// Kubeconfig to use instead of KUBECONFIG or ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig; else its current one, else the cluster around
+    /// this pod
+    #[arg(long, value_name = "NAME", add = completions::contexts())]
+    context: Option<String>,
+
+    /// The scheduler's configuration, whose default constraints hold
+    ///
+    /// A file with a KubeSchedulerConfiguration, or a ConfigMap with one:
+    /// configmap/NAMESPACE/NAME, or configmap/NAMESPACE/NAME:KEY where the key is not
+    /// config.yaml.
+    /// Without it Kubernetes' own hold, as they do for its scheduler.
+    #[arg(long, value_name = "FILE|configmap/NAMESPACE/NAME")]
+    scheduler_config: Option<DefaultsSource>,
+
+    #[command(flatten)]
+    name: args::SnapshotName,
+
+    #[command(flatten)]
+    server: args::Server,
+}
+
+impl FeedCluster {
+    /// Feeds until it is stopped.
+    pub(crate) async fn run(self) -> Result<Exit> {
+        logging::init(LogFormat::Auto, None).context("logging")?;
+        let client = self.server.client().await?;
+        let target = Target {
+            kubeconfig: self.kubeconfig,
+            context: self.context,
+        };
+        // Faults of the kubeconfig are reported at once. The feed would try without end.
+        target.clone().connect(OnRefusal::Retry).await?;
+        let defaults = self.scheduler_config.unwrap_or_default();
+        let feed = ClusterFeed::new(target, &self.name.snapshot, defaults);
+        match feed.run(client.rpc()).await {}
+    }
 }

@@ -1,5 +1,6 @@
 //! Opens the source of a question: a snapshot of a server, files, or a cluster.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::slice;
@@ -15,9 +16,8 @@ use super::backend::Client;
 use super::cluster::{self, ClusterArgs};
 use super::endpoint::Endpoint;
 use super::input::{self, Input};
-use super::output;
 use super::render::Source;
-use super::stored;
+use super::{output, stored};
 use crate::api::MAX_MESSAGE_BYTES;
 use crate::kubernetes::{self, ApiResource, ClusterClient, ListedFor, NeededObjects, OnRefusal};
 use crate::manifest::{Admission, LoadedObjects, ObjectName, WorkloadFinder, WorkloadPod};
@@ -48,21 +48,9 @@ pub(crate) struct SnapshotSource {
     #[arg(skip)]
     context_names: OnceLock<(String, String)>,
 
-    /// The scope of the question, for a command that can name a namespace.
+    /// What the question needs of a cluster.
     #[arg(skip)]
-    scope: OnceLock<QuestionScope>,
-
-    /// The use of the objects of a cluster, if they are not needed whole.
-    #[arg(skip)]
-    listed_for: OnceLock<ListedFor>,
-
-    /// True if the pods of the question have no claims.
-    #[arg(skip)]
-    is_without_claims: OnceLock<bool>,
-
-    /// Labels of all pods that the spread constraints of the question count, in kubectl's notation.
-    #[arg(skip)]
-    counted: OnceLock<String>,
+    needs: RefCell<Needs>,
 
     /// True if pods of other namespaces were not listed.
     #[arg(skip)]
@@ -73,6 +61,19 @@ pub(crate) struct SnapshotSource {
 
     #[command(flatten)]
     own_rules: RuleSettings,
+}
+
+/// What a question needs of the objects of a cluster, so that no others are listed.
+#[derive(Debug, Clone, Default)]
+struct Needs {
+    /// The scope, for a command that can name a namespace.
+    scope: Option<QuestionScope>,
+    /// The use of the objects, if they are not needed whole.
+    listed_for: ListedFor,
+    /// True if the pods of the question have no claims.
+    without_claims: bool,
+    /// Labels of all pods that the spread constraints of the question count, in kubectl's notation.
+    counted: String,
 }
 
 /// The scope of a question. If the account may not list all namespaces, listing the namespace of
@@ -283,16 +284,17 @@ impl SnapshotSource {
 
     /// Lists the cluster, and loads it into this process.
     pub(super) async fn open_cluster(&self, cluster: &ClusterClient) -> Result<Opened> {
-        let enough = match self.scope.get() {
+        let needs = self.needs.borrow().clone();
+        let enough = match &needs.scope {
             None | Some(QuestionScope::All) => None,
             Some(QuestionScope::Own) => Some(&*cluster.namespace),
             Some(QuestionScope::Namespace(namespace)) => Some(&**namespace),
         };
         let needed = NeededObjects {
             namespace: enough,
-            used_for: self.listed_for(),
-            without_claims: self.is_without_claims.get().copied().unwrap_or_default(),
-            counted: self.counted.get().map_or("", String::as_str),
+            used_for: needs.listed_for,
+            without_claims: needs.without_claims,
+            counted: &needs.counted,
         };
         let mut settings = LoadedObjects::default();
         settings.kubernetes_version = cluster.kubernetes_version().await;
@@ -311,9 +313,7 @@ impl SnapshotSource {
                 {
                     attempt += 1;
                 }
-                Some(error)
-                    if error.is_forbidden() && self.scope.get() == Some(&QuestionScope::All) =>
-                {
+                Some(error) if error.is_forbidden() && needs.scope == Some(QuestionScope::All) => {
                     anyhow::bail!("{error}; or ask about one namespace, with -n");
                 }
                 _ => return Err(error),
@@ -354,7 +354,7 @@ impl SnapshotSource {
 
     /// Sets the scope of the question.
     pub(crate) fn is_about(&self, scope: QuestionScope) {
-        let _ = self.scope.set(scope);
+        self.needs.borrow_mut().scope.get_or_insert(scope);
     }
 
     /// Says what pods the question is about, so that no more is listed than these need.
@@ -368,17 +368,14 @@ impl SnapshotSource {
                     source.persistent_volume_claim.is_some() || source.ephemeral.is_some()
                 })
         };
-        let _ = self.is_without_claims.set(!pods.iter().any(has_claims));
-        let _ = self.counted.set(counted_labels(pods));
+        let mut needs = self.needs.borrow_mut();
+        needs.without_claims = !pods.iter().any(has_claims);
+        needs.counted = counted_labels(pods);
     }
 
     /// Says what the objects of a cluster are used for, so that no others are listed.
     pub(crate) fn is_listed_for(&self, used: ListedFor) {
-        let _ = self.listed_for.set(used);
-    }
-
-    fn listed_for(&self) -> ListedFor {
-        self.listed_for.get().copied().unwrap_or_default()
+        self.needs.borrow_mut().listed_for = used;
     }
 
     /// Returns whether only the pods of the question's namespace are known.

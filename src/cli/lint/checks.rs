@@ -1,20 +1,20 @@
-//! The lint rules that need only the manifest, one function each.
+//! The lint rules that need only manifests: those about one template, and that about selectors that
+//! also select the pods of other workloads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
 use super::fields;
-use super::finding::Said;
-use super::given::{is_given, is_given_by};
-use super::placeholders::{UNRENDERED, has_placeholder};
-use super::rule::LintRule;
+use super::finding::{LintFinding, LintRule, Said};
 use crate::explain;
 use crate::manifest::{
-    CONSTRAINTS, ManifestError, PlacementPolicy, ReadTemplate, Template, Unsaid,
+    CONSTRAINTS, ManifestError, PlacementPolicy, Position, ReadTemplate, Template, Unsaid,
 };
-use crate::matching::revisions::template_hash_label;
-use crate::matching::{Path, Selector, Violation, Violations};
+use crate::matching::revisions::{
+    CONTROLLER_REVISION, DEPLOYMENT_HASH, ROLLOUT_HASH, template_hash_label,
+};
+use crate::matching::{Path, Selector, Violation, Violations, names, selector_text};
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::{Hint, Pod, TopologySpreadConstraint};
 use crate::snapshot::Limits;
@@ -421,4 +421,217 @@ fn placement(checked: &CheckedTemplate<'_>) -> Option<Said> {
         field: checked.template.field("spec.topologySpreadConstraints"),
         message,
     })
+}
+
+type PodLabels = BTreeMap<String, String>;
+
+/// The workloads of all files, and the pods that their constraints select.
+#[derive(Default)]
+pub(super) struct Workloads {
+    namespaces: BTreeMap<String, NamespaceWorkloads>,
+}
+
+#[derive(Default)]
+struct NamespaceWorkloads {
+    /// The names of the workloads, by the labels of their pods.
+    by_labels: BTreeMap<PodLabels, BTreeSet<String>>,
+    selecting: Vec<Selecting>,
+}
+
+/// A constraint with a selector.
+struct Selecting {
+    object: String,
+    selector: Selector,
+    /// The finding with its position, but without a message.
+    finding: LintFinding,
+}
+
+impl Workloads {
+    /// Adds a workload with its constraints. Single pods and placements are left out, and patches
+    /// and charts.
+    pub(super) fn add(
+        &mut self,
+        template: &Template,
+        read: &ReadTemplate,
+        constraints: &[Active],
+        finding: impl Fn(Said) -> LintFinding,
+    ) {
+        let is_single = template.object.kind() == "Pod";
+        if is_single || read.policy.is_some() || template.unsaid().fields {
+            return;
+        }
+        let pod = &read.pod;
+        let object = &template.object.name;
+        let namespace = names::namespace_or_default(template.object.namespace());
+        let namespace = self.namespaces.entry(namespace.to_owned()).or_default();
+        let labels = pod.metadata.as_ref().map(|metadata| &metadata.labels);
+        let of_labels = namespace
+            .by_labels
+            .entry(labels.cloned().unwrap_or_default());
+        of_labels.or_default().insert(object.clone());
+        let counts_others =
+            |active: &&Active| !active.selector.is_empty() && !counts_alone(template, active);
+        for active in constraints.iter().filter(counts_others) {
+            let field = format!(
+                "spec.topologySpreadConstraints[{}].labelSelector",
+                active.index
+            );
+            namespace.selecting.push(Selecting {
+                object: object.clone(),
+                selector: active.selector.clone(),
+                finding: finding(Said {
+                    rule: LintRule::SharedSelector,
+                    field: template.field(&field),
+                    message: String::new(),
+                }),
+            });
+        }
+    }
+
+    /// Returns the findings, after all workloads were added.
+    pub(super) fn findings(self) -> Vec<LintFinding> {
+        let namespaces = self.namespaces.into_values();
+        namespaces.flat_map(NamespaceWorkloads::findings).collect()
+    }
+}
+
+impl NamespaceWorkloads {
+    fn findings(self) -> Vec<LintFinding> {
+        // Most selectors require a label with a value that few workloads have.
+        let mut by_pair: HashMap<(&str, &str), Vec<&PodLabels>> = HashMap::new();
+        for labels in self.by_labels.keys() {
+            for (key, value) in labels {
+                by_pair.entry((key, value)).or_default().push(labels);
+            }
+        }
+        let everyone: Vec<&PodLabels> = self.by_labels.keys().collect();
+        let nobody = Vec::new();
+        let mut findings = Vec::new();
+        for selecting in &self.selecting {
+            let candidates = match selecting.selector.required_pair() {
+                Some(pair) => by_pair.get(&pair).unwrap_or(&nobody),
+                None => &everyone,
+            };
+            let selected = candidates.iter().copied();
+            let selected = selected.filter(|labels| selecting.selector.matches_labels(labels));
+            let others: BTreeSet<&String> = selected
+                .flat_map(|labels| &self.by_labels[labels])
+                .filter(|object| **object != selecting.object)
+                .collect();
+            let wire = selecting.selector.to_wire();
+            let Some(wire) = wire.filter(|_| !others.is_empty()) else {
+                continue;
+            };
+            let message = format!(
+                "{} selects the pods of {} too: they are counted and spread together",
+                selector_text(&wire),
+                explain::among(&others.into_iter().collect::<Vec<_>>()),
+            );
+            findings.push(LintFinding {
+                message,
+                ..selecting.finding.clone()
+            });
+        }
+        findings
+    }
+}
+
+/// The keys of labels that controllers of Kubernetes and some others add.
+const GIVEN: [&str; 11] = [
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-name",
+    CONTROLLER_REVISION,
+    "controller-uid",
+    "job-name",
+    "pod-template-generation",
+    ROLLOUT_HASH,
+    DEPLOYMENT_HASH,
+    "statefulset.kubernetes.io/pod-name",
+];
+
+/// Returns whether some controller adds this label to pods.
+pub(super) fn is_given(key: &str) -> bool {
+    GIVEN.contains(&key)
+}
+
+/// Returns whether the controller of this kind adds the label. A controller of an unknown kind may
+/// add any of them.
+pub(super) fn is_given_by(kind: &str, key: &str) -> bool {
+    match kind {
+        "Deployment" | "ReplicaSet" | "Rollout" => template_hash_label(kind) == Some(key),
+        "StatefulSet" => {
+            let of_pod = [
+                "apps.kubernetes.io/pod-index",
+                "statefulset.kubernetes.io/pod-name",
+            ];
+            key == CONTROLLER_REVISION || of_pod.contains(&key)
+        }
+        "DaemonSet" => [CONTROLLER_REVISION, "pod-template-generation"].contains(&key),
+        "Job" | "CronJob" => {
+            let is_plain = ["controller-uid", "job-name"].contains(&key);
+            is_plain || key.starts_with("batch.kubernetes.io/") && is_given(key)
+        }
+        "Pod" | "ReplicationController" => false,
+        _ if kind.starts_with("VirtualMachine") => {
+            let prefix = key.split('/').next().unwrap_or_default();
+            prefix == "kubevirt.io" || prefix.ends_with(".kubevirt.io")
+        }
+        _ => is_given(key),
+    }
+}
+
+/// The starts of placeholders of Helm and Go, of Jinja, and of ERB.
+const PLACEHOLDERS: [&str; 3] = ["{{", "{%", "<%"];
+
+/// The message about a template with placeholders.
+pub(super) const UNRENDERED: &str = "this is a template with placeholders: lint what it is filled in \
+                                     to, e.g. by `helm template`, `envsubst` or `flux build`";
+
+/// Returns whether a template has placeholders, except in fields where a program may expect its
+/// own.
+pub(super) fn has_placeholder(template: &Template) -> bool {
+    template.read_parts().into_iter().any(is_placeholder_in)
+}
+
+fn is_placeholder_in(value: &Value) -> bool {
+    const OF_PROGRAMS: [&str; 5] = [
+        "annotations",
+        "containers",
+        "ephemeralContainers",
+        "initContainers",
+        "volumes",
+    ];
+    match value {
+        Value::String(text) => {
+            PLACEHOLDERS.iter().any(|start| text.contains(start)) || has_variable(text)
+        }
+        Value::Array(items) => items.iter().any(is_placeholder_in),
+        Value::Object(fields) => fields.iter().any(|(key, value)| {
+            PLACEHOLDERS.iter().any(|start| key.contains(start))
+                || has_braced_variable(key)
+                || !OF_PROGRAMS.contains(&&**key) && is_placeholder_in(value)
+        }),
+        _ => false,
+    }
+}
+
+/// Returns whether a text that cannot be parsed has placeholders, which may be the reason. Variables
+/// are also those of scripts, so they count only near the position where parsing stopped.
+pub(super) fn has_placeholder_near(text: &str, stopped: Option<Position>) -> bool {
+    let line = stopped.map_or(0, |at| at.line);
+    let mut near = text.lines().skip(line.saturating_sub(2)).take(2);
+    PLACEHOLDERS.iter().any(|start| text.contains(start)) || near.any(has_braced_variable)
+}
+
+/// Returns whether a text has a variable such as `${NAME}`, `$(NAME)`, `#{NAME}#` or `$NAME`, as
+/// Flux, OpenShift, Kustomize and envsubst replace them.
+fn has_variable(text: &str) -> bool {
+    let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    has_braced_variable(text) || text.split('$').skip(1).any(is_name)
+}
+
+fn has_braced_variable(text: &str) -> bool {
+    ["${", "$(", "#{"].iter().any(|start| text.contains(start))
 }

@@ -3,8 +3,7 @@
 use anyhow::Result;
 
 use super::checks::{constraint_of, renumbered};
-use super::finding::Said;
-use super::rule::LintRule;
+use super::finding::{LintRule, Said};
 use crate::cli::backend::Client;
 use crate::cli::stored;
 use crate::cli::what_if::{self, Overlay};

@@ -11,8 +11,7 @@ use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 use serde_json::Value;
 
-use super::finding::Said;
-use super::rule::LintRule;
+use super::finding::{LintRule, Said};
 use crate::manifest::{CONSTRAINTS, Template, TemplateObject};
 use crate::misspelt::did_you_mean;
 use crate::proto::v1::FILE_DESCRIPTOR_SET;

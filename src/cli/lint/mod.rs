@@ -5,34 +5,31 @@ mod checks;
 mod cluster;
 pub(super) mod fields;
 pub(super) mod finding;
-mod given;
-mod junit;
 mod named;
-mod placeholders;
-pub(super) mod rule;
-mod settings;
-mod sharing;
 
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{ArgGroup, Args, ValueEnum};
+use serde::Deserialize;
 use serde_json::json;
 
-use self::finding::{LintFinding, Said};
+use self::checks::Workloads;
+use self::finding::{LintFinding, LintRule, Said, Severity};
 use self::named::{FoundObjects, NamedObjects};
-use self::rule::{LintRule, Severity};
-use self::sharing::Workloads;
 use super::exit::Exit;
 use super::source::{self, Opened};
-use super::{matched, output, render, stored};
+use super::{about, output, stored};
 use crate::explain::plural;
 use crate::manifest::{
-    self, Admission, CustomResources, InputSource, ManifestError, Positions, ReadTemplate, Template,
+    self, Admission, ConstraintPlace, CustomResources, InputSource, ManifestError, Positions,
+    ReadTemplate, Template,
 };
 use crate::matching::names;
+use crate::toml_fault::TomlFault;
 
 /// Flags of `evenkeel lint`.
 #[derive(Debug, Args)]
@@ -156,7 +153,7 @@ impl LintCommand {
             false => None,
         };
         let opened = opened.as_ref();
-        let resources = settings::custom_resources(self.settings_file.as_deref())?;
+        let resources = custom_resources(self.settings_file.as_deref())?;
         let mut linted = Linted::default();
         for source in &sources {
             let text = source.read_to_string()?;
@@ -266,7 +263,7 @@ impl LintCommand {
             linted.has_default = true;
             opened.warn_of_lack(std::iter::once(&workload.pod));
         }
-        if let Some(told) = matched::elsewhere(client, snapshot, &workload).await? {
+        if let Some(told) = about::elsewhere(client, snapshot, &workload).await? {
             output::warn(&told);
         }
         cluster::check(client, snapshot, template, read, &workload).await
@@ -279,7 +276,7 @@ impl LintCommand {
                     true => self.state.title(),
                     false => plural(linted.files, "file"),
                 };
-                render::lint(&linted.findings, linted.templates, &place)
+                finding::text(&linted.findings, linted.templates, &place)
             }
             LintFormat::Json => {
                 let value = json!({
@@ -289,7 +286,7 @@ impl LintCommand {
                 });
                 output::json(&value)?
             }
-            LintFormat::Junit => junit::suite(&linted.findings, linted.templates, self.fail_on),
+            LintFormat::Junit => finding::junit(&linted.findings, linted.templates, self.fail_on),
         })
     }
 }
@@ -304,8 +301,8 @@ fn unread(source: &InputSource, error: &ManifestError, text: &str) -> Option<Lin
     let (rule, message) = match error {
         ManifestError::NotAnObject { .. } => return None,
         _ if !text.contains("apiVersion") => return None,
-        _ if placeholders::in_text(text, at) => {
-            (LintRule::Unrendered, placeholders::UNRENDERED.into())
+        _ if checks::has_placeholder_near(text, at) => {
+            (LintRule::Unrendered, checks::UNRENDERED.into())
         }
         ManifestError::Syntax {
             format, message, ..
@@ -317,4 +314,45 @@ fn unread(source: &InputSource, error: &ManifestError, text: &str) -> Option<Lin
         error => (LintRule::Unreadable, error.to_string()),
     };
     Some(LintFinding::of_file(source, rule, message, at))
+}
+
+/// The name of the file. It is searched in the current directory and its ancestors.
+const FILE_NAME: &str = ".evenkeel-lint.toml";
+
+/// The content of the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SettingsFile {
+    /// More places of constraints in custom resources.
+    #[serde(default)]
+    resources: Vec<ConstraintPlace>,
+}
+
+/// The places of constraints in custom resources: those that are known, and those of a named file, else of
+/// the nearest settings file.
+pub(super) fn custom_resources(named: Option<&Path>) -> Result<CustomResources> {
+    let file = match named.map(Path::to_owned).or_else(nearest_settings) {
+        None => SettingsFile::default(),
+        Some(path) => read_settings(&path).with_context(|| path.display().to_string())?,
+    };
+    Ok(CustomResources::with(file.resources))
+}
+
+fn read_settings(path: &Path) -> Result<SettingsFile> {
+    let text = fs::read_to_string(path)?;
+    let file: SettingsFile =
+        toml::from_str(&text).map_err(|error| TomlFault::new(&text, &error))?;
+    for (index, row) in file.resources.iter().enumerate() {
+        if let Some(fault) = row.fault() {
+            anyhow::bail!("resources[{index}]: {fault}");
+        }
+    }
+    Ok(file)
+}
+
+fn nearest_settings() -> Option<PathBuf> {
+    let current = std::env::current_dir().ok()?;
+    let above = current.ancestors();
+    let mut files = above.map(|directory| directory.join(FILE_NAME));
+    files.find(|path| path.is_file())
 }

@@ -8,8 +8,9 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 
+use crate::cli::about::{compile_selector, parse_selector};
 use crate::cli::source::SnapshotSource;
-use crate::cli::{cluster, live_names, selector};
+use crate::cli::{cluster, completions};
 use crate::manifest::{self, InputSource, ManifestError, ObjectName, Template};
 use crate::matching::{Selector, names, selector_text};
 use crate::misspelt;
@@ -23,11 +24,11 @@ pub(crate) struct NamedObjects {
     ///
     /// It is looked up in the files of --load, else in the cluster of the current
     /// context or of --context, which is what it is checked on, too.
-    #[arg(value_name = "KIND[/NAME]", value_delimiter = ',', conflicts_with_all = ["files", "on_server"], add = live_names::objects())]
+    #[arg(value_name = "KIND[/NAME]", value_delimiter = ',', conflicts_with_all = ["files", "on_server"], add = completions::objects())]
     objects: Vec<ObjectOrKind>,
 
     /// Namespace of these objects [default: the context's, or `default`]
-    #[arg(short, long, value_name = "NAMESPACE", requires = "objects", add = live_names::namespaces())]
+    #[arg(short, long, value_name = "NAMESPACE", requires = "objects", add = completions::namespaces())]
     pub(super) namespace: Option<String>,
 
     /// These objects in all namespaces
@@ -35,7 +36,7 @@ pub(crate) struct NamedObjects {
     all_namespaces: bool,
 
     /// Those of them whose labels match, in kubectl's syntax
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector::parse, requires = "objects")]
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = parse_selector, requires = "objects")]
     selector: Option<LabelSelector>,
 
     #[arg(skip)]
@@ -94,7 +95,7 @@ impl NamedObjects {
             !state.reads_standard_input(),
             ManifestError::StandardInputTwice
         );
-        let selects = self.selector.as_ref().map(selector::compile);
+        let selects = self.selector.as_ref().map(compile_selector);
         self.selects = selects.transpose()?;
         if !state.load.is_empty() {
             self.namespace

@@ -1,17 +1,20 @@
-//! Renders the answers of Filter and Score, and the numbers behind a constraint.
+//! Renders the answers of Filter, Score and Explain: sentences, nodes, the numbers behind a constraint,
+//! and hints.
 
-use super::look::Look;
-use super::page::{Head, Page, PagePart, Parts, Table, TableCell, not_checked};
-use super::text::{number, plural};
-use crate::explain::{but_for, quoted};
+use super::page::{Head, Look, Page, PagePart, Parts, Table, TableCell, not_checked};
+use super::text::{Bar, number, plural};
+use crate::explain::{among, but_for, quoted};
 use crate::matching::selector_text;
+use crate::misspelt::topology_key_hint;
+use crate::proto::v1::constraint_insight::Minimum;
+use crate::proto::v1::hint::Kind;
+use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{
-    Code, ConstraintReport, FilterResponse, NodeScore, NodeVerdict, ReasonCount, ScoreResponse,
+    Code, ConstraintInsight, ConstraintReport, Domain, DomainInsight, ExplainResponse,
+    FilterResponse, Hint, LeftOut, NodeScore, NodeVerdict, ReasonCount, ScoreResponse,
     TopologySpreadConstraint,
 };
 
-/// The most domains at the minimum that are named.
-const NAMED_AT_MINIMUM: usize = 3;
 /// How to see what a table of domains or nodes leaves out.
 const ALL: &str = "--all lists them";
 
@@ -32,7 +35,7 @@ pub(crate) fn filter(head: &Head, answer: &FilterResponse) -> Page {
         parts.apart(Look::Plain, "no hard spread constraint");
     }
     for report in &answer.constraints {
-        parts.push(hard(report, answer.feasible_count));
+        parts.push(hard(report));
     }
     let look = Look::of_verdict(answer.feasible_count > 0, &answer.unchecked);
     head.page("filter", answer.revision, answer.defaults())
@@ -123,25 +126,17 @@ pub(crate) fn score(head: &Head, answer: &ScoreResponse) -> Page {
         .with(parts)
 }
 
-/// A hard constraint in Filter's report. `feasible_count` is the number of all feasible nodes.
-pub(super) fn hard(report: &ConstraintReport, feasible_count: i64) -> PagePart {
+/// A hard constraint in Filter's report.
+fn hard(report: &ConstraintReport) -> PagePart {
     let constraint = report.constraint.clone().unwrap_or_default();
     let max_skew = i64::from(constraint.max_skew);
     let mut facts = facts(report, &constraint);
     facts.push(("minimum", minimum(report, &constraint)));
     facts.extend(policies(&constraint));
-    // A server of version 0.1 does not say where feasible nodes are.
-    let says_where = report
-        .domains
-        .iter()
-        .any(|domain| domain.feasible_nodes > 0);
-    let is_known = says_where || feasible_count == 0;
     let rows = report.domains.iter().map(|domain| {
         let skew = domain.skew;
         let verdict = match domain.feasible {
-            true if is_known && domain.feasible_nodes == 0 => {
-                TableCell::styled(Look::Bad, "no feasible node")
-            }
+            true if domain.feasible_nodes == 0 => TableCell::styled(Look::Bad, "no feasible node"),
             true if skew > max_skew => {
                 TableCell::styled(Look::Good, format!("skew {skew}, not refused"))
             }
@@ -252,23 +247,19 @@ fn minimum(report: &ConstraintReport, constraint: &TopologySpreadConstraint) -> 
             constraint.min_domains.unwrap_or(1),
         );
     }
-    let at_minimum: Vec<String> = report
-        .domains
-        .iter()
-        .filter(|domain| domain.matching_pods == report.global_minimum)
-        .map(|domain| quoted(&domain.value))
-        .collect();
-    let named = at_minimum[..at_minimum.len().min(NAMED_AT_MINIMUM)].join(", ");
+    let at_minimum = report.domains.iter();
+    let at_minimum = at_minimum.filter(|domain| domain.matching_pods == report.global_minimum);
+    let at_minimum: Vec<&str> = at_minimum.map(|domain| &*domain.value).collect();
+    if at_minimum.is_empty() {
+        return count;
+    }
     // Domains are sorted by count. If all listed domains are at the minimum, others may be, too.
     let all_listed = report.domain_count == report.domains.len() as i64;
-    let open = !all_listed && at_minimum.len() == report.domains.len();
-    match at_minimum.len().saturating_sub(NAMED_AT_MINIMUM) {
-        _ if at_minimum.is_empty() => count,
-        0 if open => format!("{count}, held by {named} and perhaps more"),
-        0 => format!("{count}, held by {named}"),
-        more if open => format!("{count}, held by {named} and at least {more} more"),
-        more => format!("{count}, held by {named} and {more} more"),
-    }
+    let others = match !all_listed && at_minimum.len() == report.domains.len() {
+        true => ", and perhaps by others",
+        false => "",
+    };
+    format!("{count}, held by {}{others}", among(&at_minimum))
 }
 
 /// The fields that differ from their defaults, if any does.
@@ -288,4 +279,249 @@ pub(super) fn policies(constraint: &TopologySpreadConstraint) -> Option<(&'stati
         said.push(format!("matchLabelKeys {keys}"));
     }
     (!said.is_empty()).then(|| ("with", said.join(", ")))
+}
+
+/// Explain's answer.
+pub(crate) fn explain(head: &Head, answer: &ExplainResponse) -> Page {
+    let look = Look::of_verdict(answer.feasible_count > 0, &answer.unchecked);
+    let mut parts = Parts::default();
+    parts.lines(not_checked(&untold(answer)));
+    parts.push(PagePart::OnPage(tallies(answer)));
+    details(&mut parts, answer);
+    head.page("explain", answer.revision, answer.defaults())
+        .verdict(look, &*answer.summary)
+        .with(parts)
+}
+
+fn tallies(answer: &ExplainResponse) -> Parts {
+    let mut parts = Parts::default();
+    parts.line(format!("{} feasible", number(answer.feasible_count)));
+    reasons(&mut parts, &answer.reasons);
+    parts
+}
+
+/// Adds the constraints, the hints and, for a page, the nodes.
+pub(super) fn details(parts: &mut Parts, answer: &ExplainResponse) {
+    for (report, insight) in answer.constraints.iter().zip(&answer.insights) {
+        parts.push(explained(report, insight));
+    }
+    if answer.constraints.is_empty() {
+        parts.apart(Look::Plain, "no spread constraint");
+    }
+    let hints = answer.hints.iter();
+    let hints: Vec<String> = hints.map(|hint| hint_text(answer, hint)).collect();
+    if !hints.is_empty() {
+        parts.section("hints", Parts(vec![PagePart::Bullets(hints)]));
+    }
+    folded_nodes(parts, answer);
+}
+
+/// Returns the unchecked fields that the summary does not name.
+pub(super) fn untold(answer: &ExplainResponse) -> Vec<String> {
+    let told = |field: &&String| answer.feasible_count > 0 && answer.summary.contains(&***field);
+    let unchecked = answer.unchecked.iter();
+    unchecked.filter(|field| !told(field)).cloned().collect()
+}
+
+/// Returns the text of a hint. If no node has the key, the text names the key that was probably
+/// meant.
+fn hint_text(answer: &ExplainResponse, hint: &Hint) -> String {
+    let mut reports = answer.constraints.iter().zip(&answer.insights);
+    let of_hint = reports.find(|(report, _)| report.constraint_index == hint.constraint_index);
+    let key = of_hint.and_then(|(report, insight)| {
+        let mut left_out = insight.left_out.iter();
+        let missing = left_out.find(|it| it.cause() == Cause::MissingKey)?;
+        let key = &report.constraint.as_ref()?.topology_key;
+        (missing.node_count >= answer.node_count).then_some(key)
+    });
+    let key = key.filter(|_| hint.kind() == Kind::MissingKey);
+    let meant = key.map_or_else(String::new, |key| topology_key_hint(key));
+    format!("{}{meant}", hint.message)
+}
+
+/// A constraint with its fields, the nodes that it leaves out, and its domains.
+fn explained(report: &ConstraintReport, insight: &ConstraintInsight) -> PagePart {
+    let constraint = report.constraint.clone().unwrap_or_default();
+    let mut facts = facts(report, &constraint);
+    if is_hard(&constraint) {
+        facts.push(("minimum", explained_minimum(report, insight)));
+        if !counts_own_node(report, insight) {
+            facts.push(("limit", limit_text(report, insight)));
+        }
+    }
+    facts.extend(policies(&constraint));
+    let left_out = insight.left_out.iter();
+    facts.extend(left_out.map(|it| ("left out", left_out_text(it))));
+    section(
+        report,
+        facts,
+        explained_domains(report, insight, &constraint),
+    )
+}
+
+/// Returns whether a hard constraint has no limit, because each pod of a DaemonSet counts its own node.
+fn counts_own_node(report: &ConstraintReport, insight: &ConstraintInsight) -> bool {
+    let max_skew = report.constraint.as_ref().map_or(0, |it| it.max_skew);
+    insight.limit == 0 && report.global_minimum + i64::from(max_skew) > i64::from(report.self_match)
+}
+
+/// Returns whether a constraint is hard.
+fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
+    constraint.when_unsatisfiable != "ScheduleAnyway"
+}
+
+/// The minimum, and the domains that have it.
+fn explained_minimum(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+    let count = number(report.global_minimum);
+    let named = among(&insight.minimum_domains);
+    let wanted = report.constraint.as_ref().and_then(|c| c.min_domains);
+    match insight.minimum() {
+        Minimum::Unspecified => count,
+        Minimum::WithoutDomains => format!("{count}: no node is eligible, so there is no domain"),
+        Minimum::ByMinDomains => format!(
+            "{count}: there {}, minDomains wants {}",
+            match report.domain_count {
+                1 => "is 1 domain".to_owned(),
+                count => format!("are {count} domains"),
+            },
+            wanted.unwrap_or(1),
+        ),
+        Minimum::ByDomains => {
+            let unnamed = insight.minimum_domain_count - insight.minimum_domains.len() as i64;
+            match unnamed {
+                0 => format!("{count}, held by {named}"),
+                _ => format!(
+                    "{count}, held by {}",
+                    plural(insight.minimum_domain_count, "domain")
+                ),
+            }
+        }
+    }
+}
+
+/// Returns the number of pods that a domain may have, in words.
+fn limit_text(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+    let constraint = report.constraint.clone().unwrap_or_default();
+    let (max_skew, minimum) = (constraint.max_skew, report.global_minimum);
+    let most = minimum + i64::from(max_skew);
+    format!(
+        "{most} with the pod: minimum {minimum} + max skew {max_skew}; so {} before it goes there",
+        match insight.limit {
+            ..0 => "nowhere".to_owned(),
+            0 => "none".to_owned(),
+            limit => format!("at most {}", number(limit)),
+        }
+    )
+}
+
+/// Says which nodes are left out, and why.
+fn left_out_text(left_out: &LeftOut) -> String {
+    let why = match left_out.cause() {
+        Cause::MissingKey | Cause::Unspecified => "without the topology key",
+        Cause::MissingOtherKey => "without the topology key of another constraint",
+        Cause::NodeAffinity => "by nodeAffinityPolicy: Honor",
+        Cause::Taints => "by nodeTaintsPolicy: Honor",
+    };
+    let pods = match left_out.matching_pods {
+        0 => String::new(),
+        1 => ", with 1 matching pod that does not count".to_owned(),
+        pods => format!(", with {} that do not count", plural(pods, "matching pod")),
+    };
+    let (count, listed) = (left_out.node_count, left_out.nodes.len() as i64);
+    let names = match count - listed {
+        0 => among(&left_out.nodes),
+        _ => format!(
+            "{}, ...",
+            among(&left_out.nodes[..left_out.nodes.len().min(3)])
+        ),
+    };
+    format!("{} {why} ({names}){pods}", plural(count, "node"))
+}
+
+/// Returns the verdict on a domain: true if the pod can go there, and the text.
+fn domain_verdict(
+    constraint: &TopologySpreadConstraint,
+    domain: &Domain,
+    insight: &DomainInsight,
+) -> (bool, String) {
+    match domain.feasible {
+        _ if !is_hard(constraint) => (true, String::new()),
+        false => (
+            false,
+            format!("skew {} > {}", domain.skew, constraint.max_skew),
+        ),
+        true if insight.usable_node_count == 0 => (false, "no usable node".to_owned()),
+        true if domain.skew > i64::from(constraint.max_skew) => {
+            (true, format!("skew {}, not refused", domain.skew))
+        }
+        true => (
+            true,
+            format!("skew {} <= {}", domain.skew, constraint.max_skew),
+        ),
+    }
+}
+
+fn explained_domains(
+    report: &ConstraintReport,
+    insight: &ConstraintInsight,
+    constraint: &TopologySpreadConstraint,
+) -> Table {
+    let limit = report.global_minimum + i64::from(constraint.max_skew);
+    let limit = is_hard(constraint).then_some(limit);
+    let rows = report.domains.iter().zip(&insight.domains);
+    let rows = rows.map(|(domain, insight)| {
+        let (good, said) = domain_verdict(constraint, domain, insight);
+        let look = Look::of(good);
+        let bar = Bar {
+            count: domain.matching_pods,
+            added: insight.matching_pods_after - domain.matching_pods,
+            limit,
+        };
+        let (usable, all) = (insight.usable_node_count, domain.eligible_nodes);
+        [
+            quoted(&domain.value).into(),
+            number(domain.matching_pods).into(),
+            number(insight.matching_pods_after).into(),
+            format!("{}/{}", number(usable), number(all)).into(),
+            TableCell::bar(look, bar),
+            TableCell::whole(look, said),
+        ]
+    });
+    let mut legend = vec![
+        ("pods", "pods".to_owned()),
+        ("added", "this pod".to_owned()),
+    ];
+    if limit.is_some() {
+        legend.extend([("room", "room".to_owned()), ("limit", "limit".to_owned())]);
+    }
+    let headings = ["DOMAIN", "PODS", "AFTER", "USABLE", "", ""];
+    Table::new("domain", headings, rows).legend(legend)
+}
+
+/// Lists the nodes on a page, folded away.
+fn folded_nodes(parts: &mut Parts, answer: &ExplainResponse) {
+    if !answer.feasible.is_empty() {
+        let summary = plural(answer.feasible.len(), "feasible node");
+        let names = PagePart::Names(answer.feasible.clone());
+        parts.push(PagePart::Folded(summary, Parts(vec![names])));
+    }
+    if !answer.infeasible.is_empty() {
+        let summary = plural(answer.infeasible.len(), "infeasible node");
+        let rows = answer.infeasible.iter();
+        let rows = rows.map(|it| [it.node.clone(), refusal(it)]);
+        let table = PagePart::Table(Table::new("node", ["NODE", "REASON"], rows));
+        parts.push(PagePart::Folded(summary, Parts(vec![table])));
+    }
+}
+
+fn refusal(verdict: &NodeVerdict) -> String {
+    let by = match verdict.constraint_index {
+        ..0 => String::new(),
+        index => format!(" (constraint {index})"),
+    };
+    let nominated = match verdict.nominated_pods {
+        0 => String::new(),
+        pods => format!(", with {} there", plural(pods, "nominated pod")),
+    };
+    format!("{}{by}{nominated}", verdict.reason)
 }

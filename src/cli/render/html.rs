@@ -6,10 +6,8 @@ use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::bars::Bar;
-use super::look::Look;
-use super::page::{Page, PagePart, Parts, Table, TableCell};
-use super::text::plural;
+use super::page::{Look, Page, PagePart, Parts, Table, TableCell};
+use super::text::{Bar, plural};
 use crate::visible;
 
 /// The style of a page, in light and in dark.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::look::Look;
-use super::page::{Page, Parts, Source, Table};
+use super::page::{Look, Page, Parts, Source, Table};
 use super::plans::{row, workload};
 use super::text::{number, plural};
 use crate::explain::{joined, quoted};

@@ -1,10 +1,13 @@
-//! An answer for a person, as parts. [`super::text`] writes it for a terminal, and [`super::html`] as a
-//! page. Both make texts from outside visible, and escape them, so that whoever makes a part need not.
+//! An answer for a person, as parts, and how they look. [`super::text`] writes it for a terminal, and
+//! [`super::html`] as a page. Both make texts from outside visible, and escape them, so that whoever
+//! makes a part need not.
 
-use super::bars::Bar;
-use super::look::Look;
+use anstyle::{AnsiColor, Style};
+
+use super::text::Bar;
 use crate::explain::plural;
 use crate::proto::v1::DefaultsKind;
+use crate::visible;
 
 /// The number of nodes that a table lists, unless all are requested.
 const LISTED_NODES: usize = 50;
@@ -137,7 +140,7 @@ impl Parts {
         self.styled(Look::Plain, text)
     }
 
-    pub(super) fn styled(&mut self, look: Look, text: impl Into<String>) -> &mut Self {
+    pub(crate) fn styled(&mut self, look: Look, text: impl Into<String>) -> &mut Self {
         self.push(PagePart::Line(look, text.into()))
     }
 
@@ -241,7 +244,7 @@ impl From<&str> for TableCell {
 }
 
 impl TableCell {
-    pub(super) fn styled(look: Look, text: impl Into<String>) -> Self {
+    pub(crate) fn styled(look: Look, text: impl Into<String>) -> Self {
         Self::Text {
             look,
             text: text.into(),
@@ -357,5 +360,63 @@ impl Head<'_> {
         };
         let more = table.rows.split_off(listed).len() as i64;
         table.more(more, how)
+    }
+}
+
+/// How a piece of text looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// As the text around it.
+    #[default]
+    Plain,
+    /// A heading.
+    Strong,
+    /// All is well.
+    Good,
+    /// It could be better, or not everything was checked.
+    Fair,
+    /// Something is wrong.
+    Bad,
+}
+
+impl Look {
+    /// The look of a good or bad verdict.
+    pub(super) fn of(is_well: bool) -> Self {
+        match is_well {
+            true => Self::Good,
+            false => Self::Bad,
+        }
+    }
+
+    /// The look of a verdict, which is only fair if fields were not checked.
+    pub(super) fn of_verdict(is_well: bool, unchecked: &[String]) -> Self {
+        match is_well && !unchecked.is_empty() {
+            true => Self::Fair,
+            false => Self::of(is_well),
+        }
+    }
+
+    /// The style of text on a terminal.
+    pub(crate) const fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Strong => Style::new().bold(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Fair => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+        }
+    }
+
+    /// `text`, made visible, in this style. An empty text stays empty.
+    pub(crate) fn paint(self, text: &str) -> String {
+        styled(self.style(), &visible::text(text))
+    }
+}
+
+/// `text` in `style`. An empty text stays empty.
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    match text.is_empty() || style == Style::new() {
+        true => text.to_owned(),
+        false => format!("{style}{text}{style:#}"),
     }
 }

@@ -5,9 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::explain::{details, untold};
-use super::look::Look;
-use super::page::{Page, PagePart, Parts, Source, Table, not_checked};
+use super::decision::{details, untold};
+use super::page::{Look, Page, PagePart, Parts, Source, Table, not_checked};
 use super::spread::name_of_workload;
 use super::text::{number, plural};
 use crate::cli::exit::RefusedCall;

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::bars::Bar;
 use super::decision::{heading, reasons};
-use super::look::Look;
-use super::page::{Head, Page, PagePart, Parts, Table, TableCell};
-use super::text::{number, plural};
+use super::page::{Head, Look, Page, PagePart, Parts, Table};
+use super::plans::changed_domains;
+use super::text::{Bar, number, plural};
 use crate::cli::stored::PodsThere;
-use crate::explain::{among, but_for, quoted};
+use crate::explain::{among, but_for};
 use crate::proto::v1::{ConstraintReport, PlaceResponse, Placement};
 
 /// How to see what a table leaves out.
@@ -190,16 +189,10 @@ fn changes(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintRep
         ..Bar::default()
     };
     let rows = domains.into_iter().map(|domain| {
-        let now = domain.matching_pods;
         let then = counts.get(&*domain.value).copied().unwrap_or(0);
-        [
-            quoted(&domain.value).into(),
-            number(then).into(),
-            number(now).into(),
-            TableCell::Change(bar(then), bar(now)),
-        ]
+        (&*domain.value, bar(then), bar(domain.matching_pods))
     });
-    let table = Table::new("domain", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows);
+    let table = changed_domains(rows);
     let mut parts = Parts::default();
     parts.table(head.listed(table, ALL));
     let heading = heading("constraint", after.constraint_index, &constraint);

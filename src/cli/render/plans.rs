@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::look::Look;
-use super::page::{Page, PagePart, Parts, Source, Table, TableCell, found_by_selector};
+use super::page::{Look, Page, PagePart, Parts, Source, Table, TableCell, found_by_selector};
 use super::spread::{bar_of, name_of_workload, not_judged, over};
-use super::text::{number, plural};
+use super::text::{Bar, number, plural};
 use crate::explain::{among, joined, quoted};
 use crate::proto::v1::{
     MoveBlocker, MoveEffect, PodMove, RankRemovalsResponse, RebalanceResponse, RebalancedWorkload,
@@ -119,19 +118,10 @@ pub(super) fn changed_topologies(
         let rows = before.domains.iter().map(|domain| {
             let then = domain.matching_pods;
             let now = left.get(&*domain.value).copied().unwrap_or(0);
-            [
-                quoted(&domain.value).into(),
-                number(then).into(),
-                number(now).into(),
-                TableCell::Change(bar_of(before, then), bar_of(after, now)),
-            ]
+            (&*domain.value, bar_of(before, then), bar_of(after, now))
         });
         let mut below = Parts::default();
-        below.table(Table::new(
-            "domain",
-            ["DOMAIN", "BEFORE", "AFTER", "PODS"],
-            rows,
-        ));
+        below.table(changed_domains(rows));
         let skew = format!("skew {} -> {}", number(before.skew), number(after.skew));
         let heading = vec![
             (Look::Strong, format!("over {}", over(before))),
@@ -140,6 +130,19 @@ pub(super) fn changed_topologies(
         ];
         parts.push(PagePart::Section(heading, below));
     }
+}
+
+/// A row for each domain, with its bars before and after.
+pub(super) fn changed_domains<'d>(domains: impl Iterator<Item = (&'d str, Bar, Bar)>) -> Table {
+    let rows = domains.map(|(domain, before, after)| {
+        [
+            quoted(domain).into(),
+            number(before.count).into(),
+            number(after.count).into(),
+            TableCell::Change(before, after),
+        ]
+    });
+    Table::new("domain", ["DOMAIN", "BEFORE", "AFTER", "PODS"], rows)
 }
 
 /// The answer of Rebalance: a row for each move, and for each workload a bar for each domain, and the

@@ -1,16 +1,15 @@
-//! Renders the spread of workloads.
+//! Renders the spread of workloads, and a report on a whole cluster.
 
 use std::collections::BTreeMap;
 
-use super::bars::Bar;
-use super::coverage;
-use super::look::Look;
-use super::page::{Fact, Page, PagePart, Parts, Source, Table, TableCell, found_by_selector};
-use super::text::{number, plural};
-use crate::explain::quoted;
+use super::page::{Fact, Look, Page, PagePart, Parts, Source, Table, TableCell, found_by_selector};
+use super::text::{Bar, number, plural};
+use crate::cli::spread::{ClusterReport, DomainLoad};
+use crate::explain::{among, quoted};
 use crate::matching::selector_text;
 use crate::proto::v1::{
-    DescribeSpreadResponse, DomainSpread, LabelSelector, TopologySpread, WorkloadSpread,
+    ConstraintCoverage, DefaultsKind, DescribeSpreadResponse, DomainSpread, LabelSelector,
+    TopologySpread, WorkloadSpread,
 };
 
 /// The request of a spread.
@@ -36,7 +35,7 @@ pub(crate) fn spread(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> P
     if about.all {
         let (verdict, more) = summary(about, answer);
         let look = match answer.violating_count {
-            _ if about.by.is_some() || !coverage::is_judged(answer) => Look::Plain,
+            _ if about.by.is_some() || !is_judged(answer) => Look::Plain,
             violating => Look::of(violating == 0),
         };
         page = page.verdict(look, verdict);
@@ -80,9 +79,9 @@ fn summary(about: &SpreadOf<'_>, answer: &DescribeSpreadResponse) -> (String, Ve
             (format!("{all} over {key}"), Vec::new())
         }
         None => {
-            let advice = coverage::advice(answer, about.loaded);
-            let lines = coverage::lines(answer).into_iter().chain(advice);
-            (coverage::verdict(answer), lines.collect())
+            let advice = coverage_advice(answer, about.loaded);
+            let lines = coverage_lines(answer).into_iter().chain(advice);
+            (violating_text(answer), lines.collect())
         }
     };
     if answer.unranked_count > 0 {
@@ -325,4 +324,266 @@ fn max_skew(topology: &TopologySpread) -> Option<i64> {
     let constraint = topology.constraint.as_ref();
     let in_effect = constraint.filter(|_| topology.effect.is_empty());
     in_effect.map(|it| i64::from(it.max_skew))
+}
+
+/// Returns a line with the number of workloads that violate constraints.
+pub(super) fn violating_text(answer: &DescribeSpreadResponse) -> String {
+    let all = plural(answer.workload_count, "workload");
+    let held = answer.coverage.as_ref().map(held);
+    let among = match (answer.workload_count, held) {
+        (0, _) => return "no workload: there are no pods".to_owned(),
+        (_, Some(0)) => {
+            return format!("violating: none, because no constraint is in force for {all}");
+        }
+        (_, Some(held)) => format!("{} with constraints", plural(held, "workload")),
+        (_, None) => all,
+    };
+    let exceeding = match answer.exceeding_count {
+        0 => String::new(),
+        1 => "; 1 exceeds a soft max skew, which is no limit".to_owned(),
+        count => format!(
+            "; {} exceed a soft max skew, which is no limit",
+            number(count)
+        ),
+    };
+    match answer.violating_count {
+        0 => format!("violating: none of {among}{exceeding}"),
+        count => format!("violating: {} of {among}{exceeding}", number(count)),
+    }
+}
+
+/// Returns whether any constraint is in force.
+pub(super) fn is_judged(answer: &DescribeSpreadResponse) -> bool {
+    answer.coverage.as_ref().is_none_or(|it| held(it) > 0)
+}
+
+/// The number of workloads with a constraint in force.
+fn held(coverage: &ConstraintCoverage) -> i64 {
+    coverage.own_count + coverage.default_count
+}
+
+/// Returns lines with the numbers of workloads by the rule that keeps them even.
+pub(super) fn coverage_lines(answer: &DescribeSpreadResponse) -> Vec<String> {
+    let Some(coverage) = answer
+        .coverage
+        .as_ref()
+        .filter(|_| answer.workload_count > 0)
+    else {
+        return Vec::new();
+    };
+    let told = |groups: &[(i64, &str)]| {
+        let groups = groups.iter().filter(|(count, _)| *count > 0);
+        let groups = groups.map(|(count, what)| format!("{} {what}", number(*count)));
+        groups.collect::<Vec<_>>().join(", ")
+    };
+    let groups = told(&[
+        (coverage.own_count, "with constraints of their own"),
+        (coverage.default_count, "with default constraints"),
+        (
+            coverage.unconstrained_count,
+            "with several pods and no constraints",
+        ),
+        (coverage.single_count, "with a single pod"),
+        (coverage.fixed_count, "whose pods are tied to their nodes"),
+    ]);
+    let all = plural(answer.workload_count, "workload");
+    let mut lines = vec![format!("{all}: {groups}")];
+    if coverage.pending_pods > 0 {
+        let pods = plural(coverage.pending_pods, "pod");
+        lines.push(format!("pending: {pods}, counted in no domain yet"));
+    }
+    let mut idle: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for one in &coverage.one_domain {
+        let parts = [&*one.kind, &*one.namespace, &*one.name];
+        let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+        let name = parts.join("/");
+        idle.entry(&one.effect)
+            .or_default()
+            .push(match &*one.value {
+                "" => name,
+                value => format!("{name} ({}={value})", one.topology_key),
+            });
+    }
+    for (effect, names) in &idle {
+        lines.push(format!(
+            "effect of a hard constraint of {}: {effect}",
+            among(names)
+        ));
+    }
+    let unnamed = coverage.one_domain_count - coverage.one_domain.len() as i64;
+    if unnamed > 0 {
+        let workloads = plural(unnamed, "other workload");
+        lines.push(format!("so it is of {workloads}"));
+    }
+    let together = told(&[
+        (coverage.in_one_zone_count, "all in one zone"),
+        (coverage.on_one_node_count, "all on one node"),
+    ]);
+    if !together.is_empty() {
+        lines.push(format!("without any constraint: {together}"));
+    }
+    lines
+}
+
+/// Returns advice how to see more about workloads without constraints. `loaded` is true for an
+/// answer about files, for which default constraints can be given.
+pub(super) fn coverage_advice(answer: &DescribeSpreadResponse, loaded: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let coverage = answer.coverage.as_ref();
+    if answer.workload_count == 0 || coverage.is_none_or(|it| it.unconstrained_count == 0) {
+        return lines;
+    }
+    if let Some(key) = suggested_key(answer) {
+        lines.push(format!("see how they are spread with --by {key}"));
+    }
+    if loaded && answer.defaults() == DefaultsKind::Unspecified {
+        lines.push(
+            "see what kube-scheduler's default constraints say with --default-constraints system"
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+/// The first label key of nodes that has several values.
+pub(crate) fn suggested_key(answer: &DescribeSpreadResponse) -> Option<&str> {
+    let mut keys = answer.topology_keys.iter();
+    keys.find(|key| key.value_count > 1).map(|key| &*key.key)
+}
+
+/// The report.
+pub(crate) fn report(source: &Source, report: &ClusterReport) -> Page {
+    let mut parts = Parts::default();
+    let stuck = report.stuck.iter();
+    let stuck = stuck.map(|it| [it.workload.clone(), number(it.pods), it.reason.clone()]);
+    listed(
+        &mut parts,
+        "fit nowhere",
+        Table::new("workload", ["WORKLOAD", "PODS", "REASON"], stuck),
+    );
+    constraints(&mut parts, report);
+    let risks = report.risks.iter();
+    let risks = risks.map(|it| [it.workload.clone(), number(it.pods), it.risk.clone()]);
+    listed(
+        &mut parts,
+        "risks",
+        Table::new("workload", ["WORKLOAD", "PODS", "RISK"], risks),
+    );
+    let mut load = Parts::default();
+    if report.load.len() > 1 {
+        listed(
+            &mut load,
+            &format!("load by {}", report.by),
+            loads(&report.load),
+        );
+    }
+    parts.push(PagePart::OnPage(load));
+    let headings = ["WORKLOAD", "PODS", "FULLEST", "IF EVEN"];
+    let rows = report.unbalanced.iter().map(|one| {
+        [
+            one.workload.clone(),
+            number(one.pods),
+            format!("{} {}", one.fullest, number(one.most)),
+            number(one.even),
+        ]
+    });
+    let unbalanced = format!("unbalanced over {}", report.by);
+    listed(
+        &mut parts,
+        &unbalanced,
+        Table::new("workload", headings, rows),
+    );
+    let mut page = Page::new("report", format!("Report on {}", source.snapshot));
+    page.remarks.push(format!(
+        "{}, {}, {}",
+        plural(report.node_count, "node"),
+        plural(report.pod_count, "pod"),
+        plural(report.constraints.workload_count, "workload")
+    ));
+    page.of(source, report.revision, report.constraints.defaults())
+        .verdict(look(report), violating_text(&report.constraints))
+        .with(parts)
+}
+
+fn look(report: &ClusterReport) -> Look {
+    Look::of(report.constraints.violating_count == 0 && report.stuck.is_empty())
+}
+
+/// Adds a table under a heading, unless it is empty.
+fn listed(parts: &mut Parts, heading: &str, table: Table) {
+    let mut below = Parts::default();
+    below.table(table);
+    parts.section(heading, below);
+}
+
+/// Adds the rules that keep workloads even, the pods that cannot be judged, and what
+/// violates constraints.
+fn constraints(parts: &mut Parts, report: &ClusterReport) {
+    let answer = &report.constraints;
+    let mut below = Parts::default();
+    below
+        .lines(coverage_lines(answer))
+        .lines(report.not_judged.iter().map(ToString::to_string));
+    let mut advice = Parts::default();
+    advice.lines(coverage_advice(answer, false));
+    below.push(PagePart::InText(advice));
+    parts.section("constraints", below);
+    let beyond = "beyond max skew";
+    let mut text = Parts::default();
+    listed(&mut text, beyond, violations(answer));
+    parts.push(PagePart::InText(text));
+    let workloads = answer.workloads.iter();
+    let workloads: Vec<PagePart> = workloads.map(|it| workload(None, it, "")).collect();
+    if !workloads.is_empty() {
+        let mut page = Parts::default();
+        page.apart(Look::Strong, beyond);
+        page.0.extend(workloads);
+        parts.push(PagePart::OnPage(page));
+    }
+}
+
+/// Returns the resource whose requested share is drawn: of those that all domains have, the one with
+/// the highest share. `None` if there is none, so that pods are drawn.
+fn scarcest(loads: &[DomainLoad]) -> Option<&str> {
+    let of = |load: &DomainLoad, resource: &str| {
+        let mut shares = load.shares.iter();
+        shares
+            .find(|share| share.resource == resource)
+            .map(|share| share.percent)
+    };
+    let first = loads.first()?.shares.iter().map(|share| &*share.resource);
+    let highest = first.filter_map(|resource| {
+        let shares: Option<Vec<i64>> = loads.iter().map(|load| of(load, resource)).collect();
+        Some((shares?.into_iter().max()?, resource))
+    });
+    highest.max().map(|(_, resource)| resource)
+}
+
+/// Returns the load of each domain: the requested share of one resource, drawn in percent, or, if
+/// nodes report none, the number of pods.
+fn loads(loads: &[DomainLoad]) -> Table {
+    let drawn = scarcest(loads);
+    let rows = loads.iter().map(|it| {
+        let share = it.shares.iter().find(|it| Some(&*it.resource) == drawn);
+        let bar = Bar {
+            count: share.map_or(it.pods, |share| share.percent),
+            added: 0,
+            limit: share.map(|_| 100),
+        };
+        let shares: Vec<String> = it.shares.iter().map(ToString::to_string).collect();
+        let shares = shares.join("; ");
+        let said = format!("{} {shares}", plural(it.pods, "pod"));
+        [
+            quoted(&it.domain).into(),
+            number(it.pods).into(),
+            shares.into(),
+            TableCell::Bar(Look::Plain, bar, said),
+        ]
+    });
+    let unit = match drawn {
+        Some(resource) => format!("{resource} requested, in % of what nodes have"),
+        None => "pods".to_owned(),
+    };
+    let headings = ["DOMAIN", "PODS", "REQUESTED", ""];
+    Table::new("domain", headings, rows).legend(vec![("pods", unit)])
 }
