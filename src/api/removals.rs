@@ -8,7 +8,7 @@ use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
-use crate::matching::revisions::is_scaled_by_revisions;
+use crate::matching::revisions::{CLONE_SET, is_scaled_by_revisions};
 use crate::matching::{Path, Violations, names};
 use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision};
 use crate::proto::v1;
@@ -200,7 +200,7 @@ fn sizes(
     for (index, revision) in revisions.into_iter().enumerate() {
         let path = path.index(index);
         let hash = path.field("hash");
-        if revision.hash.is_empty() {
+        if revision.hash.is_empty() && kind != CLONE_SET {
             faults.add(hash, "is required");
         }
         request::check_length(&revision.hash, hash, limits, faults);

@@ -52,7 +52,11 @@ fn about_removals(workload: &str, answer: &RankRemovalsResponse) -> Vec<String> 
     }
     let revisions = answer.revisions.iter().map(|it| {
         let (gone, all) = (number(it.removal_count), number(it.pod_count));
-        format!("{gone} of {all} of {}", it.hash)
+        let hash = match &*it.hash {
+            "" => "all other revisions",
+            hash => hash,
+        };
+        format!("{gone} of {all} of {hash}")
     });
     let revisions: Vec<String> = revisions.collect();
     if !revisions.is_empty() {

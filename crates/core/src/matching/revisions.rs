@@ -8,7 +8,11 @@ pub const DEPLOYMENT_HASH: &str = "pod-template-hash";
 /// The label of the pods of a Rollout's ReplicaSets.
 pub const ROLLOUT_HASH: &str = "rollouts-pod-template-hash";
 
-/// The label of the pods of a StatefulSet or DaemonSet.
+/// The kind of OpenKruise's workloads, whose controller tells pods of the newest revision from all
+/// others.
+pub const CLONE_SET: &str = "CloneSet";
+
+/// The label of the pods of a StatefulSet, DaemonSet or CloneSet.
 pub const CONTROLLER_REVISION: &str = "controller-revision-hash";
 
 /// The labels of the pods of ReplicaSets whose revisions run beside each other in a rollout, each with
@@ -29,7 +33,7 @@ pub fn has_replica_sets(kind: &str) -> bool {
 /// Returns whether workloads of a kind are scaled down by their revisions, each to its own number of
 /// pods.
 pub fn is_scaled_by_revisions(kind: &str) -> bool {
-    has_replica_sets(kind) || kind == "CloneSet"
+    has_replica_sets(kind) || kind == CLONE_SET
 }
 
 /// The label by which a controller of this kind tells revisions apart that run beside each other in a

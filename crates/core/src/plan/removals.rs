@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::network::{Choice, ChosenDomain, PodCell};
-use crate::matching::revisions::{CONTROLLER_REVISION, template_hash_label};
+use crate::matching::revisions::{CLONE_SET, CONTROLLER_REVISION, template_hash_label};
 use crate::proto::v1;
 use crate::snapshot::{
     DomainCounts, DomainId, NamedPod, Phase, PodGroups, PodNumbering, ReadView, Slot, Stopped,
@@ -250,7 +250,7 @@ impl RemovalPlan {
         // Where all pods go there is nothing to split.
         let is_split = !options.sizes.is_empty() || options.count < pods;
         let label = revision_label(&named.kind, options.sizes).filter(|_| is_split);
-        let revisions = revisions(ranked, label, workload);
+        let revisions = revisions(ranked, label, options.sizes, workload);
         let left = count(pods.saturating_sub(options.count));
         let sizes = match label {
             None => BTreeMap::from([(String::new(), i32::try_from(left).unwrap_or(i32::MAX))]),
@@ -300,21 +300,25 @@ impl RemovalPlan {
 fn revision_label(kind: &str, sizes: &BTreeMap<String, i32>) -> Option<&'static str> {
     match kind {
         "ReplicaSet" => None,
-        "CloneSet" => (!sizes.is_empty()).then_some(CONTROLLER_REVISION),
+        CLONE_SET => (!sizes.is_empty()).then_some(CONTROLLER_REVISION),
         kind => template_hash_label(kind),
     }
 }
 
-/// The pods of each revision, by its hash; all of one without a label.
+/// The pods of each revision, by its hash; all of one without a label. An empty hash has those of all
+/// revisions without a size, where it has one.
 fn revisions(
     ranked: Vec<RankedPod>,
     label: Option<&str>,
+    sizes: &BTreeMap<String, i32>,
     workload: &WorkloadPods<'_>,
 ) -> Revisions {
     let mut by_hash = Revisions::new();
+    let has_others = sizes.contains_key("");
     for one in ranked {
         let metadata = workload.groups[one.pod.group].1.metadata.as_ref();
         let hash = label.and_then(|label| metadata?.labels.get(label));
+        let hash = hash.filter(|hash| !has_others || sizes.contains_key(*hash));
         let hash = hash.cloned().unwrap_or_default();
         by_hash.entry(hash).or_default().push(one);
     }

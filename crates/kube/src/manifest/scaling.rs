@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::item::text;
 use super::lean::{MAX_REPLICAS, SCALE_DOWN_DEADLINE};
 use super::pod_facts::time;
-use evenkeel_core::matching::revisions::template_hash_label;
+use evenkeel_core::matching::revisions::{CLONE_SET, template_hash_label};
 use evenkeel_core::plan::{ReplicaSetShare, sizes_after};
 use evenkeel_core::proto::v1::RevisionSize;
 
@@ -35,7 +35,7 @@ pub(super) fn sizes<'v>(
     let sets = replica_sets.filter_map(|set| ReplicaSet::of(set, template_hash_label(kind)?));
     let sets: Vec<ReplicaSet> = sets.collect();
     let sizes = match kind {
-        "CloneSet" => of_clone_set(workload, wanted),
+        CLONE_SET => of_clone_set(workload, wanted),
         _ if sets.is_empty() => Sizes::new(),
         "Deployment" => of_deployment(workload, sets, wanted),
         "Rollout" => of_rollout(workload, &sets, wanted),
@@ -229,19 +229,18 @@ fn approximated(wanted: i64, weight: i64, surge: i64) -> (i64, i64) {
     best.map_or((0, wanted), |(new, total, _)| (new, total - new))
 }
 
-/// A CloneSet removes pods of its old revision first, as far as its partition lets it.
+/// A CloneSet removes pods of all revisions but the newest first, as far as its partition lets it. An
+/// empty hash stands for all these revisions.
 fn of_clone_set(clone_set: &Value, wanted: i64) -> Sizes {
     let (status, strategy) = (&clone_set["status"], &clone_set["spec"]["updateStrategy"]);
     // Since v1beta1 its fields are one level deeper.
     let update = strategy.get("rollingUpdate").unwrap_or(strategy);
-    let (old, new) = (
-        text(status, "currentRevision"),
-        text(status, "updateRevision"),
-    );
-    let Some(all) = number(status, "/replicas").filter(|_| !old.is_empty() && old != new) else {
+    let new = text(status, "updateRevision");
+    let updated = number(status, "/updatedReplicas").unwrap_or(0);
+    let Some(all) = number(status, "/replicas").filter(|all| !new.is_empty() && updated < *all)
+    else {
         return Sizes::new();
     };
-    let updated = number(status, "/updatedReplicas").unwrap_or(0);
     let before = all - updated;
     let mut partition = scaled(&update["partition"], "0", wanted);
     if update["partition"].is_string() && update["partition"] != "100%" && wanted > 1 {
@@ -256,16 +255,14 @@ fn of_clone_set(clone_set: &Value, wanted: i64) -> Sizes {
     let surge = surge.min(over.min(short)).max(0);
     let gone = (all - wanted - surge).max(0);
     let gone_before = over.max(0).min(gone);
-    let left = [
-        (old, before - gone_before),
-        (new, updated - (gone - gone_before)),
-    ];
+    let left = size(updated - (gone - gone_before));
     // Pods have the name of the revision as a label, or only its end.
-    let named = left.into_iter().flat_map(|(revision, left)| {
-        let hash = revision.rsplit('-').next().unwrap_or(revision);
-        [revision, hash].map(|hash| (hash.to_owned(), size(left)))
-    });
-    named.collect()
+    let hash = new.rsplit('-').next().unwrap_or(new);
+    Sizes::from([
+        (String::new(), size(before - gone_before)),
+        (new.to_owned(), left),
+        (hash.to_owned(), left),
+    ])
 }
 
 /// The sizes of ReplicaSets.
