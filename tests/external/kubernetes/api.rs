@@ -41,10 +41,6 @@ impl Api {
         Self(kube::Client::try_from(config).expect("a client"))
     }
 
-    pub(crate) fn client(&self) -> kube::Client {
-        self.0.clone()
-    }
-
     async fn send(
         &self,
         method: Method,

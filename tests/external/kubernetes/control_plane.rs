@@ -83,13 +83,10 @@ impl ControlPlane {
         self.directory.join("admin.kubeconfig")
     }
 
-    /// Writes a kubeconfig for a user, e.g. `{"token": "reader"}`, and the server at `url`: the API
-    /// server, or a proxy before it.
-    pub(crate) fn kubeconfig_for(&self, url: &str, user: &Value) -> PathBuf {
-        let mut cluster = json!({ "server": url });
-        if url.starts_with("https:") {
-            cluster["certificate-authority"] = "pki/apiserver.crt".into();
-        }
+    /// Writes a kubeconfig for a user, e.g. `{"token": "reader"}`.
+    pub(crate) fn kubeconfig_for(&self, user: &Value) -> PathBuf {
+        let url = format!("https://127.0.0.1:{}", self.api);
+        let cluster = json!({ "server": url, "certificate-authority": "pki/apiserver.crt" });
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{ "name": "test", "cluster": cluster }],
@@ -99,10 +96,5 @@ impl ControlPlane {
         let path = self.directory.join("user.kubeconfig");
         std::fs::write(&path, config.to_string()).expect("a file");
         path
-    }
-
-    /// The URL of the API server.
-    pub(crate) fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.api)
     }
 }

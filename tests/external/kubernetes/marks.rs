@@ -94,9 +94,7 @@ impl Shadow<'_> {
                 "the scheduler does not learn of claims: {decision:?}"
             );
         }
-        if !self.is_lossy {
-            knows_claim(self.evenkeel, &name).await;
-        }
+        knows_claim(self.evenkeel, &name).await;
         for object in &made {
             let kind = object["kind"].as_str().expect("a kind");
             let namespace = object["metadata"]["namespace"].as_str();

@@ -15,7 +15,6 @@ mod nodes;
 mod nominated;
 mod objects;
 mod plans;
-mod proxy;
 mod scheduler;
 mod shadow;
 mod storage;

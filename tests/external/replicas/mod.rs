@@ -11,7 +11,6 @@ mod feeding;
 mod fleet;
 mod full_disks;
 mod histories;
-mod holders;
 mod lease;
 mod links;
 mod machines;

@@ -1,7 +1,7 @@
 //! A server with its clients, which make one call after another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use evenkeel::limits::Limits;
@@ -61,14 +61,9 @@ impl Server {
         let wire = Arc::new(Wire {
             number,
             world: Arc::clone(world),
-            may_forge: AtomicBool::new(false),
-            forged: AtomicU8::new(0),
-            forged_for: AtomicU64::new(0),
             losses: AtomicU64::new(0),
             stale: Mutex::default(),
-            read_anew: AtomicU64::new(0),
             registry: OnceLock::new(),
-            replica: OnceLock::new(),
             answered: Mutex::default(),
         });
         let clocks = Arc::new(Clocks::new(world));
@@ -85,7 +80,6 @@ impl Server {
         let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
         replica.serve(&registry);
         wire.registry.get_or_init(|| Arc::downgrade(&registry));
-        wire.replica.get_or_init(|| Arc::downgrade(&replica));
         Self {
             number,
             world: Arc::clone(world),
@@ -106,32 +100,25 @@ impl Server {
     fn fulfil(&self) {
         self.wire.pass();
         let dice = &self.world.dice;
-        if self.wire.is_forged() {
-            self.follow();
-        } else {
-            match dice.below(100) {
-                0..=24 => self.follow(),
-                25..=44 => self.put(),
-                45..=64 => self.reserve(),
-                65..=74 => self.settle(),
-                75..=79 => self.end_expired(),
-                // A run has either replaces or deletes, because a replace at a revision could
-                // replace a snapshot that was made anew.
-                80..=85 if self.world.seed % 2 == 1 => self.replace(),
-                86..=91 => self.keep(),
-                92..=93 if self.world.seed.is_multiple_of(2) => self.delete(),
-                94..=97 => self.jump(),
-                98 => resume_unwind(Box::new(Crash)),
-                _ => self.put(),
-            }
+        match dice.below(100) {
+            0..=24 => self.follow(),
+            25..=44 => self.put(),
+            45..=64 => self.reserve(),
+            65..=74 => self.settle(),
+            75..=79 => self.end_expired(),
+            // A run has either replaces or deletes, because a replace at a revision could replace a
+            // snapshot that was made anew.
+            80..=85 if self.world.seed % 2 == 1 => self.replace(),
+            86..=91 => self.keep(),
+            92..=93 if self.world.seed.is_multiple_of(2) => self.delete(),
+            94..=97 => self.jump(),
+            98 => resume_unwind(Box::new(Crash)),
+            _ => self.put(),
         }
         self.look();
     }
 
     fn look(&self) {
-        if self.wire.is_forged() {
-            return;
-        }
         if let Ok(snapshot) = self.registry.get(NAME) {
             self.world.look(self.number, &snapshot);
         }
@@ -144,17 +131,12 @@ impl Server {
     }
 
     fn follow(&self) {
-        // One server reads nothing forged, so in the end its records show the others what was
-        // forged.
-        let may_forge = self.world.seed.is_multiple_of(4) && self.number > 0;
-        self.wire.may_forge.store(may_forge, Ordering::Relaxed);
         let all = self.world.dice.happens(300);
         let before = self.world.ledger().acknowledged.len();
         let followed = self.replica.follow(NAME, all);
-        self.wire.may_forge.store(false, Ordering::Relaxed);
         self.told("follow", &followed);
         // A server can read all that was acknowledged before, also when it has just started.
-        if all && followed.is_ok() && !self.world.seed.is_multiple_of(4) {
+        if all && followed.is_ok() {
             self.check_has(before);
         }
     }
@@ -196,10 +178,7 @@ impl Server {
                 }
                 followed = self.replica.follow(NAME, true);
             }
-            // A server knows that a message was forged when it reads the next record.
-            if let Err(error) = followed
-                && !self.wire.is_forged()
-            {
+            if let Err(error) = followed {
                 self.world
                     .fail(&format!("server {} does not heal: {error}", self.number));
             }
@@ -217,9 +196,7 @@ impl Server {
         }
         // From here on the server has to see what was acknowledged before.
         let before = self.world.ledger().acknowledged.len();
-        if let Err(error) = self.replica.follow(NAME, true)
-            && !self.wire.is_forged()
-        {
+        if let Err(error) = self.replica.follow(NAME, true) {
             self.world
                 .fail(&format!("server {} does not follow: {error}", self.number));
         }

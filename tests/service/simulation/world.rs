@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use evenkeel::log::{Body, Place};
 use evenkeel::snapshot::Snapshot;
 use prost::Message;
-use prost::bytes::Bytes;
 use support::fake_log::{FakeLog, StaleLeader};
 use support::linearizable::Event;
 
@@ -137,28 +135,6 @@ impl World {
             None => {}
         }
         stale.as_ref().map(|(leader, _)| leader.clone())
-    }
-
-    /// Returns whether a record continues exactly what the log holds.
-    pub fn is_continued_by(&self, record: &Bytes) -> bool {
-        let messages = self.log.messages(NAME);
-        let later = messages.iter().rev();
-        let later = later.take_while(|it| Place::told_by(it).is_none()).count();
-        let (before, later) = messages.split_at(messages.len() - later);
-        let told = before
-            .last()
-            .and_then(Place::told_by)
-            .unwrap_or(Place::START);
-        let end = later.iter().fold(told, Place::after);
-        Body::read(record).is_ok_and(|body| body.chain == end.hash)
-    }
-
-    /// Returns whether the next message of the log is a record. Another message does not show what
-    /// was before it.
-    pub fn has_record_after(&self, sequence: u64) -> bool {
-        let messages = self.log.messages(NAME);
-        let mut later = messages.iter().filter(|it| it.sequence > sequence);
-        later.next().is_some_and(|it| Place::before(it).is_some())
     }
 
     pub fn tell(&self, what: impl FnOnce() -> String) {

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use event_listener::EventListener;
-use prost::bytes::Bytes;
 
 use super::kept::StaleLeader;
 use evenkeel::log::interface::{Error, Message};
@@ -49,35 +48,14 @@ pub enum Fate {
     /// Only for an append. The call is done although the log does not end where the caller said:
     /// the engine breaks its promise.
     Unchecked,
-    /// Only for a `Next`. Another message comes instead: one that was refused at this sequence.
-    Forged,
     /// Only for a `Next`. A bit of the message is flipped on its way.
     Flipped,
-}
-
-/// A follower's question for the next message.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct NextCall {
-    /// The number of the follower among all followers of the log.
-    pub follower: u64,
-    /// The sequence after which the follower asks.
-    pub after: u64,
 }
 
 /// Decides what goes wrong. Each server has its own faults.
 pub trait Faults: Send + Sync {
     /// Returns the fate of a call. May block: whatever happens meanwhile happens before the call.
     fn fate(&self, call: Call) -> Fate;
-
-    /// Returns the fate of appending a message.
-    fn fate_of_append(&self, _: &Bytes) -> Fate {
-        self.fate(Call::Append)
-    }
-
-    /// Returns the fate of asking for the next message.
-    fn fate_of_next(&self, _: NextCall) -> Fate {
-        self.fate(Call::Next)
-    }
 
     /// Returns how many of the three servers keep the log now. A single server that is left goes on
     /// leading, and answers reads.

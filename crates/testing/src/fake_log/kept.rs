@@ -14,9 +14,6 @@ pub(super) struct Streams {
     pub by_name: BTreeMap<String, Stream>,
     /// Appends that were sent and have not arrived yet.
     pub late: Vec<Append>,
-    /// Messages that were refused, by the log and the sequence that they
-    /// would have had.
-    pub refused: BTreeMap<(String, u64), Bytes>,
     /// The number of logs that were made.
     pub made: u64,
 }
@@ -74,11 +71,7 @@ impl Streams {
         let last = self.by_name.get(&append.name).map(Stream::last);
         match last {
             None if append.after > 0 => return Err(Error::NotFound(append.name.clone())),
-            Some(last) if last != append.after => {
-                let place = (append.name.clone(), append.after + 1);
-                self.refused.insert(place, append.message.clone());
-                return Err(Error::Conflict);
-            }
+            Some(last) if last != append.after => return Err(Error::Conflict),
             _ => {}
         }
         let stream = self.by_name.entry(append.name.clone());

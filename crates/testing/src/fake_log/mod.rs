@@ -7,6 +7,6 @@ mod kept;
 mod stale;
 mod streams;
 
-pub use faults::{Call, Fate, Faults, NextCall};
+pub use faults::{Call, Fate, Faults};
 pub use kept::StaleLeader;
 pub use streams::FakeLog;

@@ -1,14 +1,13 @@
 //! The fake log itself.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use event_listener::Event;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
-use super::faults::{Call, Fate, Faults, NextCall, fault, flipped, full, lost};
+use super::faults::{Call, Fate, Faults, fault, flipped, full, lost};
 use super::kept::{Append, BlobsAndKeys, Stream, Streams};
 use evenkeel::log::interface::{
     Blobs, Bounds, Error, FleetBounds, Follower, Keys, Log, Message, Wait,
@@ -26,8 +25,6 @@ pub struct FakeLog {
 pub(super) struct Shared {
     pub(super) streams: Mutex<Streams>,
     changed: Event,
-    /// The number of the next follower.
-    followers: AtomicU64,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     pub(super) keeping: Mutex<BlobsAndKeys>,
 }
@@ -45,7 +42,6 @@ impl FakeLog {
             shared: Arc::new(Shared {
                 streams: Mutex::default(),
                 changed: Event::new(),
-                followers: AtomicU64::new(1),
                 clock: Box::new(clock),
                 keeping: Mutex::default(),
             }),
@@ -137,7 +133,7 @@ impl FakeLog {
     }
 
     fn append(&self, append: Append) -> Result<u64, Error> {
-        let fate = self.faults.fate_of_append(&append.message);
+        let fate = self.faults.fate(Call::Append);
         let mut streams = self.shared.streams.lock();
         let stale = self.faults.stale_leader();
         let result = match fate {
@@ -189,20 +185,13 @@ impl FakeLog {
         let Some(message) = message else {
             return Ok(None);
         };
-        let place = (name.clone(), after + 1);
-        let forged = self.shared.streams.lock().refused.get(&place).cloned();
-        let follower = of.number;
-        let fate = self.faults.fate_of_next(NextCall { follower, after });
+        let fate = self.faults.fate(Call::Next);
         self.faults.over(Call::Next);
         Ok(match fate {
             Fate::Unreachable => return Err(fault()),
             Fate::NotYet => None,
             Fate::Skipped => skipped,
             Fate::Flipped => Some(flipped(message)),
-            Fate::Forged => Some(Message {
-                bytes: forged.unwrap_or_else(|| message.bytes.clone()),
-                ..message
-            }),
             _ => Some(message),
         })
     }
@@ -251,9 +240,7 @@ impl Log for FakeLog {
     }
 
     fn follow(&self, name: &str, _: u64) -> Arc<dyn Follower> {
-        let number = self.shared.followers.fetch_add(1, Ordering::Relaxed);
         Arc::new(FakeFollower {
-            number,
             log: self.clone(),
             name: name.to_owned(),
             stream: Mutex::default(),
@@ -335,8 +322,6 @@ impl Log for FakeLog {
 
 /// Follows a fake log.
 struct FakeFollower {
-    /// The number of the follower among all followers of the log.
-    number: u64,
     log: FakeLog,
     name: String,
     /// The number of the stream that it follows.
