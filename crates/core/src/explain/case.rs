@@ -352,9 +352,7 @@ impl<'a> Case<'a> {
         &self,
         constraints: &Constraints,
     ) -> Result<Vec<&JudgedNode<'a>>, Stopped> {
-        let revised = self
-            .filter
-            .revised(self.question, constraints, self.checks)?;
+        let revised = Filter::of(self.question, constraints, self.checks, &self.read_view)?;
         let slots: Vec<Slot> = self.nodes.iter().map(|node| node.slot).collect();
         let passing = revised.judge_all(&slots)?.pass;
         Ok(passing.ones().map(|at| &self.nodes[at]).collect())

@@ -147,11 +147,6 @@ fn is_made_of(name: &[u8], is_lower: bool, inner: &[u8]) -> bool {
 /// The years 1 to 9999, in seconds since 1970.
 const YEARS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
 
-/// Returns whether a time, in seconds and nanoseconds, can be written as JSON.
-pub fn can_be_written((seconds, nanos): (i64, i32)) -> bool {
-    YEARS.contains(&seconds) && (0..1_000_000_000).contains(&nanos)
-}
-
 /// Checks that the deletion time of an object, whose metadata is at `path`, can
 /// be written as JSON, because stored objects are exported and questions are
 /// logged.
@@ -162,7 +157,10 @@ pub fn check_deletion(metadata: &v1::ObjectMeta, path: Path<'_>, faults: &mut Vi
 
 /// Checks that a time, if there is one, can be written as JSON.
 pub fn check_time(time: Option<&pbjson_types::Timestamp>, path: Path<'_>, faults: &mut Violations) {
-    if time.is_some_and(|time| !can_be_written((time.seconds, time.nanos))) {
+    let can_be_written = |time: &pbjson_types::Timestamp| {
+        YEARS.contains(&time.seconds) && (0..1_000_000_000).contains(&time.nanos)
+    };
+    if time.is_some_and(|time| !can_be_written(time)) {
         faults.add(path, "must be in the years 1 to 9999");
     }
 }

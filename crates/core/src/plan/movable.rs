@@ -14,7 +14,7 @@ use crate::snapshot::{
     DisruptionBudget, Imagined, NamedBudget, NamedPod, PairIndex, PodGroup, PodGroupId, PodGroups,
     ReadView, Slot, Stopped,
 };
-use crate::spread::describe::{NamedWorkload, Survey, WorkloadId, WorkloadPods};
+use crate::spread::describe::{NamedWorkload, OF_THE_NODE, Survey, WorkloadId, WorkloadPods};
 use crate::spread::{Constraints, Question, Scores};
 
 /// The pods of some workloads of a namespace.
@@ -86,12 +86,6 @@ pub struct Moved {
     /// The effect on each constraint.
     pub effects: Vec<MoveEffect>,
 }
-
-/// Labels that the API server copies from the node to a pod.
-const NODE_LABELS: [&str; 2] = [
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
 
 impl MovablePods {
     /// Sorts pods into classes. Those are left out that are on no node or of none of the workloads.
@@ -214,7 +208,7 @@ fn as_made(pod: &v1::Pod) -> (v1::Pod, Vec<String>) {
     let mut node_labels = Vec::new();
     let metadata = pod.metadata.get_or_insert_default();
     metadata.labels.retain(|key, _| {
-        let is_copied = NODE_LABELS.contains(&key.as_str());
+        let is_copied = OF_THE_NODE.contains(&key.as_str());
         if is_copied {
             node_labels.push(key.clone());
         }

@@ -98,8 +98,14 @@ impl MoveBoard {
                 }
             }
         }
+        let mut moves = Vec::new();
+        while moves.len() < most
+            && let Some(step) = self.improving(deadline)?
+        {
+            moves.push(step);
+        }
         Ok(FoundMoves {
-            moves: self.improve(most, deadline)?,
+            moves,
             is_whole: self.lacking() == 0,
             is_least: false,
         })
@@ -145,17 +151,6 @@ impl MoveBoard {
             self.take_back(step);
         }
         Ok(false)
-    }
-
-    /// Makes moves of which each brings wanted goals closer and worsens no goal.
-    fn improve(&mut self, most: usize, deadline: &Deadline<'_>) -> Result<Vec<BoardMove>, Stopped> {
-        let mut moves = Vec::new();
-        while moves.len() < most
-            && let Some(step) = self.improving(deadline)?
-        {
-            moves.push(step);
-        }
-        Ok(moves)
     }
 
     /// Makes a move that brings wanted goals closer and worsens no goal.

@@ -650,7 +650,7 @@ pub fn gather(
                 put(pod.node, name, Arc::default(), fate);
             }
             let survey = rules.survey(&pods, &namespace, None)?;
-            let workloads: Vec<_> = survey.all_pods().collect();
+            let workloads = survey.all_wanted(None)?;
             let workloads: Vec<_> = workloads.iter().map(|(id, it)| (*id, it)).collect();
             let ids = workloads.iter().map(|(id, _)| Arc::new((*id).clone()));
             let ids: Vec<Arc<WorkloadId>> = ids.collect();

@@ -90,8 +90,8 @@ fn candidates(
         let Some(node) = read_view.nodes.get(slot) else {
             continue;
         };
-        let usage = usage_of(node, read_view.requested(slot));
-        match (&mut free, free_of(read_view, slot)) {
+        let (usage, left) = room_of(node, read_view.requested(slot));
+        match (&mut free, left) {
             (Some(free), Some(left)) => drop(free.insert(slot, left)),
             _ => free = None,
         }
@@ -114,26 +114,23 @@ fn candidates(
     Ok((all, free))
 }
 
-/// The largest share of a resource of a node that pods request.
-fn usage_of(node: NodeRef<'_>, requested: &Requested) -> f64 {
-    let has = node.allocatable().into_iter().flat_map(|has| has.totals());
-    let has: RoomAmounts = has.collect();
-    let shares = requested.totals().filter_map(|(of, amount)| {
-        let has = has.get(&of).filter(|has| **has > 0)?;
-        Some(amount as f64 / *has as f64)
-    });
-    shares.fold(0.0, f64::max)
-}
-
-/// The free amounts of a node; `None` if its room is not known.
-fn free_of(read_view: &ReadView<'_>, slot: Slot) -> Option<RoomAmounts> {
-    let node = read_view.nodes.get(slot)?;
-    let mut left: RoomAmounts = node.allocatable()?.totals().collect();
-    for (of, amount) in read_view.requested(slot).totals() {
-        left.entry(of)
-            .and_modify(|left| *left = (*left - amount).max(0));
+/// The largest share of a resource of a node that pods request, and the node's free amounts; `None` if
+/// its room is not known.
+fn room_of(node: NodeRef<'_>, requested: &Requested) -> (f64, Option<RoomAmounts>) {
+    let Some(has) = node.allocatable() else {
+        return (0.0, None);
+    };
+    let (mut usage, mut left) = (0.0_f64, RoomAmounts::from_iter(has.totals()));
+    for (of, amount) in requested.totals() {
+        let Some(left) = left.get_mut(&of) else {
+            continue;
+        };
+        if *left > 0 {
+            usage = usage.max(amount as f64 / *left as f64);
+        }
+        *left = (*left - amount).max(0);
     }
-    Some(left)
+    (usage, Some(left))
 }
 
 /// The nodes that can go one after the other.

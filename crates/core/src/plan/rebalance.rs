@@ -322,7 +322,13 @@ impl Planner<'_, '_> {
                     };
                     noted.blockers = blockers_of(&model, at, &read_view)?;
                     if is_full || options.most_of_workload <= noted.moves {
-                        noted.blockers.push(Blocker::of_cap());
+                        noted.blockers.push(Blocker {
+                            kind: BlockerKind::Cap,
+                            topology_key: String::new(),
+                            domain: String::new(),
+                            text: "no more moves are allowed".to_owned(),
+                            count: 0,
+                        });
                         plan.is_capped = true;
                     }
                 }
@@ -367,19 +373,6 @@ pub enum BlockerKind {
     Pod,
     /// The limits allow no more moves.
     Cap,
-}
-
-impl Blocker {
-    /// The blocker that the limits allow no more moves.
-    pub fn of_cap() -> Self {
-        Self {
-            kind: BlockerKind::Cap,
-            topology_key: String::new(),
-            domain: String::new(),
-            text: "no more moves are allowed".to_owned(),
-            count: 0,
-        }
-    }
 }
 
 /// Returns the blockers of a workload: pods that stay in domains with too many pods, and nodes that

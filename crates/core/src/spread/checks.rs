@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::describe::controller;
 use super::filter::NominatedOn;
 use super::question::Subject;
 use super::verdict::{Judgement, LeftOutBy, NodeRefusal, Reason, Words};
@@ -77,9 +78,7 @@ impl OwnPlace {
 /// Returns whether a pod stands for those of a DaemonSet, of which each is tied to a node of its own:
 /// its controller is a DaemonSet, and it names no node.
 pub fn is_of_each_node(metadata: &v1::ObjectMeta, spec: &v1::PodSpec) -> bool {
-    let mut owners = metadata.owner_references.iter();
-    let controller = owners.find(|owner| owner.controller == Some(true));
-    controller.is_some_and(|it| (&*it.api_version, &*it.kind) == ("apps/v1", "DaemonSet"))
+    controller(metadata).is_some_and(|it| (&*it.api_version, &*it.kind) == ("apps/v1", "DaemonSet"))
         && spec.node_name.is_empty()
         && named_by_affinity(spec).is_none()
 }

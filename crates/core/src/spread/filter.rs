@@ -3,7 +3,6 @@
 //! (`docs/semantics.md`, "Nominated pods").
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use super::checks::Checked;
 use super::hard::{HardCount, Report};
@@ -44,7 +43,7 @@ pub struct Filter<'a> {
     /// The storage of the pod; `None` if no rule depends on storage.
     pub volumes: Option<Volumes<'a>>,
     /// The terms of affinity between pods that matter; `None` if no term does.
-    pub pod_terms: Option<Rc<PodTerms<'a>>>,
+    pub pod_terms: Option<PodTerms<'a>>,
     read_view: ReadView<'a>,
     /// The number of steps in which a node is judged, besides those for storage.
     steps_per_node: usize,
@@ -58,45 +57,21 @@ impl<'a> Filter<'a> {
         checks: NodeChecks,
         read_view: &ReadView<'a>,
     ) -> Result<Self, Stopped> {
-        let pod_terms = match checks {
-            NodeChecks::All => PodTerms::of(question, read_view)?.map(Rc::new),
-            NodeChecks::SpreadOnly => None,
-        };
-        Self::with_terms(question, constraints, checks, pod_terms, read_view)
-    }
-
-    /// The same question with other constraints. Affinity between pods is not counted again.
-    pub fn revised(
-        &self,
-        question: &'a Question,
-        constraints: &'a Constraints,
-        checks: NodeChecks,
-    ) -> Result<Self, Stopped> {
-        let pod_terms = self.pod_terms.clone();
-        Self::with_terms(question, constraints, checks, pod_terms, &self.read_view)
-    }
-
-    fn with_terms(
-        question: &'a Question,
-        constraints: &'a Constraints,
-        checks: NodeChecks,
-        pod_terms: Option<Rc<PodTerms<'a>>>,
-        read_view: &ReadView<'a>,
-    ) -> Result<Self, Stopped> {
         let counted = |active| {
             read_view
                 .count(Active::query(active))
                 .map(|it| HardCount::of(active, it))
         };
         let hard: Vec<HardCount<'_>> = constraints.hard().map(counted).collect::<Result<_, _>>()?;
-        let (checks, volumes) = match checks {
-            NodeChecks::SpreadOnly => (None, None),
+        let (checks, volumes, pod_terms) = match checks {
+            NodeChecks::SpreadOnly => (None, None, None),
             NodeChecks::All => (
                 Some(Checked::of(&question.checks, read_view)?),
                 question.volumes(read_view)?,
+                PodTerms::of(question, read_view)?,
             ),
         };
-        let terms = pod_terms.as_ref().map_or(0, |terms| terms.len());
+        let terms = pod_terms.as_ref().map_or(0, PodTerms::len);
         let room = checks.as_ref().map_or(0, Checked::steps_per_node);
         Ok(Self {
             steps_per_node: CHECKS + hard.len() + terms + room,
@@ -119,7 +94,7 @@ impl<'a> Filter<'a> {
         }
         let mut affected = Affected::default();
         if let Some(terms) = &mut self.pod_terms {
-            Rc::make_mut(terms).add(slot, &mut affected);
+            terms.add(slot, &mut affected);
         }
         if let Some(volumes) = &mut self.volumes {
             volumes.add(slot, &mut affected)?;
@@ -260,11 +235,6 @@ impl<'a> Filter<'a> {
     /// The hard constraints, in order.
     pub fn hard(&self) -> &[HardCount<'a>] {
         &self.hard
-    }
-
-    /// Returns whether all hard constraints admit the pod on an existing node.
-    pub fn constraints_admit(&self, slot: Slot) -> bool {
-        (0..self.hard.len()).all(|at| self.constraint_admits(at, slot))
     }
 
     /// Returns whether the hard constraint at index `at` alone admits the pod on an existing node.

@@ -128,8 +128,9 @@ impl<'a> Placer<'a> {
             passing.intersect_with(&hard.admitted(&self.slots));
         }
         for node in &self.with_nominated {
-            let admits = || self.filter.constraints_admit(self.slots[*node]);
-            passing.set(*node, self.open.contains(*node) && admits());
+            let mut all = 0..self.filter.hard().len();
+            let admits = |at| self.filter.constraint_admits(at, self.slots[*node]);
+            passing.set(*node, self.open.contains(*node) && all.all(admits));
         }
         let passing: Vec<usize> = passing.ones().collect();
         if self.scores.skipped {

@@ -156,7 +156,10 @@ impl<'a> PodTerms<'a> {
             affected.all = true;
         }
         for (at, term) in rules.apart.iter().enumerate() {
-            let counts = match (self.matches_own(term), self.keeps_own_away(term)) {
+            let counts = match (
+                self.matches_own(term),
+                self.keeps_away(term, &self.question.namespace),
+            ) {
                 (true, _) => &mut self.apart[at],
                 // The term does not cover the pod's own namespace, if this has no object. But as a
                 // term of a running pod it covers the namespace.
@@ -198,12 +201,6 @@ impl<'a> PodTerms<'a> {
     /// Returns whether the pod matches its own term.
     fn matches_own(&self, term: &PodTerm) -> bool {
         matches_itself(std::slice::from_ref(term), self.question, &self.read_view)
-    }
-
-    /// Returns whether a term of this pod keeps pods like this one away once the pod runs.
-    fn keeps_own_away(&self, term: &PodTerm) -> bool {
-        let own = &*self.question.namespace;
-        self.keeps_away(term, own)
     }
 
     /// Returns whether a term of a pod that runs in a namespace keeps this pod away.

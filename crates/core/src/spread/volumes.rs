@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use super::claim_binding::BindingIn;
-use super::claims::{BoundClaim, FoundClaims, HeldVolumes, NotFound, PodClaims, WaitingClaims};
+use super::claims::{BindingIn, FoundClaims, HeldVolumes, NotFound, PodClaims, WaitingClaims};
 use super::filter::NominatedOn;
 use super::verdict::{Affected, NodeRefusal, Reason};
+use crate::matching::storage::{PersistentVolume, ZONE_LABELS};
 use crate::matching::{DiskUses, PodDisk, PodStorage, absolute};
 use crate::snapshot::{NodeRef, ReadView, Slot, Stopped, StorageObjects, reaches};
 
@@ -15,6 +15,52 @@ const LIMITS: &str = "spec.volumes (limits per node)";
 
 /// The name in `unchecked` for the storage capacity of drivers.
 const CAPACITY: &str = "spec.volumes (storage capacity)";
+
+/// A claim that is bound to a volume.
+#[derive(Clone, Copy)]
+pub struct BoundClaim<'a> {
+    /// Name of the claim.
+    pub claim: &'a str,
+    /// Name of the volume.
+    pub name: &'a str,
+    /// The volume; `None` if it does not exist.
+    pub volume: Option<&'a PersistentVolume>,
+    /// True if the volume's zones are compared. False for a claim that is created with the pod.
+    pub(super) is_zoned: bool,
+}
+
+impl<'a> BoundClaim<'a> {
+    /// Returns the number of requirements that a node is checked against.
+    pub fn per_node(&self) -> usize {
+        let zones = |volume: &PersistentVolume| {
+            let values = volume.zones.iter().map(|(.., values)| values.len());
+            values.sum::<usize>()
+        };
+        self.volume
+            .map_or(1, |volume| volume.per_node() + zones(volume))
+    }
+
+    /// Returns whether a node reaches the volume.
+    pub fn is_reached(&self, node: NodeRef<'a>) -> bool {
+        self.volume.is_some_and(|volume| reaches(volume, node))
+    }
+
+    /// Returns whether a node is in the zones and regions of the volume's labels. A node without
+    /// any such label is always accepted.
+    pub fn is_in_zones(&self, node: NodeRef<'a>) -> bool {
+        let has_any = || {
+            ZONE_LABELS
+                .iter()
+                .any(|(label, _)| node.label_text(label).is_some())
+        };
+        let mut zones = self.volume.iter().flat_map(|volume| &*volume.zones);
+        !has_any()
+            || zones.all(|(label, new, values)| {
+                let value = node.label_text(label).or_else(|| node.label_text(new));
+                value.is_some_and(|value| values.iter().any(|it| **it == *value))
+            })
+    }
+}
 
 /// The storage of a pod, on one state.
 #[derive(Clone)]

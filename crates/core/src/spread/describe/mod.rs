@@ -7,8 +7,8 @@ mod workload;
 
 pub use survey::{By, Survey, judge_selected, untie};
 pub use workload::{
-    Balance, Concentration, JudgedWorkload, NamedWorkload, Share, SpreadStanding, WantedSpread,
-    WorkloadId, WorkloadPods, controller, is_controlled_by, ordinal_of, selects,
+    Balance, Concentration, JudgedWorkload, NamedWorkload, OF_THE_NODE, Share, SpreadStanding,
+    WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by, ordinal_of, selects,
 };
 
 use std::collections::{HashMap, HashSet};

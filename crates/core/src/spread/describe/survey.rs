@@ -133,12 +133,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         let members = selected.iter().filter_map(|id| self.workloads.remove(id));
         let members: Vec<_> = members.flatten().collect();
         if !members.is_empty() {
-            let id = WorkloadId {
-                kind: named.kind.clone(),
-                name: named.name.clone(),
-                labels: BTreeMap::new(),
-            };
-            self.workloads.insert(id, members);
+            self.workloads.insert(named.id(), members);
         }
         Ok(())
     }
@@ -203,12 +198,7 @@ impl<'c, 'a> Survey<'c, 'a> {
 
     /// Returns the id of a workload, and its pods. `None` when the workload has no pods.
     fn named(&self, named: &NamedWorkload) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
-        let NamedWorkload { kind, name, .. } = named;
-        let id = WorkloadId {
-            kind: kind.clone(),
-            name: name.clone(),
-            labels: BTreeMap::new(),
-        };
+        let (id, NamedWorkload { kind, name, .. }) = (named.id(), named);
         let members: Vec<_> = match self.workloads.get(&id) {
             Some(members) => members.iter().collect(),
             None => {
@@ -327,21 +317,6 @@ impl<'c, 'a> Survey<'c, 'a> {
             Some((workload, members)) => Ok(Some(self.pods_of(&workload, &members, None)?)),
             None => Ok(None),
         }
-    }
-
-    /// The pods of every workload, ascending, without their constraints.
-    pub fn all_pods<'s>(&'s self) -> impl Iterator<Item = (&'s WorkloadId, WorkloadPods<'s>)> {
-        self.workloads.iter().map(|(workload, members)| {
-            let groups = members.iter().map(|member| (member.group, &member.pod));
-            let pods = WorkloadPods {
-                groups: groups.collect(),
-                wanted: Vec::new(),
-                by_key: None,
-                fault: None,
-                selected: 0,
-            };
-            (workload, pods)
-        })
     }
 
     /// The pods and the constraints in force of every workload, ascending. If the topology key `key`

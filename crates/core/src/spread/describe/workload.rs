@@ -13,7 +13,7 @@ use crate::spread::{Active, GlobalMinimum};
 
 /// Labels that the API server copies from a node to the pods that are bound to it, since Kubernetes
 /// 1.35. They say where a pod is, not to which workload it belongs.
-const OF_THE_NODE: [&str; 2] = [
+pub const OF_THE_NODE: [&str; 2] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
 ];
@@ -137,6 +137,15 @@ pub struct NamedWorkload {
 }
 
 impl NamedWorkload {
+    /// The id of the workload.
+    pub(super) fn id(&self) -> WorkloadId {
+        WorkloadId {
+            kind: self.kind.clone(),
+            name: self.name.clone(),
+            labels: BTreeMap::new(),
+        }
+    }
+
     /// The number of a pod, if the workload numbers its pods.
     pub fn ordinal_of(&self, pod: &str) -> Option<u32> {
         let is_numbered = self.kind == "StatefulSet";
