@@ -621,11 +621,17 @@ pub fn gather(
     rules: &EvictionRules,
 ) -> Result<PodsByNode, Stopped> {
     let mut all: PodsByNode = nodes.iter().map(|it| (it.clone(), Vec::new())).collect();
+    let slots = imagined.read_any(|view| {
+        let mut slots = HashSet::new();
+        for name in view.deadline.each(nodes) {
+            slots.extend(view.nodes.find(name?));
+        }
+        Ok(slots)
+    })?;
     for namespace in imagined.namespaces() {
         let add = |read_view: ReadView<'_>| {
-            let slots = nodes.iter().filter_map(|name| read_view.nodes.find(name));
             let pods = read_view.pod_groups()?;
-            let found = pods.on_nodes(&slots.collect())?;
+            let found = pods.on_nodes(&slots)?;
             if found.is_empty() {
                 return Ok(());
             }

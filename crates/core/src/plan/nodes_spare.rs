@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::movable::EvictionRules;
 use super::nodes_drain::{DrainOptions, DrainPlan, Drainer, PodFate, PodsByNode, gather};
 use crate::matching::{Lack, Requested, Selector};
-use crate::snapshot::{Imagined, NodeRef, ReadView, Slot, Stopped};
+use crate::snapshot::{Deadline, Imagined, NodeRef, ReadView, Slot, Stopped};
 
 /// The most nodes that are tried.
 const MOST_TRIED: usize = 1_000;
@@ -59,7 +59,7 @@ impl DrainPlan {
             (options.most, "as many were asked for".to_owned()),
             (all.len(), stays.to_owned()),
         ];
-        bounds.extend(room_bound(&all, free, &pods));
+        bounds.extend(room_bound(&all, free, &pods, imagined.deadline())?);
         let (most, why) = bounds.into_iter().min_by_key(|it| it.0).unwrap_or_default();
         let options = DrainOptions {
             nodes: choose(imagined, &all, &pods, most)?,
@@ -160,10 +160,12 @@ fn room_bound(
     all: &[SpareCandidate],
     free: Option<FreeRoom>,
     pods: &PodsByNode,
-) -> Option<(usize, String)> {
-    let free = free?;
+    deadline: &Deadline<'_>,
+) -> Result<Option<(usize, String)>, Stopped> {
+    let Some(free) = free else { return Ok(None) };
     let mut total = RoomAmounts::new();
-    for (of, amount) in free.values().flatten() {
+    for amount in deadline.each(free.values().flatten()) {
+        let (of, amount) = amount?;
         *total.entry(of.clone()).or_default() += amount;
     }
     let mut costs: HashMap<Lack, Vec<i128>> = HashMap::new();
@@ -171,11 +173,13 @@ fn room_bound(
         let mut cost = free.get(&node.slot).cloned().unwrap_or_default();
         let own = pods.get(&node.name).into_iter().flatten();
         for class in own.filter_map(|pod| pod.class()) {
-            for (of, amount) in class.question.checks.amounts() {
+            for amount in deadline.each(class.question.checks.amounts()) {
+                let (of, amount) = amount?;
                 *cost.entry(of).or_default() += amount;
             }
         }
-        for (of, amount) in cost {
+        for amount in deadline.each(cost) {
+            let (of, amount) = amount?;
             costs.entry(of).or_default().push(amount);
         }
     }
@@ -190,7 +194,9 @@ fn room_bound(
         });
         Some((missing + fitting.count(), of.as_str()))
     });
-    let (most, of) = limits.min()?;
-    let why = format!("the pods of more nodes have no room on the others: {of}");
-    Some((most, why))
+    let bound = limits.min();
+    Ok(bound.map(|(most, of)| {
+        let why = format!("the pods of more nodes have no room on the others: {of}");
+        (most, why)
+    }))
 }

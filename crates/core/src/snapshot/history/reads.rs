@@ -376,6 +376,8 @@ impl Imagined<'_> {
     /// [`Stopped`].
     pub fn change(&mut self, objects: impl IntoIterator<Item = Object>) -> Result<(), Stopped> {
         let changes = Batch::trusted(objects);
+        // A change copies parts of the state, so it takes longer than many items.
+        self.deadline.look()?;
         self.deadline.holds(self.state.copied_bytes(&changes))?;
         let revision = self.state.revision;
         self.state
