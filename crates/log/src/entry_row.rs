@@ -89,7 +89,8 @@ pub struct NumberedRow {
 }
 
 /// Data that is kept in blobs beside the log, and was complete when its record was
-/// written: the parts `UUID/0`, `UUID/1` and so on.
+/// written: the parts `UUID/0`, `UUID/1` and so on, which are pieces of one sequence of bytes. The
+/// objects of a snapshot are [`ChangesRow`]s, each with its length before it.
 #[derive(Clone, PartialEq, Message)]
 pub struct AsideRow {
     /// The uuid in the names of the parts.
@@ -111,29 +112,33 @@ pub struct ChangesRow {
     pub changes: Vec<v1::Change>,
 }
 
-/// A part of a state that is written aside.
-#[derive(Clone, PartialEq, Message)]
-pub struct PartRow {
-    /// Batches in order: each a [`ChangesRow`], still encoded.
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub batches: Vec<Bytes>,
-}
-
 impl EntryRow {
     /// Returns the row of an entry. `aside` names the blobs of a replace or a rewrite.
     pub fn of(entry: &Entry<'_>, aside: Option<AsideRow>) -> Self {
-        let (happened, changes) = match entry.change {
-            Change::Batch(batch) => (
-                Happened::Batch,
-                batch.map(encode_changes).unwrap_or_default(),
-            ),
-            Change::Replaced(_) => (Happened::Replaced, Bytes::new()),
-            Change::Rewritten(_) => (Happened::Rewritten, Bytes::new()),
-            Change::Deleted => (Happened::Deleted, Bytes::new()),
+        let changes = match entry.change {
+            Change::Batch(Some(batch)) => encode_changes(batch),
+            _ => Bytes::new(),
         };
         let numbered = |(serial, row)| NumberedRow {
             serial,
             row: Some(row),
+        };
+        Self {
+            changes,
+            aside,
+            held: entry.rows().map(numbered).collect(),
+            ended: entry.ended.to_vec(),
+            ..Self::head(entry)
+        }
+    }
+
+    /// Returns the row of an entry without its objects, reservations and answers.
+    pub fn head(entry: &Entry<'_>) -> Self {
+        let happened = match entry.change {
+            Change::Batch(_) => Happened::Batch,
+            Change::Replaced(_) => Happened::Replaced,
+            Change::Rewritten(_) => Happened::Rewritten,
+            Change::Deleted => Happened::Deleted,
         };
         Self {
             epoch: entry.epoch.to_owned(),
@@ -143,12 +148,8 @@ impl EntryRow {
             updated: nanos(entry.updated),
             synced: entry.synced,
             happened: happened.into(),
-            changes,
-            aside,
             defaults: entry.defaults.as_ref().map(|defaults| defaults.to_wire()),
             last_serial: entry.last_serial,
-            held: entry.rows().map(numbered).collect(),
-            ended: entry.ended.to_vec(),
             kubernetes_version: entry
                 .defaults
                 .as_deref()
@@ -156,6 +157,7 @@ impl EntryRow {
                 .unwrap_or_default(),
             resource_versions: entry.resource_versions.as_deref().cloned(),
             age: u64::try_from(entry.age.as_nanos()).unwrap_or(u64::MAX),
+            ..Self::default()
         }
     }
 }

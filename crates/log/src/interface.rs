@@ -117,7 +117,7 @@ pub trait Follower: Send + Sync {
     fn next(&self, after: u64, within: Duration) -> Wait<'_, Option<Message>>;
 }
 
-/// Keeps blobs by name, of up to some 8 MiB each. The blob under a name never changes.
+/// Keeps blobs by name, each as large as a message. The blob under a name never changes.
 pub trait Blobs: Send + Sync {
     /// Keeps a blob. It is on as many disks as the engine promises when this returns. Putting the
     /// same blob again does no harm.
@@ -132,11 +132,11 @@ pub trait Blobs: Send + Sync {
     /// [`Error::NotFound`] and [`Error::Unreachable`].
     fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes>;
 
-    /// The blobs whose names begin with this, in any order.
+    /// The names of the blobs that begin with this, in any order.
     ///
     /// # Errors
     /// [`Error::Unreachable`].
-    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<Blob>>;
+    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<String>>;
 
     /// Drops a blob, if it is there.
     ///
@@ -242,15 +242,4 @@ impl Bounds {
     pub fn current(&self) -> usize {
         self.copies.saturating_sub(self.behind.len())
     }
-}
-
-/// A blob in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blob {
-    /// The name of the blob.
-    pub name: String,
-    /// The size of the blob in bytes.
-    pub bytes: u64,
-    /// The time when the blob was put, by the engine's clock.
-    pub at: SystemTime,
 }

@@ -5,9 +5,12 @@
 //! message that it follows on, and the hash of all messages up to there. So every reader notices a
 //! message that was damaged, skipped, moved or taken from another log.
 
+use std::cell::RefCell;
+
 use prost::bytes::Bytes;
 use ring::digest::{Context, SHA256};
 use uuid::Uuid;
+use zstd::bulk::{Compressor, Decompressor};
 
 use super::entry_row::{AsideRow, EntryRow};
 use super::interface::Message;
@@ -99,36 +102,32 @@ pub enum Verdict {
     /// No reader applies the record: its writer wanted it to follow on another message. The log
     /// goes on after it.
     Void,
-    /// The message was damaged on its way, or where it is kept.
-    Damaged(Unreadable),
     /// A later version has written it.
-    Later(Unreadable),
-    /// The message is not the next one.
-    Gap,
-    /// The message is of another log under the same name.
-    OtherLog,
-    /// The record follows on another message than the one that was read.
-    Fork,
+    Later(String),
+    /// The message is damaged, or not the next one of this log. Holds the reason.
+    Wrong(String),
 }
 
 /// The reason why a message cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// The message is not a record.
-    #[error("a message is no record")]
-    NoRecord,
-    /// The record was damaged.
-    #[error("the checksum of a record is wrong")]
-    Checksum,
-    /// The record has the format of a later version.
-    #[error("a record has the unknown format {0}")]
-    Format(u8),
+    /// The message is no record, or was damaged. Holds the reason.
+    #[error("{0}")]
+    Damaged(String),
+    /// A later version has written the record. Holds the sign of that.
+    #[error("{0}")]
+    Later(String),
+}
+
+impl Unreadable {
+    fn damaged(why: &str) -> Self {
+        Self::Damaged(why.to_owned())
+    }
+
     /// The record has fields of a later version, although its format is known.
-    #[error("a record says something that this version does not know")]
-    Unknown,
-    /// The checksum is right, but the record cannot be read.
-    #[error("a record cannot be read: {0}")]
-    Malformed(String),
+    pub fn unknown() -> Self {
+        Self::Later("a record says something that this version does not know".to_owned())
+    }
 }
 
 impl Place {
@@ -170,23 +169,23 @@ impl Place {
     /// this sequence, in this log, with this hash.
     pub fn judge(&self, message: &Message) -> Verdict {
         if message.sequence != self.sequence + 1 {
-            return Verdict::Gap;
+            return Verdict::Wrong("it is missing".to_owned());
         }
         let body = match Body::read(&message.bytes) {
             Ok(body) => body,
-            Err(later @ (Unreadable::Format(_) | Unreadable::Unknown)) => {
-                return Verdict::Later(later);
-            }
-            Err(unreadable) => return Verdict::Damaged(unreadable),
+            Err(Unreadable::Later(why)) => return Verdict::Later(why),
+            Err(Unreadable::Damaged(why)) => return Verdict::Wrong(why),
         };
         if body.after != self.sequence {
             return Verdict::Void;
         }
         if self.sequence > 0 && body.log_id != self.log_id.as_bytes() {
-            return Verdict::OtherLog;
+            let why = "it is of another log: this one was made anew";
+            return Verdict::Wrong(why.to_owned());
         }
         if body.chain != self.hash {
-            return Verdict::Fork;
+            let why = "it follows on another message than the one that was read";
+            return Verdict::Wrong(why.to_owned());
         }
         Verdict::Valid(Box::new(body))
     }
@@ -229,40 +228,54 @@ pub fn seal(message: &impl prost::Message) -> Bytes {
 /// [`Unreadable`].
 pub fn open<M: prost::Message + Default>(frame: &[u8]) -> Result<M, Unreadable> {
     let head = frame.split_at_checked(HEAD);
-    let (head, sealed) = head.ok_or(Unreadable::NoRecord)?;
+    let (head, sealed) = head.ok_or_else(|| Unreadable::damaged("a message is no record"))?;
     if head[..4] != MAGIC || sealed.len() < BODY - HEAD {
-        return Err(Unreadable::NoRecord);
+        return Err(Unreadable::damaged("a message is no record"));
     }
     let (format, (sum, compressed)) = (head[4], sealed.split_at(BODY - HEAD));
     if sum != digest(&[&[format], compressed]) {
-        return Err(Unreadable::Checksum);
+        return Err(Unreadable::damaged("the checksum of a record is wrong"));
     }
     if format != FORMAT {
-        return Err(Unreadable::Format(format));
+        let why = format!("a record has the unknown format {format}");
+        return Err(Unreadable::Later(why));
     }
     let bytes = decompress(compressed);
-    decode(bytes.map_err(|error| Unreadable::Malformed(error.to_string()))?)
+    decode(bytes.map_err(malformed)?)
 }
 
 /// Decodes a protobuf message that has no unknown fields. A reader that ignored some would come to
 /// another state than the writer.
 ///
 /// # Errors
-/// [`Unreadable::Malformed`] and [`Unreadable::Unknown`].
+/// [`Unreadable`].
 pub fn decode<M: prost::Message + Default>(bytes: impl Into<Bytes>) -> Result<M, Unreadable> {
     let bytes: Bytes = bytes.into();
     let length = bytes.len();
-    let decoded = M::decode(bytes).map_err(|error| Unreadable::Malformed(error.to_string()))?;
+    let decoded = M::decode(bytes).map_err(malformed)?;
     // Decoding drops unknown fields, so the message would be shorter when encoded again.
     match decoded.encoded_len() == length {
         true => Ok(decoded),
-        false => Err(Unreadable::Unknown),
+        false => Err(Unreadable::unknown()),
     }
+}
+
+fn malformed(error: impl std::fmt::Display) -> Unreadable {
+    Unreadable::Damaged(format!("a record cannot be read: {error}"))
+}
+
+thread_local! {
+    /// The memory that zstd works with, which takes longer to make than a small record to compress.
+    static ZSTD: (RefCell<Compressor<'static>>, RefCell<Decompressor<'static>>) = (
+        RefCell::new(Compressor::new(LEVEL).expect("the level is valid")),
+        RefCell::new(Decompressor::new().expect("there is no dictionary")),
+    );
 }
 
 /// Compresses bytes for a log.
 pub fn compress(bytes: &[u8]) -> Vec<u8> {
-    zstd::bulk::compress(bytes, LEVEL).expect("zstd compresses into memory")
+    let compressed = ZSTD.with(|(zstd, _)| zstd.borrow_mut().compress(bytes));
+    compressed.expect("zstd compresses into memory")
 }
 
 /// Decompresses bytes of a log.
@@ -276,7 +289,7 @@ pub fn decompress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let size = size.and_then(|size| usize::try_from(size).ok());
     let size = size.filter(|size| *size <= MAX_DECOMPRESSED);
     let size = size.ok_or_else(|| std::io::Error::other("its size is unknown or too large"))?;
-    zstd::bulk::decompress(bytes, size)
+    ZSTD.with(|(_, zstd)| zstd.borrow_mut().decompress(bytes, size))
 }
 
 /// The SHA-256 of bytes in pieces.

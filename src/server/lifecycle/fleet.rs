@@ -63,7 +63,6 @@ pub async fn follow_all(member: Membership, ended: CancellationToken) {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut asked = None;
-    let mut late = HashMap::new();
     while ended.run_until_cancelled(looks.tick()).await.is_some() {
         let replica = Arc::clone(&member.replica);
         match tasks::spawn_blocking(move || replica.discover()).await {
@@ -79,7 +78,6 @@ pub async fn follow_all(member: Membership, ended: CancellationToken) {
             asked = Some(Instant::now());
             let survey = ended.run_until_cancelled(member.log.survey());
             if let Some(Ok(found)) = survey.await {
-                late = member.replica.note_ends(&found.logs, &late);
                 member.tails.note(found);
             }
         }

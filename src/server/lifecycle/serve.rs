@@ -359,12 +359,8 @@ pub async fn restore_store(store: &Arc<Store>, registry: &Arc<Registry>) -> Resu
     let (store, registry) = (Arc::clone(store), Arc::clone(registry));
     let restored = aside(move || {
         let start = Instant::now();
-        let done = store.restore(&registry, |progress| {
-            let (objects, total) = (progress.objects, progress.total);
-            info!(snapshots = progress.snapshots, objects, total, "restoring");
-        })?;
-        let (snapshots, objects) = (done.snapshots, done.objects);
-        info!(snapshots, objects, took = ?start.elapsed(), "restored");
+        let snapshots = store.restore(&registry)?;
+        info!(snapshots, took = ?start.elapsed(), "restored");
         Ok(())
     });
     restored.await?.map_err(Error::State)

@@ -320,7 +320,7 @@ async fn blobs_are_kept_whole(log: &dyn Log, name: &str) {
     let blobs = log.blobs();
     let named = |part: &str| format!("{name}/{part}");
     assert_missing(blobs.get(&named("none")).await);
-    let large: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
+    let large: Vec<u8> = (0..800_000_u32).map(|i| (i % 251) as u8).collect();
     let kept = [
         (named("empty"), Bytes::new()),
         (named("small"), text("small")),
@@ -333,22 +333,11 @@ async fn blobs_are_kept_whole(log: &dyn Log, name: &str) {
         assert_eq!(&blobs.get(name).await.expect("it is there"), blob, "{name}");
     }
     let mut listed = blobs.list(&named("")).await.expect("a list");
-    listed.sort_by(|a, b| a.name.cmp(&b.name));
-    let sizes: Vec<_> = listed
-        .iter()
-        .map(|blob| (blob.name.clone(), blob.bytes))
-        .collect();
-    let size = |part: &str, bytes| (named(part), bytes);
-    assert_eq!(
-        sizes,
-        [size("empty", 0), size("large", 3_000_000), size("small", 5)]
-    );
+    listed.sort();
+    assert_eq!(listed, ["empty", "large", "small"].map(named));
     let long = named(&"f".repeat(600));
     blobs.put(&long, text("long")).await.expect("it is put");
-    assert_eq!(
-        blobs.list(&long[..500]).await.expect("a list")[0].name,
-        long
-    );
+    assert_eq!(blobs.list(&long[..500]).await.expect("a list"), [&*long]);
     blobs.drop_blob(&long).await.expect("it is dropped");
     for _ in 0..2 {
         blobs

@@ -89,38 +89,6 @@ async fn a_log_is_back_after_all_servers_were_away() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn streams_with_other_settings_are_refused() {
-    let brokers = Brokers::start(1);
-    let log = brokers.connect("settings").await;
-    let client = async_nats::connect(brokers.urls()).await.expect("it runs");
-    let streams = async_nats::jetstream::new(client);
-    streams
-        .create_stream(async_nats::jetstream::stream::Config {
-            name: "EVK_settings_LOG_default".into(),
-            subjects: vec!["evk.settings.log.default".into()],
-            max_age: Duration::from_secs(3600),
-            ..Default::default()
-        })
-        .await
-        .expect("it is made");
-    let refused = log.append_if("default", 0, message(1), WITHIN).await;
-    let Err(Error::Refused(text)) = refused else {
-        panic!("{refused:?}");
-    };
-    for part in [
-        "EVK_settings_LOG_default",
-        "discard other than new",
-        "a maximum age",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    // The stream keeps its settings and stays empty.
-    let bounds = log.bounds("default").await.expect("it is there");
-    assert_eq!(bounds.last, 0);
-}
-
 #[tokio::test]
 async fn an_old_server_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

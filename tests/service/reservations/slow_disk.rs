@@ -65,7 +65,7 @@ impl Disk {
     /// A registry on the disk, with the state that the disk keeps.
     pub fn registry(self: &Arc<Self>, registry: Registry) -> Registry {
         let registry = registry.with_journal(Arc::clone(self) as _);
-        let restored = self.store.restore(&registry, |_| {});
+        let restored = self.store.restore(&registry);
         restored.expect("it can be read");
         registry
     }

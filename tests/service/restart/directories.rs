@@ -37,7 +37,7 @@ pub fn refused(home: &Home) -> String {
 fn kept(home: &Home) -> Result<Vec<(String, usize)>, StoreError> {
     let store = Store::open(&home.state(), Durability::Relaxed)?;
     let registry = unobserved(Limits::default());
-    store.restore(&registry, |_| ())?;
+    store.restore(&registry)?;
     let snapshots = registry.list("").into_iter().map(|snapshot| {
         let summary = snapshot.summary();
         (summary.name, summary.sizes.nodes + summary.sizes.pods)

@@ -161,7 +161,7 @@ fn what_is_not_there_any_more_is_not_committed() {
         let blobs = later.log.blobs();
         let listed = later.runtime.block_on(blobs.list("parts/"));
         for part in listed.expect("nothing goes wrong") {
-            let dropped = later.runtime.block_on(blobs.drop_blob(&part.name));
+            let dropped = later.runtime.block_on(blobs.drop_blob(&part));
             dropped.expect("nothing goes wrong");
         }
     });

@@ -104,9 +104,9 @@ fn record(runtime: &Runtime) -> String {
     }
     let blobs = runtime.block_on(log.blobs().list(""));
     for blob in blobs.expect("nothing goes wrong") {
-        let bytes = runtime.block_on(log.blobs().get(&blob.name));
+        let bytes = runtime.block_on(log.blobs().get(&blob));
         let bytes = hex(&bytes.expect("it is there"));
-        writeln!(text, "blob {} {bytes}", blob.name).expect("text has room");
+        writeln!(text, "blob {blob} {bytes}").expect("text has room");
     }
     writeln!(text, "digest {}", told(&snapshot)).expect("text has room");
     text

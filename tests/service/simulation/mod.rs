@@ -5,7 +5,6 @@ mod alone;
 mod cleaning;
 mod clocks;
 mod ends;
-mod fairness;
 mod golden;
 mod gone;
 mod holding;

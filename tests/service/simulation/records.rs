@@ -37,6 +37,11 @@ fn begun() -> (Place, Uuid) {
     (Place { log_id, ..place }, log_id)
 }
 
+/// Returns whether a verdict gives this reason why a message is wrong.
+fn is_wrong(verdict: &Verdict, reason: &str) -> bool {
+    matches!(verdict, Verdict::Wrong(why) if why.contains(reason))
+}
+
 /// A function that returns whether a verdict is as expected.
 type Expected = fn(&Verdict) -> bool;
 
@@ -48,8 +53,10 @@ fn a_record_is_valid_at_its_place_alone() {
         ("the next", 2, good.clone(), |v| {
             matches!(v, Verdict::Valid(_))
         }),
-        ("one passed over", 3, good.clone(), |v| *v == Verdict::Gap),
-        ("one again", 1, good.clone(), |v| *v == Verdict::Gap),
+        ("one passed over", 3, good.clone(), |v| {
+            is_wrong(v, "missing")
+        }),
+        ("one again", 1, good.clone(), |v| is_wrong(v, "missing")),
         (
             "on another sequence",
             2,
@@ -60,7 +67,7 @@ fn a_record_is_valid_at_its_place_alone() {
             |v| *v == Verdict::Void,
         ),
         ("of another log", 2, body(&place, Uuid::new_v4()), |v| {
-            *v == Verdict::OtherLog
+            is_wrong(v, "another log")
         }),
         (
             "on another message",
@@ -69,7 +76,7 @@ fn a_record_is_valid_at_its_place_alone() {
                 chain: GENESIS.to_vec(),
                 ..good
             },
-            |v| *v == Verdict::Fork,
+            |v| is_wrong(v, "another message"),
         ),
     ];
     for (case, sequence, body, is_right) in cases {
@@ -90,7 +97,7 @@ fn what_counts_for_nobody_hides_no_difference_before_it() {
     let next = message(4, &body(&after, log_id));
     assert!(matches!(after.judge(&next), Verdict::Valid(_)));
     let forged = place.after(&other).after(&void);
-    assert_eq!(forged.judge(&next), Verdict::Fork);
+    assert!(is_wrong(&forged.judge(&next), "another message"));
     // A reader that begins in the middle learns its place from a record, and from no other message.
     assert_eq!(Place::told_by(&next), Some(after.after(&next)));
     assert_eq!(Place::told_by(&void), None);
@@ -116,16 +123,15 @@ fn a_later_format_is_told_from_damage() {
     let mut later = vec![b'E', b'V', b'K', b'L', FORMAT + 1];
     later.extend(evenkeel::log::record::digest(&[&[FORMAT + 1], b"anything"]));
     later.extend(b"anything");
-    assert_eq!(Body::read(&later), Err(Unreadable::Format(FORMAT + 1)));
+    let read = Body::read(&later);
+    assert!(matches!(read, Err(Unreadable::Later(_))), "{read:?}");
     let message = Message {
         sequence: 1,
         at: SystemTime::UNIX_EPOCH,
         bytes: later.into(),
     };
-    assert_eq!(
-        Place::START.judge(&message),
-        Verdict::Later(Unreadable::Format(FORMAT + 1))
-    );
+    let verdict = Place::START.judge(&message);
+    assert!(matches!(verdict, Verdict::Later(_)), "{verdict:?}");
 }
 
 #[tokio::test]

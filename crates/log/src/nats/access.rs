@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_nats::{ConnectOptions, ServerAddr};
 use parking_lot::Mutex;
 
-use super::version::TooOld;
 use crate::Error;
 use crate::backoff::Backoff;
 use crate::visible::{self, causes};
@@ -51,8 +50,19 @@ pub enum ConnectError {
     #[error("{0}: {1}")]
     BadFile(String, String),
     /// A server is too old.
-    #[error(transparent)]
-    TooOld(#[from] TooOld),
+    #[error(
+        "the nats-server {} has version \"{}\"; {oldest} or later is needed",
+        visible::brief(server),
+        visible::brief(version)
+    )]
+    TooOld {
+        /// The name of the server.
+        server: String,
+        /// Its version.
+        version: String,
+        /// The oldest version that is accepted.
+        oldest: String,
+    },
     /// A server takes only messages that are too small for a record.
     #[error(
         "the nats-server {} takes messages of at most {most} bytes; set its max_payload to {needed} or more",

@@ -1,6 +1,10 @@
-//! A connection to the nats-servers of a fleet.
+//! A connection to the nats-servers of a fleet, and whether these cannot be reached because their disks
+//! are full.
+//!
+//! A nats-server whose disk is full shuts down JetStream. It says so in its own log, and to new
+//! connections. Clients that are connected already get no answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,27 +14,24 @@ use async_nats::{
     Client, ClientError, ConnectErrorKind, ConnectOptions, Event, Request, ServerAddr, ServerError,
     jetstream,
 };
+use futures::future::join_all;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::select;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::access::{Access, CONNECT_TIMEOUT, ConnectError, REQUEST_TIMEOUT};
-use super::version;
 use crate::Error;
-use crate::backoff::Backoff;
 use crate::record::MAX_BYTES;
 use crate::visible::{self, causes};
 
-/// The number of requests for something that was just made, and the pauses between them: some
-/// nats-servers may not know it yet.
-const TRIES: u32 = 10;
-const SHORTEST_RETRY: Duration = Duration::from_millis(20);
-const LONGEST_RETRY: Duration = Duration::from_millis(100);
+/// The oldest version that is accepted. Some earlier versions let several writers win one
+/// compare-and-append (nats-server #4320).
+const OLDEST: [i64; 3] = [2, 15, 0];
 
 /// The bytes that a nats-server has to take as one message: a record with its headers.
 const MIN_PAYLOAD: usize = MAX_BYTES + 1_024;
@@ -88,25 +89,32 @@ impl Connection {
         };
         connection.check_server()?;
         let server = connection.client.server_info();
-        if !server.jetstream {
-            return Err(ConnectError::NoJetStream(server.server_name));
-        }
         info!(server = %server.server_name, version = %server.version, "connected to the log");
         Ok(connection)
     }
 
-    /// Checks the version of the server that is connected at present, and the messages that it
-    /// takes.
-    pub(super) fn check_server(&self) -> Result<(), ConnectError> {
+    /// Checks the version of the server that is connected, the messages that it takes, and that it
+    /// keeps streams.
+    fn check_server(&self) -> Result<(), ConnectError> {
         let server = self.client.server_info();
-        version::check(&server.server_name, &server.version)?;
-        match server.max_payload < MIN_PAYLOAD {
-            true => Err(ConnectError::SmallPayload {
+        let [major, minor, patch] = OLDEST;
+        if !self.client.is_server_compatible(major, minor, patch) {
+            return Err(ConnectError::TooOld {
+                server: server.server_name,
+                version: server.version,
+                oldest: format!("{major}.{minor}.{patch}"),
+            });
+        }
+        if server.max_payload < MIN_PAYLOAD {
+            return Err(ConnectError::SmallPayload {
                 server: server.server_name,
                 most: server.max_payload,
                 needed: MIN_PAYLOAD,
-            }),
-            false => Ok(()),
+            });
+        }
+        match server.jetstream {
+            true => Ok(()),
+            false => Err(ConnectError::NoJetStream(server.server_name)),
         }
     }
 
@@ -281,32 +289,74 @@ async fn is_plain(server: &ServerAddr) -> Option<bool> {
     Some(info["tls_required"] != true && info["tls_available"] != true)
 }
 
-/// The attempts to reach something that not all nats-servers may know yet.
-pub(super) struct Retries {
-    tries: u32,
-    pauses: Backoff,
-}
-
-impl Retries {
-    pub(super) fn new() -> Self {
-        Self {
-            tries: 1,
-            pauses: Backoff::new(SHORTEST_RETRY, LONGEST_RETRY),
-        }
-    }
-
-    /// Waits before another attempt; returns false when there were enough.
-    pub(super) async fn again(&mut self) -> bool {
-        if self.tries == TRIES {
-            return false;
-        }
-        self.tries += 1;
-        sleep(self.pauses.after_failure()).await;
-        true
-    }
-}
-
 /// The error of a request that did not get through.
 pub(super) fn unreachable(error: impl std::error::Error) -> Error {
     Error::Unreachable(causes(&error))
+}
+
+/// The time for which an answer of the servers stays valid: many callers may want it at once.
+const COUNTS: Duration = Duration::from_secs(1);
+
+/// The longest wait until a server says whether it keeps streams.
+const ASKING: Duration = Duration::from_secs(1);
+
+/// The knowledge of nats-servers that have ceased to keep streams.
+pub(super) struct Fullness {
+    access: Access,
+    connection: Connection,
+    /// The number of servers that keep a stream.
+    replicas: usize,
+    asked: tokio::sync::Mutex<Option<(Instant, BTreeSet<String>)>>,
+}
+
+impl Fullness {
+    pub(super) fn new(access: Access, connection: Connection, replicas: usize) -> Self {
+        Self {
+            access,
+            connection,
+            replicas: replicas.max(1),
+            asked: Default::default(),
+        }
+    }
+
+    /// Turns [`Error::Unreachable`] into [`Error::Full`] if most of the servers that keep a stream
+    /// have shut down JetStream. A connection to one of these servers is given up.
+    pub(super) async fn explain(&self, error: Error) -> Error {
+        let Error::Unreachable(why) = error else {
+            return error;
+        };
+        let off = self.without_streams().await;
+        match 2 * off.len() > self.replicas {
+            true => {
+                let names: Vec<_> = off.into_iter().collect();
+                let names = names.join(", ");
+                Error::Full(format!(
+                    "the nats-servers {names} have shut down JetStream, as they do when their disks are full"
+                ))
+            }
+            false => {
+                if off.contains(&self.connection.client.server_info().server_name) {
+                    // This fails only if the client has ended.
+                    let _ = self.connection.client.force_reconnect().await;
+                }
+                Error::Unreachable(why)
+            }
+        }
+    }
+
+    /// The names of the servers that have ceased to keep streams.
+    async fn without_streams(&self) -> BTreeSet<String> {
+        let mut asked = self.asked.lock().await;
+        if let Some((at, off)) = &*asked
+            && at.elapsed() < COUNTS
+        {
+            return off.clone();
+        }
+        let servers = self.connection.servers(&self.access);
+        let ask = |server: String| timeout(ASKING, self.access.ask(server));
+        let told = join_all(servers.into_iter().map(ask)).await;
+        let off: BTreeSet<_> = told.into_iter().flatten().flatten().collect();
+        *asked = Some((Instant::now(), off.clone()));
+        off
+    }
 }

@@ -1,270 +1,180 @@
-//! The follower of a log: a task reads ahead, and readers take the messages that it has read.
+//! The follower of a log: a consumer that is made again where the last one ended.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures::StreamExt;
-use parking_lot::Mutex;
-use tokio::runtime::Handle;
-use tokio::select;
-use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tracing::debug;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Connection, unreachable};
 use super::generations::Generations;
 use super::stream::{bounds, find};
-use crate::backoff::Backoff;
-use crate::tasks;
+use crate::tasks::{self, Task};
 use crate::{Error, Message, Wait};
 
 /// The time that a request for messages waits for them at the server.
 const EXPIRES: Duration = Duration::from_secs(30);
 
 /// The interval of the server's heartbeats, all that a log costs to which nothing is added. Two
-/// missing heartbeats end a session.
+/// missing heartbeats end a consumer.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-
-/// The longest wait for the extent of the log, and for a new consumer.
-const ANSWER: Duration = Duration::from_secs(2);
-
-/// The pauses before the next session.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The time without a request after which the server forgets a consumer.
 const INACTIVE: Duration = Duration::from_secs(30);
 
-/// The bytes that are read ahead, and that are asked for at a time.
-const READ_AHEAD_BYTES: usize = 8 << 20;
+/// The bytes and the messages that are asked for at a time. When half of the messages have come, as
+/// many again are requested.
 const REQUEST_BYTES: usize = 8 << 20;
-
-/// The number of messages that are asked for at a time. When half of them have come, as many again
-/// are requested.
 const REQUEST_MESSAGES: usize = 256;
 
 /// A follower of one log.
 pub(super) struct NatsFollower {
-    shared: Arc<FollowerState>,
-    task: AbortHandle,
+    log: FollowedLog,
+    consumer: Mutex<Consumer>,
 }
 
-/// The state that the task and the readers share.
-#[derive(Default)]
-struct FollowerState {
-    ahead: Mutex<Ahead>,
-    /// A message or an error has come.
-    arrived: Notify,
-    /// Messages were taken.
-    taken: Notify,
-    /// The place to read on from has moved forward.
-    moved: Notify,
-    /// A reader wants to know whether the last error still holds.
-    asked: Notify,
+/// The log that is followed.
+#[derive(Clone)]
+pub(super) struct FollowedLog {
+    pub connection: Connection,
+    pub generations: Arc<Generations>,
+    pub snapshot: String,
 }
 
-/// Messages that were read and not taken.
-#[derive(Default)]
-struct Ahead {
-    messages: VecDeque<Message>,
-    bytes: usize,
+/// The progress of a follower.
+struct Consumer {
     /// The sequence of the last message that was read, or that no reader wants any more.
     read: u64,
-    /// The time when the stream was created.
-    created: Option<SystemTime>,
-    /// The reason why nothing comes at present.
-    error: Option<Error>,
-    /// The number of errors so far.
-    errors: u64,
+    /// The message that was read and not taken.
+    next: Option<Message>,
+    /// The stream that was followed last.
+    stream: Option<String>,
+    open: Open,
+}
+
+/// The present consumer.
+enum Open {
+    No,
+    /// A task, because a caller may give up waiting before it is open.
+    Soon(Task<Result<Opened, Error>>),
+    Yes(Opened),
+}
+
+/// An open consumer.
+struct Opened {
+    stream: String,
+    messages: pull::Stream,
+    /// The number of its last message.
+    delivered: u64,
 }
 
 impl NatsFollower {
-    /// Follows the log of a snapshot from the message after a sequence.
-    pub(super) fn start(
-        connection: Connection,
-        (generations, snapshot): (Arc<Generations>, String),
-        after: u64,
-        runtime: &Handle,
-    ) -> Self {
-        let shared = Arc::new(FollowerState::default());
-        shared.ahead.lock().read = after;
-        let reading = Arc::clone(&shared);
-        let task = tasks::spawn_on(runtime, async move {
-            let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-            loop {
-                let stream = generations.stream(&snapshot).await;
-                let ended = match &stream {
-                    Ok(stream) => reading.session(&connection, stream).await,
-                    Err(error) => Err(error.clone()),
-                };
-                debug!(snapshot, ?ended, "following a log begins again");
-                let Err(error) = ended else {
-                    sleep(pauses.before_attempt()).await;
-                    continue;
-                };
-                if matches!(error, Error::NotFound(_)) {
-                    generations.note_missing(&snapshot);
-                }
-                reading.fail(error);
-                let pause = pauses.after_failure();
-                sleep(pause.min(SHORTEST_PAUSE)).await;
-                // A reader that asks ends the pause, so that it learns the present state.
-                let _ = timeout(pause, reading.asked.notified()).await;
-            }
-        });
+    /// Follows a log from the message after a sequence.
+    pub(super) fn new(log: FollowedLog, after: u64) -> Self {
         Self {
-            shared,
-            task: task.abort_handle(),
+            log,
+            consumer: Mutex::new(Consumer {
+                read: after,
+                next: None,
+                stream: None,
+                open: Open::No,
+            }),
         }
-    }
-}
-
-impl Drop for NatsFollower {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
 impl crate::Follower for NatsFollower {
     fn next(&self, after: u64, within: Duration) -> Wait<'_, Option<Message>> {
         Box::pin(async move {
-            let deadline = Instant::now() + within;
-            let old = self.shared.ask();
-            loop {
-                let mut arrived = std::pin::pin!(self.shared.arrived.notified());
-                arrived.as_mut().enable();
-                if let Some(found) = self.shared.take(after, old) {
-                    return found.map(Some);
-                }
-                if timeout_at(deadline, arrived).await.is_err() {
-                    let error = self.shared.ahead.lock().error.clone();
-                    return error.map_or(Ok(None), Err);
-                }
+            let next = async {
+                let mut consumer = self.consumer.lock().await;
+                consumer.next(&self.log, after).await
+            };
+            match timeout_at(Instant::now() + within, next).await {
+                Ok(found) => found.map(Some),
+                Err(_) => Ok(None),
             }
         })
     }
 }
 
-impl FollowerState {
-    /// Begins the next session at once if there was an error. Returns the number of errors so far.
-    fn ask(&self) -> u64 {
-        let ahead = self.ahead.lock();
-        if ahead.error.is_some() {
-            self.asked.notify_one();
+impl Consumer {
+    /// The first message after a sequence. May be cancelled.
+    async fn next(&mut self, log: &FollowedLog, after: u64) -> Result<Message, Error> {
+        if let Some(next) = self.next.take_if(|next| next.sequence > after) {
+            self.next = Some(next.clone());
+            return Ok(next);
         }
-        ahead.errors
-    }
-
-    /// The first message after a sequence, or else the error, if it came after the first `old`
-    /// errors.
-    fn take(&self, after: u64, old: u64) -> Option<Result<Message, Error>> {
-        let mut ahead = self.ahead.lock();
-        while let Some(message) = ahead.messages.pop_front_if(|first| first.sequence <= after) {
-            ahead.bytes -= message.bytes.len();
-            self.taken.notify_one();
+        self.next = None;
+        if after > self.read {
+            self.read = after;
+            self.open = Open::No;
         }
-        if after > ahead.read {
-            ahead.read = after;
-            self.moved.notify_one();
-            self.asked.notify_one();
-        }
-        match (ahead.messages.front(), &ahead.error) {
-            (Some(message), _) => Some(Ok(message.clone())),
-            (None, Some(error)) if ahead.errors > old => Some(Err(error.clone())),
-            (None, _) => None,
-        }
-    }
-
-    fn fail(&self, error: Error) {
-        let mut ahead = self.ahead.lock();
-        ahead.error = Some(error);
-        ahead.errors += 1;
-        drop(ahead);
-        self.arrived.notify_waiters();
-    }
-
-    /// Adds a message, once there is room for it.
-    async fn push(&self, message: Message) {
         loop {
-            {
-                let mut ahead = self.ahead.lock();
-                if message.sequence <= ahead.read {
-                    return;
-                }
-                if ahead.bytes < READ_AHEAD_BYTES {
-                    ahead.bytes += message.bytes.len();
-                    ahead.read = message.sequence;
-                    ahead.messages.push_back(message);
-                    break;
-                }
-            }
-            self.taken.notified().await;
-        }
-        self.arrived.notify_waiters();
-    }
-
-    /// Reads until something is wrong. If it returns no error, the next session may succeed.
-    async fn session(&self, connection: &Connection, stream: &str) -> Result<(), Error> {
-        let read = self.place(connection, stream).await?;
-        let mut messages = open(connection, stream, read).await?;
-        self.ahead.lock().error = None;
-        let mut delivered = 0;
-        loop {
-            let next = select! {
-                next = messages.next() => next,
-                () = self.moved.notified() => return Ok(()),
+            let opened = self.opened(log).await?;
+            let received = match opened.messages.next().await {
+                Some(Ok(message)) => received(message),
+                Some(Err(error)) => Err(unreachable(error)),
+                None => Err(Error::Unreachable("the consumer has ended".to_owned())),
             };
-            match next {
-                Some(Ok(message)) => {
-                    let (number, message) = received(message)?;
-                    if number != delivered + 1 {
-                        return Ok(());
-                    }
-                    delivered = number;
-                    self.push(message).await;
+            match received {
+                Ok((number, message)) if number == opened.delivered + 1 => {
+                    opened.delivered = number;
+                    self.read = message.sequence;
+                    self.next = Some(message.clone());
+                    return Ok(message);
                 }
-                Some(Err(error)) => return Err(unreachable(error)),
-                None => return Ok(()),
+                // A message was lost on its way.
+                Ok(_) => self.open = Open::No,
+                Err(error) => {
+                    self.open = Open::No;
+                    return Err(error);
+                }
             }
         }
     }
 
-    /// The sequence of the last message that was read; an error if the log does not continue after
-    /// it.
-    async fn place(&self, connection: &Connection, stream: &str) -> Result<u64, Error> {
-        let found = timeout(ANSWER, find(connection, stream)).await;
-        let found = found.map_err(|elapsed| connection.unanswered(elapsed))??;
-        let info = found.cached_info();
-        let bounds = bounds(info);
-        let mut ahead = self.ahead.lock();
-        let read = ahead.read;
-        // A stream that was made anew may end at the same sequence.
-        let created = SystemTime::from(info.created);
-        let is_other = read > 0 && ahead.created.is_some_and(|before| before != created);
-        if !is_other {
-            ahead.created = Some(created);
+    /// The present consumer, which is made if there is none.
+    async fn opened(&mut self, log: &FollowedLog) -> Result<&mut Opened, Error> {
+        if matches!(self.open, Open::No) {
+            let open = open(log.clone(), self.stream.clone(), self.read);
+            self.open = Open::Soon(tasks::spawn(open));
         }
-        if bounds.last < read || is_other {
-            Err(Error::Shorter(bounds.last))
-        } else if bounds.first > read + 1 {
-            Err(Error::Trimmed(bounds.first))
-        } else {
-            Ok(read)
+        if let Open::Soon(opening) = &mut self.open {
+            let opened = opening.await.map_err(unreachable).flatten();
+            self.open = Open::No;
+            let opened = opened.inspect_err(|error| log.generations.note(&log.snapshot, error))?;
+            self.stream = Some(opened.stream.clone());
+            self.open = Open::Yes(opened);
+        }
+        match &mut self.open {
+            Open::Yes(opened) => Ok(opened),
+            _ => Err(Error::Unreachable("there is no consumer".to_owned())),
         }
     }
 }
 
-/// Asks for the messages after a sequence. If the server that keeps the consumer is lost, the next
-/// session makes another consumer.
-async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull::Stream, Error> {
+/// Makes a consumer of the messages after a sequence; an error if the log does not continue there.
+/// `before` is the stream that was followed until now.
+async fn open(log: FollowedLog, before: Option<String>, read: u64) -> Result<Opened, Error> {
+    let stream = log.generations.stream(&log.snapshot).await?;
+    let found = find(&log.connection, &stream).await?;
+    let bounds = bounds(found.cached_info());
+    // A stream that was made anew may end at the same sequence.
+    let is_other = read > 0 && before.is_some_and(|before| before != stream);
+    if bounds.last < read || is_other {
+        return Err(Error::Shorter(bounds.last));
+    }
+    if bounds.first > read + 1 {
+        return Err(Error::Trimmed(bounds.first));
+    }
     // One server keeps the consumer, in memory.
     let config = pull::Config {
         deliver_policy: DeliverPolicy::ByStartSequence {
-            start_sequence: after + 1,
+            start_sequence: read + 1,
         },
         ack_policy: AckPolicy::None,
         num_replicas: 1,
@@ -272,17 +182,19 @@ async fn open(connection: &Connection, stream: &str, after: u64) -> Result<pull:
         inactive_threshold: INACTIVE,
         ..pull::Config::default()
     };
-    let made = connection.streams.create_consumer_on_stream(config, stream);
-    let consumer = timeout(ANSWER, made).await.map_err(unreachable)?;
-    let consumer = consumer.map_err(unreachable)?;
-    let messages = consumer
+    let made = found.create_consumer(config).await.map_err(unreachable)?;
+    let messages = made
         .stream()
         .max_messages_per_batch(REQUEST_MESSAGES)
         .max_bytes_per_batch(REQUEST_BYTES)
         .expires(EXPIRES)
         .heartbeat(HEARTBEAT)
         .messages();
-    messages.await.map_err(unreachable)
+    Ok(Opened {
+        stream,
+        messages: messages.await.map_err(unreachable)?,
+        delivered: 0,
+    })
 }
 
 /// A message, and its number among those of its consumer.

@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
 use super::connection::Connection;
-use super::named::NatsKeys;
+use super::named::NamedStream;
 use super::names::FleetName;
-use super::stream::names;
+use super::stream::all_names;
 use crate::{Error, Keys};
 
 /// The generations of all snapshots of a fleet.
 pub(super) struct Generations {
     connection: Connection,
     fleet: FleetName,
-    keys: NatsKeys,
+    keys: NamedStream,
     /// The highest known generation of each snapshot.
     known: Mutex<HashMap<String, u64>>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Generation {
 }
 
 impl Generations {
-    pub(super) fn new(connection: Connection, fleet: FleetName, keys: NatsKeys) -> Self {
+    pub(super) fn new(connection: Connection, fleet: FleetName, keys: NamedStream) -> Self {
         Self {
             connection,
             fleet,
@@ -65,9 +65,11 @@ impl Generations {
         }
     }
 
-    /// Forgets the known generation, because its stream was not found. The next call reads it anew.
-    pub(super) fn note_missing(&self, snapshot: &str) {
-        self.known.lock().remove(snapshot);
+    /// Forgets the known generation if its stream was not found. The next call reads it anew.
+    pub(super) fn note(&self, snapshot: &str, error: &Error) {
+        if matches!(error, Error::NotFound(_)) {
+            self.known.lock().remove(snapshot);
+        }
     }
 
     /// Returns whether a generation is known to have ended.
@@ -81,19 +83,19 @@ impl Generations {
     /// # Errors
     /// [`Error::Unreachable`], also for a key that this version cannot read.
     pub(super) async fn read(&self, snapshot: &str) -> Result<Generation, Error> {
-        let found = self.keys.get(&self.fleet.generation_key(snapshot)).await?;
+        let found = Keys::get(&self.keys, &self.fleet.generation_key(snapshot)).await?;
         let (number, revision) = match found {
             None => (self.newest(snapshot).await?, None),
             Some((value, revision)) => (parse(&value)?, Some(revision)),
         };
-        self.note(snapshot, number);
+        self.learn(snapshot, number);
         Ok(Generation { number, revision })
     }
 
     /// The generation of the newest stream of a snapshot, for when no key tells it: all keys may be
     /// lost. 0 without a stream.
     async fn newest(&self, snapshot: &str) -> Result<u64, Error> {
-        let streams = names(&self.connection, &self.fleet.log_subjects()).await?;
+        let streams = all_names(&self.connection).await?;
         let generation = |stream: &String| {
             let generation = self.fleet.log_of(stream)?.generation;
             let is_its = self.fleet.log_stream(snapshot, generation) == *stream;
@@ -117,7 +119,7 @@ impl Generations {
         let value = Bytes::from(number.to_string());
         match self.keys.set_if(&key, read.revision, value).await {
             Ok(_) => {
-                self.note(snapshot, number);
+                self.learn(snapshot, number);
                 Ok(())
             }
             // The next attempt reads whether the key was set.
@@ -126,7 +128,7 @@ impl Generations {
         }
     }
 
-    fn note(&self, snapshot: &str, number: u64) {
+    fn learn(&self, snapshot: &str, number: u64) {
         let mut known = self.known.lock();
         let known = known.entry(snapshot.to_owned()).or_default();
         *known = number.max(*known);

@@ -1,40 +1,33 @@
-//! The log on NATS JetStream: a stream for each snapshot, one for blobs and one for keys. No other
-//! module knows of NATS.
+//! The log on NATS JetStream: a stream for each snapshot, one for blobs and one for keys (`named`).
+//! No other module knows of NATS.
 //!
-//! `generations` knows which stream is the log of a snapshot now. Only `publish` writes messages,
-//! `follower` reads ahead of its readers, and `fullness` finds full disks. `blobs` and keys are
-//! streams too (`named`), because the stores of NATS read from servers that may be behind.
+//! `generations` knows which stream is the log of a snapshot now. Only `publish` writes messages, and
+//! `follower` reads them. `fullness` finds full disks.
 
 mod access;
-mod blobs;
 mod connection;
 mod follower;
-mod fullness;
 mod generations;
 mod named;
 mod names;
-mod publish;
 mod stream;
-mod version;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::{Config, Stream};
-use parking_lot::Mutex;
+use async_nats::jetstream::stream::Stream;
+use futures::TryStreamExt;
 use prost::bytes::Bytes;
-use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tracing::warn;
 
-use self::blobs::NatsBlobs;
-use self::connection::{Connection, unreachable};
-use self::follower::NatsFollower;
-use self::fullness::Fullness;
+use self::connection::{Connection, Fullness, unreachable};
+use self::follower::{FollowedLog, NatsFollower};
+
 use self::generations::Generations;
-use self::named::{NamedStream, NatsKeys};
+use self::named::NamedStream;
 use self::stream::{bounds, find, time};
 use super::Error;
 use super::interface::{self, Bounds, FleetBounds, Log, Message, Wait};
@@ -42,20 +35,16 @@ use super::interface::{self, Bounds, FleetBounds, Log, Message, Wait};
 pub use self::access::{Access, ConnectError};
 pub use self::names::{BadFleet, FleetName};
 pub use self::stream::Keeping;
-pub use self::version::TooOld;
 
 /// The logs of a fleet on its nats-servers.
 pub struct Nats {
     connection: Connection,
     fleet: FleetName,
     keeping: Keeping,
-    blobs: NatsBlobs,
-    keys: NatsKeys,
+    blobs: NamedStream,
+    keys: NamedStream,
     generations: Arc<Generations>,
-    /// Names of the streams whose settings were checked.
-    checked: Mutex<HashSet<String>>,
     fullness: Fullness,
-    runtime: Handle,
 }
 
 impl Nats {
@@ -73,9 +62,8 @@ impl Nats {
         let connection = Connection::open(&access, name).await?;
         let is_new = is_new(&connection, &fleet, keeping).await?;
         connection.check_permission(&fleet.probe()).await?;
-        let open = |kind| NamedStream::open(&connection, &fleet, &keeping, kind);
-        let blobs = NatsBlobs(open(("blobs", 0)).await?);
-        let keys = NatsKeys(open(("keys", 1)).await?);
+        let blobs = NamedStream::open(&connection, &fleet, &keeping, "blobs").await?;
+        let keys = NamedStream::open(&connection, &fleet, &keeping, "keys").await?;
         if is_new {
             warn!(%fleet, "the fleet is new: nothing was kept for it");
         }
@@ -88,49 +76,27 @@ impl Nats {
             keeping,
             blobs,
             keys,
-            checked: Mutex::default(),
-            runtime: Handle::current(),
         })
     }
 
-    /// Returns the settings that the stream of a snapshot has to have in a generation.
-    fn config(&self, name: &str, generation: u64) -> Config {
-        let stream = self.fleet.log_stream(name, generation);
-        let subject = self.fleet.log_subject(name, generation);
-        self.keeping.log(stream, subject, name)
-    }
-
-    /// The settings of the stream of a snapshot, which are checked once.
-    async fn prepare(&self, name: &str) -> Result<Config, Error> {
-        let config = self.config(name, self.generations.number(name).await?);
-        let is_checked = self.checked.lock().contains(&config.name);
-        if !is_checked {
-            let found = stream::find_checked(&self.connection, &config).await;
-            found.inspect_err(|error| self.note(name, error))?;
-            self.checked.lock().insert(config.name.clone());
-        }
-        Ok(config)
-    }
-
-    /// The settings of the stream of a snapshot. Makes the stream if it is absent, because the
-    /// first record of the log is to be written.
-    async fn begin(&self, name: &str) -> Result<Config, Error> {
+    /// The generation of a snapshot's log. Makes its stream if it is absent, because the first record
+    /// of the log is to be written.
+    async fn begin(&self, name: &str) -> Result<u64, Error> {
         loop {
             let generation = self.generations.read(name).await?;
-            let config = self.config(name, generation.number);
-            match stream::find_checked(&self.connection, &config).await {
+            let number = generation.number;
+            let stream = self.fleet.log_stream(name, number);
+            match find(&self.connection, &stream).await {
                 Err(Error::NotFound(_)) => {}
-                found => return found.map(|()| config),
+                found => return found.map(|_| number),
             }
             // If this succeeds, the generation has not ended: its stream was never there.
-            match self
-                .generations
-                .set(name, generation, generation.number)
-                .await
-            {
+            match self.generations.set(name, generation, number).await {
                 Ok(()) => {
+                    let subject = self.fleet.log_subject(name, number);
+                    let config = self.keeping.log(stream, subject, name);
                     stream::make(&self.connection, &config).await?;
-                    return Ok(config);
+                    return Ok(number);
                 }
                 Err(Error::Conflict) => {}
                 Err(error) => return Err(error),
@@ -139,30 +105,30 @@ impl Nats {
     }
 
     async fn append(&self, name: &str, after: u64, message: Bytes) -> Result<u64, Error> {
-        let config = match after {
+        let number = match after {
             0 => self.begin(name).await?,
-            _ => self.prepare(name).await?,
+            _ => self.generations.number(name).await?,
         };
         let message = PublishMessage::build()
             .payload(message)
-            .expected_stream(&config.name)
+            .expected_stream(self.fleet.log_stream(name, number))
             .expected_last_sequence(after);
-        let subject = config.subjects.into_iter().next().unwrap_or_default();
-        publish::publish(&self.connection, subject, message).await
+        let subject = self.fleet.log_subject(name, number);
+        let sent = stream::publish(&self.connection, subject, message).await;
+        if matches!(sent, Err(Error::UnknownFate(_))) {
+            // If the stream is gone, another one may be the log by now.
+            if let Err(gone @ Error::NotFound(_)) = self.find(name).await {
+                return Err(gone);
+            }
+        }
+        sent
     }
 
     /// The stream of a snapshot.
     async fn find(&self, name: &str) -> Result<Stream, Error> {
         let stream = self.generations.stream(name).await?;
         let found = find(&self.connection, &stream).await;
-        found.inspect_err(|error| self.note(name, error))
-    }
-
-    /// Notes that the stream of a snapshot is missing, if the error says so.
-    fn note(&self, name: &str, error: &Error) {
-        if matches!(error, Error::NotFound(_)) {
-            self.generations.note_missing(name);
-        }
+        found.inspect_err(|error| self.generations.note(name, error))
     }
 
     /// Deletes the stream of a snapshot if it ends with the message `last`. From then on the next
@@ -171,81 +137,68 @@ impl Nats {
         let generation = self.generations.read(name).await?;
         let stream = self.fleet.log_stream(name, generation.number);
         let found = find(&self.connection, &stream).await?;
-        if bounds(found.cached_info()).last != last.sequence {
-            return Err(Error::Conflict);
-        }
-        if read_of_leader(&found, last.sequence).await?.bytes != last.bytes {
+        let is_last = bounds(found.cached_info()).last == last.sequence;
+        if !is_last || read_of_leader(&found, last.sequence).await?.bytes != last.bytes {
             return Err(Error::Conflict);
         }
         let next = generation.number + 1;
         self.generations.set(name, generation, next).await?;
-        self.checked.lock().remove(&stream);
         stream::delete(&self.connection, &stream).await
     }
 
-    /// The snapshots whose logs these streams are. A stream whose generation has ended was not
+    /// The names of all snapshots that have a log. A stream whose generation has ended was not
     /// deleted then: it is left out, and deleted now.
-    async fn snapshots(&self, streams: &[String]) -> Result<BTreeSet<String>, Error> {
+    async fn all_names(&self) -> Result<Vec<String>, Error> {
         let mut names = BTreeSet::new();
-        for stream in streams {
-            let Some(log) = self.fleet.log_of(stream) else {
+        for stream in stream::all_names(&self.connection).await? {
+            let Some(log) = self.fleet.log_of(&stream) else {
                 continue;
             };
-            let Some(name) = self.snapshot_of(stream, log.snapshot).await? else {
-                continue;
+            let name = match log.snapshot {
+                Some(name) => Some(name),
+                None => match find(&self.connection, &stream).await {
+                    Ok(found) => stream::snapshot_of(found.cached_info()),
+                    Err(Error::NotFound(_)) => None,
+                    Err(error) => return Err(error),
+                },
             };
+            let Some(name) = name else { continue };
             if self.generations.has_ended(&name, log.generation) {
-                stream::delete(&self.connection, stream).await?;
+                stream::delete(&self.connection, &stream).await?;
             } else {
                 names.insert(name);
             }
         }
-        Ok(names)
+        Ok(names.into_iter().collect())
     }
 
     async fn look_at_all(&self) -> Result<FleetBounds, Error> {
         let mut found = FleetBounds::default();
-        for info in stream::list(&self.connection, &self.fleet.all_subjects()).await? {
-            let bounds = bounds(&info);
-            match self.fleet.log_of(&info.config.name) {
+        let mut streams = self.connection.lists.streams();
+        while let Some(info) = streams.try_next().await.map_err(unreachable)? {
+            let (bounds, stream) = (bounds(&info), &info.config.name);
+            match self.fleet.log_of(stream) {
                 Some(log) => {
-                    let told = info.config.metadata.get(stream::SNAPSHOT).cloned();
-                    let name = log.snapshot.or(told).unwrap_or_default();
+                    let name = stream::snapshot_of(&info).unwrap_or_default();
                     if !self.generations.has_ended(&name, log.generation) {
                         found.logs.insert(name, bounds);
                     }
                 }
-                None => {
-                    found.beside.insert(info.config.name, bounds);
+                None if [&self.blobs, &self.keys]
+                    .iter()
+                    .any(|it| it.name() == stream) =>
+                {
+                    found.beside.insert(stream.clone(), bounds);
                 }
+                None => {}
             }
         }
-        for stream in [&self.blobs.0, &self.keys.0] {
+        for stream in [&self.blobs, &self.keys] {
             if !found.beside.contains_key(stream.name()) {
                 stream.find().await?;
             }
         }
         Ok(found)
-    }
-
-    /// The name of the snapshot whose log a stream is. The metadata tells it if the name of the
-    /// stream does not.
-    async fn snapshot_of(
-        &self,
-        stream: &str,
-        told: Option<String>,
-    ) -> Result<Option<String>, Error> {
-        if told.is_some() {
-            return Ok(told);
-        }
-        match find(&self.connection, stream).await {
-            Ok(stream) => {
-                let metadata = &stream.cached_info().config.metadata;
-                Ok(metadata.get(stream::SNAPSHOT).cloned())
-            }
-            Err(Error::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -263,7 +216,7 @@ async fn is_new(
         Err(Error::NotFound(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let streams = stream::names(connection, "evk.*.keys.*").await?;
+    let streams = stream::all_names(connection).await?;
     let others: Vec<_> = streams
         .iter()
         .filter_map(|it| names::fleet_of(it))
@@ -295,11 +248,7 @@ async fn read_of_leader(stream: &Stream, sequence: u64) -> Result<Message, Error
 
 impl Log for Nats {
     fn names(&self) -> Wait<'_, Vec<String>> {
-        Box::pin(async move {
-            let subjects = self.fleet.log_subjects();
-            let streams = stream::names(&self.connection, &subjects).await?;
-            Ok(self.snapshots(&streams).await?.into_iter().collect())
-        })
+        Box::pin(self.all_names())
     }
 
     fn append_if<'a>(
@@ -322,9 +271,12 @@ impl Log for Nats {
     }
 
     fn follow(&self, name: &str, after: u64) -> Arc<dyn interface::Follower> {
-        let log = (Arc::clone(&self.generations), name.to_owned());
-        let connection = self.connection.clone();
-        Arc::new(NatsFollower::start(connection, log, after, &self.runtime))
+        let log = FollowedLog {
+            connection: self.connection.clone(),
+            generations: Arc::clone(&self.generations),
+            snapshot: name.to_owned(),
+        };
+        Arc::new(NatsFollower::new(log, after))
     }
 
     fn connection(&self) -> u64 {
@@ -345,7 +297,7 @@ impl Log for Nats {
             let told = async {
                 let stream = self.generations.stream(name).await?;
                 let told = time(&self.connection, &stream).await;
-                told.inspect_err(|error| self.note(name, error))
+                told.inspect_err(|error| self.generations.note(name, error))
             };
             match told.await {
                 Err(error) => Err(self.fullness.explain(error).await),
@@ -359,7 +311,12 @@ impl Log for Nats {
     }
 
     fn survey(&self) -> Wait<'_, FleetBounds> {
-        Box::pin(self.look_at_all())
+        Box::pin(async move {
+            match self.look_at_all().await {
+                Err(error) => Err(self.fullness.explain(error).await),
+                found => found,
+            }
+        })
     }
 
     fn troubles(&self) -> Vec<String> {

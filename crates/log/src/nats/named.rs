@@ -1,6 +1,10 @@
-//! A stream that keeps blobs or keys by name, with a subject for each name; and the keys.
+//! A stream that keeps a message under each name: the blobs or the keys of a fleet.
+//!
+//! NATS' object store and key-value store are streams like this. They are not used: the object
+//! store leaves a message behind for each blob that was dropped, the client of both reads from any
+//! server, also from one that is behind, and tells the cause of an error only as text.
 
-use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config, Stream};
 use futures::StreamExt;
 use prost::bytes::Bytes;
@@ -8,9 +12,9 @@ use tracing::warn;
 
 use super::connection::{Connection, unreachable};
 use super::names::FleetName;
-use super::publish::publish;
-use super::stream::{Keeping, check_count, find, find_checked, make, of_leader};
-use crate::{Error, Wait};
+use super::stream::publish;
+use super::stream::{Keeping, find, find_checked, make, of_leader};
+use crate::{Blobs, Error, Keys, Wait};
 
 /// The stream with all blobs or all keys of a fleet.
 #[derive(Clone)]
@@ -22,15 +26,14 @@ pub(super) struct NamedStream {
 }
 
 impl NamedStream {
-    /// Opens the stream, and makes it if it is absent. It keeps the last `most` messages of each
-    /// name; with 0 all of them.
+    /// Opens the stream, and makes it if it is absent.
     pub(super) async fn open(
         connection: &Connection,
         fleet: &FleetName,
         keeping: &Keeping,
-        (kind, most): (&'static str, i64),
+        kind: &'static str,
     ) -> Result<Self, Error> {
-        let config = keeping.named(fleet.stream(kind), fleet.subjects(kind), most);
+        let config = keeping.named(fleet.stream(kind), fleet.subjects(kind));
         match find_checked(connection, &config).await {
             Err(Error::NotFound(_)) => make(connection, &config).await?,
             found => found?,
@@ -64,12 +67,12 @@ impl NamedStream {
     }
 
     /// The subject of a name.
-    pub(super) fn subject(&self, name: &str) -> String {
+    fn subject(&self, name: &str) -> String {
         self.fleet.subject(self.kind, name)
     }
 
     /// Sends a message under a name, and waits for its sequence number.
-    pub(super) async fn publish(&self, name: &str, message: PublishMessage) -> Result<u64, Error> {
+    async fn publish(&self, name: &str, message: PublishMessage) -> Result<u64, Error> {
         let message = message.expected_stream(self.name());
         let sent = publish(&self.connection, self.subject(name), message).await;
         if matches!(sent, Err(Error::UnknownFate(_))) {
@@ -79,56 +82,62 @@ impl NamedStream {
         sent
     }
 
-    /// The names that begin with `prefix`, each as `told` by its last message.
-    pub(super) async fn list<T>(
-        &self,
-        prefix: &str,
-        told: impl Fn(String, StreamMessage) -> T,
-    ) -> Result<Vec<T>, Error> {
+    /// The message under a name, as the leader has it, and its sequence number.
+    async fn read(&self, name: &str) -> Result<Option<(Bytes, u64)>, Error> {
         let stream = self.find().await?;
-        let subjects = stream
-            .info_with_subjects(self.fleet.subjects(self.kind))
-            .await;
-        let mut subjects = subjects.map_err(unreachable)?;
-        let mut found = Vec::new();
-        let mut listed = 0;
-        while let Some(subject) = subjects.next().await {
-            listed += 1;
-            check_count(listed)?;
-            let (subject, _) = subject.map_err(unreachable)?;
-            let name = self.fleet.name_of(self.kind, &subject);
-            let Some(name) = name.filter(|name| name.starts_with(prefix)) else {
-                continue;
-            };
-            let last = stream.get_last_raw_message_by_subject(&subject).await;
-            if let Some(last) = of_leader(last)? {
-                found.push(told(name, last));
-            }
-        }
-        Ok(found)
+        let subject = self.subject(name);
+        let last = of_leader(stream.get_last_raw_message_by_subject(&subject).await)?;
+        Ok(last.map(|message| (message.payload, message.sequence)))
     }
 }
 
-/// The keys of a fleet: small values that change by compare-and-set. NATS' own key-value store is a
-/// stream like this. Its client reads from any server, also from one that is behind, and does not
-/// recognize all error codes of a conflict.
-#[derive(Clone)]
-pub(super) struct NatsKeys(pub NamedStream);
+impl Blobs for NamedStream {
+    fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()> {
+        let message = PublishMessage::build().payload(blob);
+        Box::pin(async move { self.publish(name, message).await.map(drop) })
+    }
 
-impl crate::Keys for NatsKeys {
-    fn get<'a>(&'a self, key: &'a str) -> Wait<'a, Option<(Bytes, u64)>> {
+    fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
         Box::pin(async move {
-            let stream = self.0.find().await?;
-            let subject = self.0.subject(key);
-            let last = of_leader(stream.get_last_raw_message_by_subject(&subject).await)?;
-            Ok(last.map(|message| (message.payload, message.sequence)))
+            let found = self.read(name).await?.map(|(blob, _)| blob);
+            found.ok_or_else(|| Error::NotFound(name.to_owned()))
         })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<String>> {
+        Box::pin(async move {
+            let stream = self.find().await?;
+            let subjects = self.fleet.subjects(self.kind);
+            let subjects = stream.info_with_subjects(subjects).await;
+            let mut subjects = subjects.map_err(unreachable)?;
+            let mut found = Vec::new();
+            while let Some(subject) = subjects.next().await {
+                let (subject, _) = subject.map_err(unreachable)?;
+                let name = self.fleet.name_of(self.kind, &subject);
+                found.extend(name.filter(|name| name.starts_with(prefix)));
+            }
+            Ok(found)
+        })
+    }
+
+    fn drop_blob<'a>(&'a self, name: &'a str) -> Wait<'a, ()> {
+        Box::pin(async move {
+            let stream = self.find().await?;
+            let purged = stream.purge().filter(self.subject(name)).await;
+            purged.map(drop).map_err(unreachable)
+        })
+    }
+}
+
+impl Keys for NamedStream {
+    fn get<'a>(&'a self, key: &'a str) -> Wait<'a, Option<(Bytes, u64)>> {
+        Box::pin(self.read(key))
     }
 
     fn set_if<'a>(&'a self, key: &'a str, revision: Option<u64>, value: Bytes) -> Wait<'a, u64> {
         let message = PublishMessage::build()
             .payload(value)
             .expected_last_subject_sequence(revision.unwrap_or(0));
-        Box::pin(self.0.publish(key, message))
+        Box::pin(self.publish(key, message))
     }
 }

@@ -1,9 +1,9 @@
 //! The names of the streams, subjects and keys of a fleet on its nats-servers.
 
-use std::fmt::Write;
 use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use ring::digest::{SHA256, digest};
 
 /// The longest encoded name of a snapshot; longer ones begin with a hash. NATS takes
@@ -12,6 +12,9 @@ const MAX_ENCODED: usize = 160;
 
 /// The number of characters of a long name that stay readable.
 const READABLE: usize = 96;
+
+/// The start of a long name that became a hash. No encoded name begins like this.
+const HASHED: char = '=';
 
 /// The name of a fleet: all replicas that share it, and no others, share logs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,16 +71,6 @@ impl FleetName {
         format!("evk.{self}.log.{}{number}", shortened(snapshot))
     }
 
-    /// The subjects of the records of all snapshots.
-    pub(super) fn log_subjects(&self) -> String {
-        format!("evk.{self}.log.>")
-    }
-
-    /// The subjects of all that the fleet keeps.
-    pub(super) fn all_subjects(&self) -> String {
-        format!("evk.{self}.>")
-    }
-
     /// A subject like those of records, which no stream has.
     pub(super) fn probe(&self) -> String {
         format!("evk.{self}.log._")
@@ -131,20 +124,12 @@ fn numbered(generation: u64, before: &str) -> String {
     }
 }
 
-/// A name as part of a subject, and of the name of a stream: letters, digits, `-` and `_`.
-/// Different names are encoded differently.
+/// What stands for itself in a subject and in the name of a stream.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
+/// A name as part of a subject, and of the name of a stream.
 fn encode(name: &str) -> String {
-    let mut encoded = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '_' => encoded.push_str("__"),
-            '.' => encoded.push_str("_d"),
-            '/' => encoded.push_str("_s"),
-            c if c.is_ascii_alphanumeric() || c == '-' => encoded.push(c),
-            c => write!(encoded, "_u{:x}_", u32::from(c)).expect("a string takes all"),
-        }
-    }
-    encoded
+    utf8_percent_encode(name, ESCAPED).to_string()
 }
 
 /// An encoded name that is short enough for a stream. A long name becomes a hash and its beginning.
@@ -153,32 +138,14 @@ fn shortened(name: &str) -> String {
     if encoded.len() <= MAX_ENCODED {
         return encoded;
     }
-    // No short name begins like this: `_h` stands for no character.
     let hash = HEXLOWER.encode(&digest(&SHA256, name.as_bytes()).as_ref()[..16]);
-    format!("_h{hash}_{}", &encoded[..READABLE])
+    format!("{HASHED}{hash}_{}", &encoded[..READABLE])
 }
 
 /// The name that was encoded; `None` if only a hash of it is there.
 fn decode(encoded: &str) -> Option<String> {
-    let mut name = String::with_capacity(encoded.len());
-    let mut rest = encoded.chars();
-    while let Some(c) = rest.next() {
-        name.push(match c {
-            '_' => match rest.next()? {
-                '_' => '_',
-                'd' => '.',
-                's' => '/',
-                'u' => {
-                    let (code, after) = rest.as_str().split_once('_')?;
-                    rest = after.chars();
-                    char::from_u32(u32::from_str_radix(code, 16).ok()?)?
-                }
-                _ => return None,
-            },
-            c => c,
-        });
-    }
-    Some(name)
+    let whole = (!encoded.starts_with(HASHED)).then_some(encoded)?;
+    Some(percent_decode_str(whole).decode_utf8().ok()?.into_owned())
 }
 
 #[cfg(test)]
@@ -210,7 +177,8 @@ mod tests {
         for name in snapshots() {
             for generation in [0, 1, 12] {
                 let stream = fleet.log_stream(&name, generation);
-                let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+                let valid =
+                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '%' | '=');
                 assert!(stream.len() <= 255 && stream.chars().all(valid), "{stream}");
                 let expected = NamedLog {
                     snapshot: (name.len() <= 10).then(|| name.clone()),
@@ -230,7 +198,7 @@ mod tests {
             assert_eq!(fleet.log_of(other), None, "{other}");
         }
         let subject = fleet.log_subject("eu/a.b_1", 0);
-        assert_eq!(subject, "evk.Blue-1.log.eu_sa_db__1");
+        assert_eq!(subject, "evk.Blue-1.log.eu%2Fa%2Eb_1");
     }
 
     #[test]

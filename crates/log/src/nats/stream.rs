@@ -1,4 +1,4 @@
-//! The streams of a fleet: made if they are absent, and never changed.
+//! The streams of a fleet: made if they are absent, never changed, and written to on a condition.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -7,32 +7,29 @@ use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{
     CreateStreamErrorKind, DeleteStreamErrorKind, GetStreamErrorKind,
 };
-use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, Info, PersistenceMode, RawMessageError, RawMessageErrorKind,
-    RetentionPolicy, StorageType, Stream,
+    Config, DiscardPolicy, Info, RawMessageError, RawMessageErrorKind, RetentionPolicy,
+    StorageType, Stream,
 };
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use async_nats::{Request, RequestErrorKind};
+use futures::TryStreamExt;
+use serde::Deserialize;
 use serde_json::json;
+use tokio::select;
+use tokio::time::sleep;
 
 use super::connection::{Connection, unreachable};
-use super::version;
 use crate::visible::causes;
 use crate::{Bounds, Error};
 
 /// Metadata of a stream: the name of its snapshot.
-pub(super) const SNAPSHOT: &str = "evenkeel.snapshot";
-
-/// Metadata that nats-servers add: the version of the server that answers.
-const SERVER_VERSION: &str = "_nats.ver";
+const SNAPSHOT: &str = "evenkeel.snapshot";
 
 /// The largest message that a stream takes.
 const MAX_MESSAGE_BYTES: i32 = 1 << 20;
-
-/// The largest number of names in a list.
-const MOST_LISTED: usize = 1_000_000;
 
 /// The settings with which streams are kept.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +51,11 @@ impl Keeping {
         }
     }
 
-    /// The settings of a stream from which subjects are dropped one by one. It keeps the last
-    /// `most` messages of each subject; with 0 all of them.
-    pub(super) fn named(&self, name: String, subjects: String, most: i64) -> Config {
+    /// The settings of a stream from which subjects are dropped one by one. It keeps the last message
+    /// of each subject.
+    pub(super) fn named(&self, name: String, subjects: String) -> Config {
         Config {
-            max_messages_per_subject: most,
+            max_messages_per_subject: 1,
             ..self.stream(name, subjects)
         }
     }
@@ -81,76 +78,29 @@ impl Keeping {
     }
 }
 
-/// Looks up a stream, and checks its servers.
+/// Looks up a stream.
 pub(super) async fn find(connection: &Connection, name: &str) -> Result<Stream, Error> {
     let found = connection.streams.get_stream(name).await;
-    let stream = found.map_err(|error| match error.kind() {
+    found.map_err(|error| match error.kind() {
         GetStreamErrorKind::JetStream(error)
             if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
         {
             Error::NotFound(name.to_owned())
         }
         _ => connection.unanswered(error),
-    })?;
-    check_servers(connection, stream.cached_info())?;
-    Ok(stream)
+    })
 }
 
-/// Checks that a stream is there, with these settings.
+/// Checks that a stream is there, on as many servers.
 pub(super) async fn find_checked(connection: &Connection, wanted: &Config) -> Result<(), Error> {
     let stream = find(connection, &wanted.name).await?;
     check(wanted, stream.cached_info())
 }
 
-/// The names of the streams with any of these subjects.
-pub(super) async fn names(connection: &Connection, subjects: &str) -> Result<Vec<String>, Error> {
-    pages(connection, "STREAM.NAMES", subjects).await
-}
-
-/// The streams with any of these subjects, but those without a leader.
-pub(super) async fn list(connection: &Connection, subjects: &str) -> Result<Vec<Info>, Error> {
-    pages(connection, "STREAM.LIST", subjects).await
-}
-
-/// All pages of a list.
-async fn pages<T: DeserializeOwned>(
-    connection: &Connection,
-    api: &'static str,
-    subjects: &str,
-) -> Result<Vec<T>, Error> {
-    let mut found = Vec::new();
-    loop {
-        let request = PageRequest {
-            offset: found.len(),
-            subject: subjects,
-        };
-        let page: Response<StreamPage<T>> = connection
-            .lists
-            .request(api, &request)
-            .await
-            .map_err(|error| connection.unanswered(error))?;
-        let page = match page {
-            Response::Ok(page) => page,
-            Response::Err { error } => return Err(Error::Unreachable(error.to_string())),
-        };
-        let listed = page.streams.unwrap_or_default();
-        let is_last = listed.is_empty();
-        found.extend(listed);
-        if is_last || found.len() >= page.total {
-            return Ok(found);
-        }
-        check_count(found.len())?;
-    }
-}
-
-/// Checks that a list is not too long that the nats-servers send page by page.
-pub(super) fn check_count(listed: usize) -> Result<(), Error> {
-    match listed > MOST_LISTED {
-        true => Err(Error::Refused(format!(
-            "a list of more than {MOST_LISTED} names"
-        ))),
-        false => Ok(()),
-    }
+/// The names of all streams.
+pub(super) async fn all_names(connection: &Connection) -> Result<Vec<String>, Error> {
+    let names = connection.lists.stream_names().try_collect().await;
+    names.map_err(|error| connection.unanswered(error))
 }
 
 /// Deletes a stream, if it is there.
@@ -166,20 +116,6 @@ pub(super) async fn delete(connection: &Connection, name: &str) -> Result<(), Er
             _ => Err(unreachable(error)),
         },
     }
-}
-
-/// Asks for a page of a list of streams.
-#[derive(Serialize)]
-struct PageRequest<'a> {
-    offset: usize,
-    subject: &'a str,
-}
-
-/// A page of a list. An empty page has no list.
-#[derive(Deserialize)]
-struct StreamPage<T> {
-    total: usize,
-    streams: Option<Vec<T>>,
 }
 
 /// Makes a stream, unless it is there with these settings by now.
@@ -256,6 +192,11 @@ pub(super) fn of_leader(
     }
 }
 
+/// The snapshot whose log a stream is.
+pub(super) fn snapshot_of(info: &Info) -> Option<String> {
+    info.config.metadata.get(SNAPSHOT).cloned()
+}
+
 /// Returns the range of messages that a stream holds.
 pub(super) fn bounds(info: &Info) -> Bounds {
     let state = &info.state;
@@ -276,84 +217,104 @@ pub(super) fn bounds(info: &Info) -> Bounds {
     }
 }
 
-/// Checks the connected server and the version of the leader of the stream.
-fn check_servers(connection: &Connection, info: &Info) -> Result<(), Error> {
-    let refuse = |error: version::TooOld| Error::Refused(error.to_string());
-    let checked = connection.check_server();
-    checked.map_err(|error| Error::Refused(error.to_string()))?;
-    if let Some(version) = info.config.metadata.get(SERVER_VERSION) {
-        let leader = info
-            .cluster
-            .as_ref()
-            .and_then(|cluster| cluster.leader.as_deref());
-        version::check(leader.unwrap_or_default(), version).map_err(refuse)?;
-    }
-    Ok(())
-}
-
-/// Returns the settings of a stream that break its promises. An administrator may have changed its
-/// maximum of bytes, and put it on more servers.
-fn faults(wanted: &Config, found: &Config) -> Vec<&'static str> {
-    let is_async = matches!(found.persist_mode, Some(PersistenceMode::Async));
-    let per_subject = |config: &Config| config.max_messages_per_subject.max(0);
-    let has_source = found.mirror.is_some() || found.sources.is_some();
-    let faults = [
-        // With these it may lose messages that it has acknowledged.
-        (
-            found.storage != StorageType::File,
-            "storage other than file",
-        ),
-        (found.num_replicas < wanted.num_replicas, "fewer replicas"),
-        (
-            found.discard != DiscardPolicy::New,
-            "discard other than new",
-        ),
-        (
-            found.retention != RetentionPolicy::Limits,
-            "retention other than limits",
-        ),
-        (
-            wanted.deny_delete && !found.deny_delete,
-            "messages that can be deleted",
-        ),
-        (found.allow_rollup, "rollups"),
-        (is_async, "asynchronous persistence"),
-        // With these it may drop or refuse messages that it is to keep.
-        (found.max_age != Duration::ZERO, "a maximum age"),
-        (found.max_messages > 0, "a maximum of messages"),
-        (
-            per_subject(found) != per_subject(wanted),
-            "another maximum of messages per subject",
-        ),
-        (
-            (1..MAX_MESSAGE_BYTES).contains(&found.max_message_size),
-            "messages of less than 1 MiB",
-        ),
-        (found.sealed, "sealed"),
-        // With these it does not take, return or drop messages as requested.
-        (found.subjects != wanted.subjects, "other subjects"),
-        (found.deny_purge, "messages that cannot be purged"),
-        (!found.allow_direct, "no direct reads"),
-        (found.no_ack, "no acknowledgements"),
-        (has_source, "another stream as its source"),
-        (found.subject_transform.is_some(), "a subject transform"),
-    ];
-    let faults = faults.into_iter().filter(|(is_so, _)| *is_so);
-    faults.map(|(_, text)| text).collect()
-}
-
-/// Checks that a stream keeps its promises.
+/// Checks that a stream is kept by enough servers. An administrator may have put it on more.
 fn check(wanted: &Config, info: &Info) -> Result<(), Error> {
-    let found = &info.config;
-    let faults = faults(wanted, found);
-    if faults.is_empty() {
-        return Ok(());
+    let (found, needed) = (info.config.num_replicas, wanted.num_replicas);
+    match found < needed {
+        true => Err(Error::Refused(format!(
+            "the stream {} is kept by {found} nats-servers, and not with {needed} replicas",
+            wanted.name
+        ))),
+        false => Ok(()),
     }
-    Err(Error::Refused(format!(
-        "the stream {} (replicas {}) is not as needed with {} replicas: it has {}",
-        found.name,
-        found.num_replicas,
-        wanted.num_replicas,
-        faults.join(", ")
-    )))
+}
+
+/// How often a message is sent again that no stream takes, and the pause before that.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Sends a message, and waits for its sequence number. The message carries its
+/// conditions, see [`PublishMessage`].
+pub(super) async fn publish(
+    connection: &Connection,
+    subject: String,
+    message: PublishMessage,
+) -> Result<u64, Error> {
+    // The context's own call is not used, because its errors do not tell the important cases apart.
+    let mut tries = 0;
+    let answer = loop {
+        let message = message.clone().outbound_message(subject.clone());
+        let mut request = Request::new().payload(message.payload);
+        if let Some(headers) = message.headers {
+            request = request.headers(headers);
+        }
+        let sent = select! {
+            sent = connection.client.send_request(message.subject, request) => sent,
+            denied = connection.denies(&subject) => return Err(denied),
+        };
+        match sent {
+            Ok(answer) => break answer,
+            // Some nats-servers may not know a stream yet that was just made. Sending the message
+            // again does no harm: its conditions are the same.
+            Err(error) if error.kind() == RequestErrorKind::NoResponders && tries < TRIES => {
+                tries += 1;
+                sleep(PAUSE).await;
+            }
+            Err(error) => return Err(unanswered(&error)),
+        }
+    };
+    match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
+        Ok(Response::Ok(ack)) => Ok(ack.sequence),
+        Ok(Response::Err { error }) => Err(refusal(error.error_code(), error.to_string())),
+        Err(error) => Err(Error::UnknownFate(error.to_string())),
+    }
+}
+
+/// Returns the error for a message that got no answer.
+fn unanswered(error: &async_nats::RequestError) -> Error {
+    match error.kind() {
+        RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
+            Error::Refused(causes(error))
+        }
+        // The message may still arrive.
+        _ => Error::UnknownFate(causes(error)),
+    }
+}
+
+/// Returns the error for the error code of an answer.
+fn refusal(code: ErrorCode, text: String) -> Error {
+    match code {
+        ErrorCode::STREAM_WRONG_LAST_SEQUENCE | ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT => {
+            Error::Conflict
+        }
+        ErrorCode::STREAM_STORE_FAILED
+        | ErrorCode::INSUFFICIENT_RESOURCES
+        | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
+        | ErrorCode::STORAGE_RESOURCES_EXCEEDED => Error::Full(text),
+        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM
+        | ErrorCode::STREAM_SEALED
+        | ErrorCode::STREAM_NOT_MATCH
+        | ErrorCode::STREAM_NOT_FOUND => Error::Refused(text),
+        _ => Error::UnknownFate(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_say_whether_a_message_is_there() {
+        let unknown = Error::UnknownFate("text".into());
+        for (code, expected) in [
+            (10071, Error::Conflict),
+            (10164, Error::Conflict),
+            (10077, Error::Full("text".into())),
+            (10054, Error::Refused("text".into())),
+            (10008, unknown.clone()),
+            (0, unknown),
+        ] {
+            assert_eq!(refusal(ErrorCode(code), "text".into()), expected, "{code}");
+        }
+    }
 }

@@ -1,19 +1,25 @@
 //! Writes data that is too large for a record to blobs, and reads it back.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 use prost::Message;
 use prost::bytes::Bytes;
+use prost::encoding::encode_varint;
 use uuid::Uuid;
 
 use super::decode::Decoding;
-use super::parts::{MAX_WRITING, Writing, part_folder, part_name, whole};
 use super::server::Replica;
-use crate::entry_row::{PartRow, encode_changes};
-use crate::record::{Entries, compress, decompress, digest};
-use crate::{AsideRow, EntryRow};
-use evenkeel_core::snapshot::{Aside, Batch, JournalError};
+use crate::entry_row::encode_changes;
+use crate::record::{Entries, Hash, compress, decompress, digest};
+use crate::{AsideRow, Body, EntryRow};
+use evenkeel_core::snapshot::{Aside, Batch, JournalError, Moment};
 
-/// The approximate size of a part before it is compressed, in bytes.
-const PART: usize = 4 << 20;
+/// The size of a part before it is compressed, in bytes: a blob takes as much as a message, however
+/// badly a part can be compressed.
+const PART: usize = 768 << 10;
 
 impl Replica {
     /// Does something with a state aside. The lock of all states aside is not held while the caller
@@ -36,19 +42,22 @@ impl Replica {
         writing: &mut Writing,
         batch: &Batch,
     ) -> Result<(), JournalError> {
-        let batches = vec![encode_changes(batch)];
-        // Protobuf messages one after another decode as one message with the items of all their
-        // lists.
-        self.add(writing, &PartRow { batches }.encode_to_vec())
+        let changes = encode_changes(batch);
+        let mut length = Vec::new();
+        encode_varint(changes.len() as u64, &mut length);
+        self.add(writing, &length)?;
+        self.add(writing, &changes)
     }
 
-    /// Adds bytes, and puts a part once there are enough.
-    fn add(&self, writing: &mut Writing, bytes: &[u8]) -> Result<(), JournalError> {
-        writing.begun.extend_from_slice(bytes);
-        match writing.begun.len() >= PART {
-            true => self.put_part(writing),
-            false => Ok(()),
+    /// Adds bytes, and puts the parts that are full.
+    fn add(&self, writing: &mut Writing, mut bytes: &[u8]) -> Result<(), JournalError> {
+        while let Some((full, rest)) = bytes.split_at_checked(PART - writing.begun.len()) {
+            writing.begun.extend_from_slice(full);
+            self.put_part(writing)?;
+            bytes = rest;
         }
+        writing.begun.extend_from_slice(bytes);
+        Ok(())
     }
 
     /// Completes a state aside, and returns the row that names its parts. May be called again.
@@ -65,7 +74,7 @@ impl Replica {
     }
 
     /// Returns whether all written parts are there. Nobody drops parts that a record names, but
-    /// before that the nats-servers or somebody else may.
+    /// before that somebody else may.
     fn has_parts(&self, writing: &Writing) -> Result<bool, JournalError> {
         let folder = part_folder(&writing.uuid);
         let listed = self.waiting.insist(|| self.log.blobs().list(&folder))?;
@@ -91,9 +100,7 @@ impl Replica {
     pub(super) fn write_entries(&self, entries: Vec<EntryRow>) -> Result<AsideRow, JournalError> {
         let encoded = Entries { entries }.encode_to_vec();
         let mut writing = Writing::new((self.clock)().steady);
-        for part in encoded.chunks(PART) {
-            self.add(&mut writing, part)?;
-        }
+        self.add(&mut writing, &encoded)?;
         self.finish(&mut writing)
     }
 
@@ -116,5 +123,103 @@ impl Replica {
             true => Ok(()),
             false => Err(Decoding::damaged()),
         }
+    }
+}
+
+/// The prefix of the names of parts.
+pub const PARTS: &str = "parts/";
+
+/// The longest time between the first part and the record that names it: older parts that no record
+/// names are dropped.
+pub const MAX_WRITING: Duration = Duration::from_secs(5 * 3_600);
+
+/// The parts that are being written.
+#[derive(Default)]
+pub struct OpenAsides {
+    pub open: Mutex<HashMap<Aside, Writing>>,
+    last: AtomicU64,
+}
+
+/// Parts that belong together, as this server has seen them.
+pub struct SeenParts {
+    /// Their names, in order.
+    pub names: Vec<String>,
+    /// The moment since when the names are the same.
+    pub since: Moment,
+}
+
+/// Parts that are written one after another.
+pub struct Writing {
+    /// The uuid in the names of the parts.
+    pub uuid: Uuid,
+    /// The moment when the first part was begun.
+    pub since: Moment,
+    /// The hashes of the written parts.
+    pub hashes: Vec<Hash>,
+    /// The first bytes of the next part.
+    pub begun: Vec<u8>,
+}
+
+impl Writing {
+    /// Begins with no part.
+    pub fn new(since: Moment) -> Self {
+        Self {
+            uuid: Uuid::new_v4(),
+            since,
+            hashes: Vec::new(),
+            begun: Vec::new(),
+        }
+    }
+
+    /// Returns the row that tells where the written parts are.
+    pub fn row(&self) -> AsideRow {
+        AsideRow {
+            uuid: self.uuid.as_bytes().to_vec(),
+            count: u32::try_from(self.hashes.len()).expect("parts are large"),
+            sha256: whole(&self.hashes).to_vec(),
+        }
+    }
+}
+
+/// The hash of all parts, made from the hash of each part.
+pub fn whole(hashes: &[Hash]) -> Hash {
+    digest(&[hashes.as_flattened()])
+}
+
+/// Returns the prefix of the names of parts that belong together.
+pub fn part_folder(uuid: &Uuid) -> String {
+    format!("{PARTS}{}/", uuid.simple())
+}
+
+/// The name of a part.
+pub fn part_name(uuid: &Uuid, index: usize) -> String {
+    format!("{}{index}", part_folder(uuid))
+}
+
+/// The names of the parts that a record names.
+pub fn named_parts(body: &Body) -> impl Iterator<Item = String> {
+    let asides = body.entries.iter().filter_map(|entry| entry.aside.as_ref());
+    asides.chain(&body.outside).flat_map(part_names)
+}
+
+/// The names of all parts.
+pub fn part_names(row: &AsideRow) -> Vec<String> {
+    let uuid = Uuid::from_slice(&row.uuid).unwrap_or_default();
+    let parts = 0..row.count as usize;
+    parts.map(|index| part_name(&uuid, index)).collect()
+}
+
+impl OpenAsides {
+    /// Begins a state aside.
+    pub fn open(&self, now: Moment) -> Aside {
+        let aside = Aside(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        self.open.lock().insert(aside, Writing::new(now));
+        aside
+    }
+
+    /// Forgets a state aside. Its parts are dropped when they are old, so that giving up waits for
+    /// nothing.
+    pub fn close(&self, aside: Aside) {
+        self.open.lock().remove(&aside);
     }
 }

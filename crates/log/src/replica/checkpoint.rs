@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER;
 
-use super::counts::note;
+use super::aside::{Writing, named_parts, part_names};
 use super::decode::{self, Decoding};
-use super::parts::{Writing, named_parts, part_names};
 use super::server::Replica;
+use super::server::note;
 use super::track::{CheckpointRow, Track};
 use crate::record::{open, seal};
-use crate::{Blob, Body, EntryRow, Error, Log};
-use evenkeel_core::snapshot::held_row::nanos;
+use crate::{Body, EntryRow, Error, Log, Unreadable};
+use evenkeel_core::snapshot::held_row::{nanos, time};
 use evenkeel_core::snapshot::{Aside, Change, JournalError, Registry, Restoring, Standing, Whole};
 
 /// The prefix of the names of checkpoints.
@@ -37,13 +37,17 @@ pub async fn newest_checkpoints(
 ) -> Result<HashMap<String, (u64, SystemTime)>, Error> {
     let mut newest = HashMap::new();
     for blob in log.blobs().list(CHECKPOINTS).await? {
-        let Some((name, sequence)) = parse(&blob.name) else {
-            continue;
-        };
-        let found = newest.entry(name).or_insert((sequence, blob.at));
-        *found = (*found).max((sequence, blob.at));
+        if let Some((name, sequence)) = parse(&blob) {
+            let found = newest.entry(name).or_insert((sequence, String::new()));
+            *found = (*found).clone().max((sequence, blob));
+        }
     }
-    Ok(newest)
+    let mut told = HashMap::new();
+    for (name, (sequence, blob)) in newest {
+        let head: Option<CheckpointRow> = open(&log.blobs().get(&blob).await?).ok();
+        told.insert(name, (sequence, time(head.unwrap_or_default().copied)));
+    }
+    Ok(told)
 }
 
 /// The snapshot and the sequence that a checkpoint is of.
@@ -72,13 +76,13 @@ impl Replica {
         let copied_at = self.waiting.insist(|| self.log.time(name))?;
         let sequence = place.sequence;
         let newest = self.checkpoints(name)?;
-        let newest = newest.first().and_then(|blob| parse(&blob.name));
+        let newest = newest.first().and_then(|blob| parse(blob));
         if newest.is_some_and(|(_, covered)| sequence <= covered) {
             return Ok(None);
         }
         let entry = self.write_whole(&whole)?;
         let row = CheckpointRow {
-            snapshot: Some(entry),
+            snapshot: Some(self.write_entries(vec![entry])?),
             copied: nanos(copied_at),
             ..place
         };
@@ -110,17 +114,30 @@ impl Replica {
     }
 
     /// The checkpoints of a snapshot, the newest first.
-    pub(super) fn checkpoints(&self, name: &str) -> Result<Vec<Blob>, JournalError> {
+    pub(super) fn checkpoints(&self, name: &str) -> Result<Vec<String>, JournalError> {
         let folder = folder(name);
         let mut listed = self.waiting.insist(|| self.log.blobs().list(&folder))?;
-        listed.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+        listed.sort_unstable_by(|a, b| b.cmp(a));
         Ok(listed)
     }
 
     /// Reads the head of a checkpoint.
-    pub(super) fn read_checkpoint(&self, blob: &Blob) -> Result<CheckpointRow, Decoding> {
-        let bytes = self.waiting.insist(|| self.log.blobs().get(&blob.name))?;
+    pub(super) fn read_checkpoint(&self, blob: &str) -> Result<CheckpointRow, Decoding> {
+        let bytes = self.waiting.insist(|| self.log.blobs().get(blob))?;
         open(&bytes).map_err(|error| Decoding::Impossible(error.to_string()))
+    }
+
+    /// The entry of a checkpoint, and the names of the parts that the checkpoint needs.
+    pub(super) fn entry_of(
+        &self,
+        row: &CheckpointRow,
+    ) -> Result<(EntryRow, Vec<String>), Decoding> {
+        let outside = row.snapshot.as_ref().ok_or_else(Decoding::damaged)?;
+        let entry = self.read_entries(outside)?.pop();
+        let entry = entry.ok_or_else(Decoding::damaged)?;
+        let asides = [outside].into_iter().chain(&entry.aside);
+        let parts = asides.flat_map(part_names).collect();
+        Ok((entry, parts))
     }
 
     /// Restores a snapshot from a checkpoint that was made this long ago.
@@ -149,15 +166,19 @@ impl Replica {
         let checkpoints = self.checkpoints(name)?;
         // Both times are of the log's clock, so that no server's wrong clock trims it.
         let now = self.waiting.insist(|| self.log.time(name))?;
-        let is_old = |blob: &&Blob| now.duration_since(blob.at).is_ok_and(|age| age >= KEPT);
+        let is_old = |row: &CheckpointRow| {
+            let age = now.duration_since(time(row.copied));
+            age.is_ok_and(|age| age >= KEPT)
+        };
         if checkpoints.len() < 2 {
             return Ok(Some("it takes two checkpoints"));
         }
-        let Some(covering) = checkpoints.iter().skip(1).find(is_old) else {
+        let mut former = checkpoints.iter().skip(1).filter_map(|blob| {
+            let row = self.read_checkpoint(blob).ok()?;
+            Some((blob, row))
+        });
+        let Some((covering, row)) = former.find(|(_, row)| is_old(row)) else {
             return Ok(Some("the checkpoint before the last is not 10 minutes old"));
-        };
-        let Ok(row) = self.read_checkpoint(covering) else {
-            return Ok(Some("the checkpoint before the last is damaged"));
         };
         let first = self.waiting.insist(|| self.log.bounds(name))?.first;
         if row.sequence < first {
@@ -165,42 +186,55 @@ impl Replica {
                 "all that the checkpoint before the last covers is gone already",
             ));
         }
-        let parts = self.trimmed_parts(name, row.sequence)?;
+        let parts = self.parts_up_to(name, row.sequence)?;
         let trim = || self.log.trim(name, row.sequence + 1);
         self.waiting.insist(trim)?;
-        for part in parts {
+        for part in parts.into_iter().flatten().flatten() {
             self.waiting.until(self.log.blobs().drop_blob(&part))?;
         }
-        for blob in checkpoints.iter().filter(|blob| blob.name < covering.name) {
+        for blob in checkpoints.iter().filter(|blob| *blob < covering) {
             self.drop_checkpoint(blob)?;
         }
         Ok(None)
     }
 
-    /// The parts in blobs that only records up to a sequence need.
-    pub(super) fn trimmed_parts(&self, name: &str, last: u64) -> Result<Vec<String>, JournalError> {
-        let first = self.waiting.insist(|| self.log.bounds(name))?.first;
+    /// The parts in blobs that each record up to a sequence needs, or the reason why the record cannot
+    /// be read.
+    pub(super) fn parts_up_to(
+        &self,
+        name: &str,
+        last: u64,
+    ) -> Result<Vec<Result<Vec<String>, Unreadable>>, JournalError> {
+        let bounds = match self.waiting.insist(|| self.log.bounds(name)) {
+            Err(Error::NotFound(_)) => return Ok(Vec::new()),
+            bounds => bounds?,
+        };
         let mut parts = Vec::new();
-        for sequence in first..=last {
+        for sequence in bounds.first..=last.min(bounds.last) {
             // Another server may have trimmed the message.
-            let message = self.read_kept(name, sequence)?;
-            let body = message.and_then(|message| Body::read(&message.bytes).ok());
-            // A record that no reader applies may have been sent again, with the same parts.
-            if let Some(body) = body.filter(|body| body.after + 1 == sequence) {
-                parts.extend(named_parts(&body));
+            let Some(message) = self.read_kept(name, sequence)? else {
+                continue;
+            };
+            match Body::read(&message.bytes) {
+                Ok(body) if body.after + 1 == sequence => {
+                    parts.push(Ok(named_parts(&body).collect()))
+                }
+                // A record that no reader applies may have been sent again, with the same parts.
+                Ok(_) => {}
+                Err(why) => parts.push(Err(why)),
             }
         }
         Ok(parts)
     }
 
     /// Drops a checkpoint, if it is there.
-    pub(super) fn drop_checkpoint(&self, blob: &Blob) -> Result<(), Error> {
-        let aside = self.read_checkpoint(blob).ok();
-        let aside = aside.and_then(|row| row.snapshot?.aside);
+    pub(super) fn drop_checkpoint(&self, blob: &str) -> Result<(), Error> {
+        let row = self.read_checkpoint(blob);
+        let parts = row.and_then(|row| self.entry_of(&row));
         // The head goes last: it names the parts.
-        for name in aside.iter().flat_map(part_names) {
+        for name in parts.map_or(Vec::new(), |(_, parts)| parts) {
             self.waiting.until(self.log.blobs().drop_blob(&name))?;
         }
-        self.waiting.until(self.log.blobs().drop_blob(&blob.name))
+        self.waiting.until(self.log.blobs().drop_blob(blob))
     }
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 use prost::bytes::Bytes;
 
-use super::parts::{PARTS, SeenParts, named_parts, part_names};
+use super::aside::{PARTS, SeenParts};
 use super::server::Replica;
+use super::server::unreachable;
 use super::track::{Reading, Track};
-use super::waiting::unreachable;
-use crate::{Body, Error, Place};
+use crate::{Error, Place};
 use evenkeel_core::snapshot::JournalError;
 
 /// The time after which unchanged parts are dropped, by this server's own steady clock: no two
 /// clocks are compared. Parts that are being written are younger: see
-/// [`super::parts::MAX_WRITING`].
+/// [`super::aside::MAX_WRITING`].
 const ORPHANED: Duration = Duration::from_secs(6 * 3_600);
 
 /// The time for which the log of a deleted snapshot is kept after this server has read of the
@@ -46,7 +46,11 @@ impl Replica {
             if orphans.is_empty() {
                 return Ok(0);
             }
-            self.keep_those_of_records(&name, &mut orphans)?;
+            for parts in self.parts_up_to(&name, u64::MAX)? {
+                for part in parts.map_err(unreachable)? {
+                    orphans.remove(&part);
+                }
+            }
         }
         for part in &orphans {
             self.waiting.until(self.log.blobs().drop_blob(part))?;
@@ -60,8 +64,8 @@ impl Replica {
         let now = (self.clock)().steady;
         let mut found: HashMap<String, Vec<String>> = HashMap::new();
         for blob in listed {
-            let whole = blob.name.rsplit_once('/').map_or("", |(whole, _)| whole);
-            found.entry(whole.to_owned()).or_default().push(blob.name);
+            let whole = blob.rsplit_once('/').map_or("", |(whole, _)| whole);
+            found.entry(whole.to_owned()).or_default().push(blob);
         }
         let mut seen = self.seen_parts.lock();
         seen.retain(|whole, _| found.contains_key(whole));
@@ -82,34 +86,8 @@ impl Replica {
     ) -> Result<(), JournalError> {
         for blob in self.checkpoints(name)? {
             let row = self.read_checkpoint(&blob).map_err(unreachable)?;
-            let aside = row.snapshot.and_then(|entry| entry.aside);
-            for part in aside.iter().flat_map(part_names) {
-                orphans.remove(&part);
-            }
-        }
-        Ok(())
-    }
-
-    fn keep_those_of_records(
-        &self,
-        name: &str,
-        orphans: &mut HashSet<String>,
-    ) -> Result<(), JournalError> {
-        let bounds = match self.waiting.insist(|| self.log.bounds(name)) {
-            Err(Error::NotFound(_)) => return Ok(()),
-            bounds => bounds?,
-        };
-        for sequence in bounds.first..=bounds.last {
-            let Some(message) = self.read_kept(name, sequence)? else {
-                if self.waiting.insist(|| self.log.bounds(name))?.first > sequence {
-                    // Another server has trimmed the message: no copy has it.
-                    continue;
-                }
-                let why = format!("message {sequence} of the log of {name} cannot be read");
-                return Err(unreachable(why));
-            };
-            let body = Body::read(&message.bytes).map_err(unreachable)?;
-            for part in named_parts(&body) {
+            let (_, parts) = self.entry_of(&row).map_err(unreachable)?;
+            for part in parts {
                 orphans.remove(&part);
             }
         }
@@ -137,7 +115,7 @@ impl Replica {
             }
             reading.place.sequence
         };
-        let parts = self.trimmed_parts(name, end)?;
+        let parts = self.parts_up_to(name, end)?;
         let mut reading = track.reading.lock();
         if !self.is_long_deleted(&reading) {
             return Ok(false);
@@ -151,7 +129,7 @@ impl Replica {
         if !may_remove() {
             return Ok(false);
         }
-        for part in parts {
+        for part in parts.into_iter().flatten().flatten() {
             self.waiting.until(self.log.blobs().drop_blob(&part))?;
         }
         self.note_removed(name, reading.place)?;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use prost::Message;
-use prost::bytes::Bytes;
+use prost::bytes::{Buf, Bytes, BytesMut};
+use prost::{Message, decode_length_delimiter, length_delimiter_len};
 
 use super::server::Replica;
-use crate::entry_row::{ChangesRow, PartRow};
+use crate::entry_row::ChangesRow;
 use crate::record::{self, Entries};
 use crate::{AsideRow, Body, EntryRow, Error, Happened, NumberedRow, Unreadable};
 use evenkeel_core::matching::{Path, Violations};
@@ -58,8 +58,8 @@ impl From<Error> for Decoding {
 impl From<Unreadable> for Decoding {
     fn from(why: Unreadable) -> Self {
         match why {
-            Unreadable::Format(_) | Unreadable::Unknown => Self::Later(why.to_string()),
-            why => Self::Impossible(why.to_string()),
+            Unreadable::Later(why) => Self::Later(why),
+            Unreadable::Damaged(why) => Self::Impossible(why),
         }
     }
 }
@@ -75,7 +75,7 @@ impl Replica {
         decoded.map(|entry| self.decode_one(name, entry)).collect()
     }
 
-    fn read_entries(&self, row: &AsideRow) -> Result<Vec<EntryRow>, Decoding> {
+    pub(super) fn read_entries(&self, row: &AsideRow) -> Result<Vec<EntryRow>, Decoding> {
         let mut bytes = Vec::new();
         self.read_parts(row, |part| {
             bytes.extend(part);
@@ -85,7 +85,7 @@ impl Replica {
     }
 
     fn decode_one(&self, name: &str, mut row: EntryRow) -> Result<OwnedEntry, Decoding> {
-        let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::Unknown)?;
+        let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::unknown())?;
         let change = match happened {
             Happened::Batch => OwnedChange::Batch(Arc::new(batch(row.changes.clone())?)),
             Happened::Replaced | Happened::Rewritten => {
@@ -110,13 +110,23 @@ impl Replica {
         aside: &AsideRow,
         mut each: impl FnMut(&Batch),
     ) -> Result<(), Decoding> {
+        let mut read = BytesMut::new();
         self.read_parts(aside, |part| {
-            let part: PartRow = record::decode(part)?;
-            part.batches.into_iter().try_for_each(|changes| {
-                each(&batch(changes)?);
-                Ok(())
-            })
-        })
+            read.extend_from_slice(&part);
+            while let Ok(length) = decode_length_delimiter(&read[..]) {
+                let begins = length_delimiter_len(length);
+                if read.len() < begins + length {
+                    break;
+                }
+                read.advance(begins);
+                each(&batch(read.split_to(length).freeze())?);
+            }
+            Ok(())
+        })?;
+        match read.is_empty() {
+            true => Ok(()),
+            false => Err(Decoding::damaged()),
+        }
     }
 }
 

@@ -4,22 +4,21 @@ use std::sync::atomic::Ordering;
 
 use uuid::Uuid;
 
-use super::condition::Condition;
-use super::counts::note;
 use super::decode::Decoding;
 use super::server::Replica;
+use super::server::note;
+use super::server::unreachable;
+use super::track::Condition;
 use super::track::{CheckpointRow, ReadAside, Reading, Track};
-use super::waiting::unreachable;
 use crate::{Bounds, Error, Place, Verdict};
 use evenkeel_core::snapshot::held_row::time;
 use evenkeel_core::snapshot::{JournalError, Registry, Whole};
 
 impl Replica {
     /// Follows the log of a snapshot again if it could not be followed any more. Returns whether
-    /// that was so. If the log goes on where it was read up to, nothing is read anew. Otherwise the
-    /// snapshot is read anew, aside: from a checkpoint that the log continues, or from the first
-    /// record. It answers once everything acknowledged was read, and if it is not behind earlier
-    /// answers.
+    /// that was so. The snapshot is read anew, aside: from a checkpoint that the log continues, or from
+    /// the first record. It answers once everything acknowledged was read, and if it is not behind
+    /// earlier answers.
     ///
     /// # Errors
     /// It is not possible now.
@@ -31,24 +30,8 @@ impl Replica {
             _ => {}
         }
         let bounds = self.waiting.until(self.log.bounds(&track.name))?;
-        let may_go_on = matches!(condition, Condition::Ahead(_) | Condition::Gone);
-        if may_go_on && self.is_back(track, &bounds)? {
-            return Ok(true);
-        }
         self.read_aside(registry, track, &bounds)?;
         Ok(true)
-    }
-
-    /// Follows a log again that goes on where it was read up to: the log is there again, or a
-    /// leader answers that was not cut off. Returns whether the log goes on there.
-    fn is_back(&self, track: &Track, bounds: &Bounds) -> Result<bool, JournalError> {
-        let mut reading = track.reading.lock();
-        let is_back = self.continues(track, &CheckpointRow::of(&reading), bounds)?;
-        if is_back {
-            reading.follower = self.log.follow(&track.name, reading.place.sequence);
-            reading.condition = Condition::Following;
-        }
-        Ok(is_back)
     }
 
     /// Begins a snapshot of which nothing was read with its newest checkpoint: the log may hold
@@ -176,12 +159,13 @@ impl Replica {
                 Err(Decoding::Impossible(_) | Decoding::Missing(_)) => continue,
                 row => row.map_err(unreachable)?,
             };
-            let Some(entry) = row.snapshot.clone() else {
-                continue;
-            };
             if !self.continues(track, &row, bounds)? {
                 continue;
             }
+            let entry = match self.entry_of(&row) {
+                Err(Decoding::Impossible(_) | Decoding::Missing(_)) => continue,
+                read => read.map_err(unreachable)?.0,
+            };
             let stands = (entry.epoch.clone(), entry.sequence, entry.revision);
             let reading = row.reading(&*self.log, name);
             let mut reading = reading.expect("the log goes on at its place");

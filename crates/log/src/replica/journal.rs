@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::condition::Condition;
-use super::counts::note;
 use super::reading::{NextMessage, PROVING};
 use super::server::Replica;
+use super::server::note;
+use super::server::unreachable;
+use super::track::Condition;
 use super::track::{Reading, Track};
-use super::waiting::unreachable;
 use crate::{EntryRow, Error};
 use evenkeel_core::snapshot::{
     Aside, Batch, Change, Entry, Journal, JournalError, Missed, Standing,
@@ -79,19 +79,6 @@ impl Journal for Replica {
     fn has(&self, snapshot: &str) -> bool {
         let bounds = self.log.bounds(snapshot);
         self.waiting.within(LOOKING, bounds).is_ok()
-    }
-
-    fn let_others(&self, snapshot: &str) {
-        let track = self.track(snapshot);
-        let mut reading = track.reading.lock();
-        while let Some((_, until)) = reading.owed {
-            let left = until.since((self.clock)().steady);
-            // The next append reports errors of reading.
-            let read = self.read_some(&track, &mut reading, left, 1);
-            if left.is_zero() || read != Ok(1) {
-                reading.owed = None;
-            }
-        }
     }
 
     fn diverged(&self, snapshot: &str, why: &str) {

@@ -13,7 +13,7 @@
 //! - A change is applied to the state that it was checked against: `publish` in
 //!   `replica/writing.rs`: a record is appended only right after the last one that was read. If
 //!   another server was first, the turn applies its record and plans again (`WriteTurn::attempt`,
-//!   `Commit::plan_again`), up to 8 times.
+//!   `Commit::plan_again`), up to 32 times.
 //! - A change answers from the newest state: `WriteTurn::attempt`: a recorded change comes right
 //!   after all acknowledged records. If nothing is recorded, as for a refusal or for a reservation
 //!   that is held for long enough already, the answer is final only once all acknowledged records
@@ -62,43 +62,34 @@
 //! - A **checkpoint** is an entry that makes the snapshot anew, with its place in the log. A new
 //!   server takes the newest one that the log continues, and the rest of the log; without one it
 //!   reads from the first record.
-//! - Servers that append to one log take turns: after an append a server lets as many others append
-//!   as have done so since its last one, for 10 ms each (`Reading::note_own`,
-//!   `Journal::let_others`). No message is sent for that. With four servers that change one
-//!   snapshot all the time, `tests/service/simulation/fairness.rs` bounds how often a change loses.
 //! - The log of a deleted snapshot is soon closed by a record, after which nobody appends, and then
-//!   removed. A key notes that, for servers that have not read of the deletion. `Log::remove_if` removes it on the condition that it ends with that record.
+//!   removed. A key notes that, for servers that have not read of the deletion. `Log::remove_if`
+//!   removes it on the condition that it ends with that record.
 //!   NATS deletes streams without a condition. So the stream of a log that is made anew has the
 //!   next number in its name. A key counts that number by compare-and-set before the former stream
 //!   is deleted. So a late deletion deletes no other stream.
 //! - If somebody deletes the log (`Condition::Gone`), the snapshot answers from what was read, and
-//!   changes are refused. Once there is a log again, it is read on if it goes on at the place of
-//!   this server, and anew otherwise. An election of the broker is not mistaken for that: then only
-//!   the follower does not find the log.
-//! - If the log is said to end before what was read of it, the server asks again, and follows on as
-//!   soon as the log goes on at its place. If the log has lost its end, a record of the server
-//!   lands there, and what is left of the log goes on under a new epoch.
+//!   changes are refused. Once there is a log again, it is read anew. An election of the broker is
+//!   not mistaken for that: then only the follower does not find the log.
+//! - If the log is said to end before what was read of it, the server reads it anew, aside. A leader
+//!   that was cut off takes no record, so that does not end before another leader answers. If the
+//!   log has lost its end, a record of the server lands there, and what is left of the log goes on
+//!   under a new epoch.
 //!
 //! `track` holds the progress of a server, `reading` reads message by message, `writing` appends,
-//! `healing` reads a snapshot anew, `checkpoint` and `cleaning` trim and drop, `parts` and `aside` put data
-//! into blobs that is too large for a record.
+//! `healing` reads a snapshot anew, `checkpoint` and `cleaning` trim and drop, `aside` puts data into
+//! blobs that is too large for a record.
 
 mod aside;
 mod checkpoint;
 mod cleaning;
-mod condition;
-mod counts;
-mod decode;
+pub(crate) mod decode;
 mod healing;
 mod journal;
-mod parts;
 mod reading;
 mod server;
 mod track;
-mod waiting;
 mod writing;
 
 pub use checkpoint::newest_checkpoints;
-pub use counts::{Counts, Lag};
-pub use server::Replica;
-pub use waiting::Waiting;
+pub use server::{Counts, Lag, Replica, Waiting};

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::condition::Condition;
-use super::counts::note;
 use super::decode::Decoding;
 use super::server::Replica;
+use super::server::note;
+use super::server::unreachable;
+use super::track::Condition;
 use super::track::{Reading, Track};
-use super::waiting::unreachable;
 use crate::{Body, Error, Message, Verdict};
 use evenkeel_core::snapshot::{JournalError, Missed, OwnedChange};
 
@@ -150,12 +150,10 @@ impl Replica {
                 self.pass(track, reading, &message);
                 Ok(NextMessage::Void)
             }
-            Verdict::Later(why) => {
-                Err(self.stop(track, reading, Condition::Later(why.to_string())))
-            }
-            doubtful => {
+            Verdict::Later(why) => Err(self.stop(track, reading, Condition::Later(why))),
+            Verdict::Wrong(why) => {
                 let place = reading.place.sequence + 1;
-                let why = format!("message {place} of the log: {}", told(&doubtful));
+                let why = format!("message {place} of the log: {why}");
                 Err(self.stop(track, reading, Condition::Quarantined(why)))
             }
         }
@@ -210,7 +208,6 @@ impl Replica {
             let age = self.age_of(track, reading, message.at);
             entries.iter_mut().for_each(|it| it.after.pass(age));
         }
-        reading.note_other(&body.writer);
         self.take(track, reading, (body, message));
         reading.ready.extend(entries);
         Ok(())
@@ -292,15 +289,5 @@ impl Replica {
         let refused = condition.refusal();
         reading.condition = condition;
         refused
-    }
-}
-
-fn told(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Damaged(why) => why.to_string(),
-        Verdict::Gap => "it is missing".to_owned(),
-        Verdict::OtherLog => "it is of another log: this one was made anew".to_owned(),
-        Verdict::Fork => "it follows on another message than the one that was read".to_owned(),
-        Verdict::Valid(_) | Verdict::Void | Verdict::Later(_) => String::new(),
     }
 }

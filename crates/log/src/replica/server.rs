@@ -1,21 +1,22 @@
-//! The replica itself.
+//! The replica itself, how it waits for calls to the log, and what it counts.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use dashmap::DashMap;
+use futures::FutureExt;
 use parking_lot::Mutex;
-use tokio::time::sleep;
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
 
-use super::condition::Condition;
-use super::counts::{Counts, Lag};
-use super::parts::{OpenAsides, SeenParts};
+use super::aside::{OpenAsides, SeenParts};
+use super::track::Condition;
 use super::track::{Reading, Track};
-use super::waiting::Waiting;
-use crate::{Bounds, Error, Log, Place};
-use evenkeel_core::snapshot::{self, Clock, Now, Registry};
+use crate::backoff::Backoff;
+use crate::{Error, Log, Place, Wait, visible};
+use evenkeel_core::snapshot::{self, Clock, JournalError, Now, Registry};
 
 /// The time for which a full log is told after it has refused a record.
 const FULL: Duration = Duration::from_secs(300);
@@ -170,32 +171,6 @@ impl Replica {
         }
     }
 
-    /// Learns where logs end. A log that is said to go on is followed again if nothing came of it
-    /// since the last time: a consumer that is stuck is as silent as a log to which nothing is
-    /// added. Returns how far the logs were read that are said to go on; `late` is what the last
-    /// call returned.
-    pub fn note_ends(
-        &self,
-        ends: &HashMap<String, Bounds>,
-        late: &HashMap<String, u64>,
-    ) -> HashMap<String, u64> {
-        let mut later = HashMap::new();
-        for (name, bounds) in ends {
-            let track = self.track(name);
-            let applied = track.applied.load(Ordering::Relaxed);
-            if bounds.last <= applied {
-                continue;
-            }
-            if late.get(name) == Some(&applied)
-                && let Some(mut reading) = track.reading.try_lock()
-            {
-                reading.follower = self.log.follow(name, reading.place.sequence);
-            }
-            later.insert(name.clone(), applied);
-        }
-        later
-    }
-
     /// The log of a snapshot.
     pub(super) fn track(&self, name: &str) -> Arc<Track> {
         if let Some(track) = self.tracks.get(name) {
@@ -211,4 +186,141 @@ impl Replica {
     pub(super) fn registry(&self) -> Option<Arc<Registry>> {
         self.registry.get().and_then(Weak::upgrade)
     }
+}
+
+/// The number of attempts at a call whose error may be temporary, and the pauses before them: some
+/// seconds in all, as long as an election of the broker takes.
+const TRIES: u32 = 10;
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1_280);
+
+/// Returns the error for callers that want to change a snapshot, while something cannot be reached.
+pub fn unreachable(why: impl ToString) -> JournalError {
+    JournalError::Unreachable(why.to_string())
+}
+
+/// Converts the errors of calls that change nothing of a snapshot. For a record that got no answer,
+/// its sender finds out whether it landed.
+impl From<Error> for JournalError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Full(why) => Self::LogFull(visible::brief(&why).into_owned()),
+            error => unreachable(error),
+        }
+    }
+}
+
+/// Waits for calls to the log, on threads that may wait.
+#[derive(Clone)]
+pub struct Waiting {
+    runtime: Option<Handle>,
+    pause: Arc<dyn Fn(Duration) + Send + Sync>,
+}
+
+impl Waiting {
+    /// Waits on this runtime.
+    pub fn on(runtime: Handle) -> Self {
+        Self::pausing(runtime, std::thread::sleep)
+    }
+
+    /// Waits on this runtime, and lets time pass in another way.
+    pub fn pausing(runtime: Handle, pause: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        Self {
+            runtime: Some(runtime),
+            pause: Arc::new(pause),
+        }
+    }
+
+    /// Waits for a log that answers at once, and lets time pass in another way.
+    pub fn at_once(pause: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        Self {
+            runtime: None,
+            pause: Arc::new(pause),
+        }
+    }
+
+    /// Waits for a call.
+    pub fn until<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        match &self.runtime {
+            Some(runtime) => runtime.block_on(call),
+            None => call.now_or_never().expect("this log answers at once"),
+        }
+    }
+
+    /// Waits for a call that changes nothing, for this long at most.
+    pub fn within<T>(
+        &self,
+        span: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.until(async {
+            match self.runtime {
+                Some(_) => timeout(span, call).await.unwrap_or_else(|elapsed| {
+                    let why = format!("no answer within {span:?}: {elapsed}");
+                    Err(Error::Unreachable(why))
+                }),
+                None => call.await,
+            }
+        })
+    }
+
+    /// Lets time pass.
+    pub fn pause(&self, span: Duration) {
+        (self.pause)(span);
+    }
+
+    /// Waits for a call that may be repeated, and repeats it while that may help.
+    pub fn insist<'a, T>(&self, mut call: impl FnMut() -> Wait<'a, T>) -> Result<T, Error> {
+        let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        for _ in 0..TRIES {
+            match self.until(call()) {
+                Err(Error::Unreachable(_) | Error::UnknownFate(_) | Error::NotFound(_)) => {
+                    self.pause(pauses.after_failure());
+                }
+                done => return done,
+            }
+        }
+        self.until(call())
+    }
+}
+
+/// The events since the start, of all snapshots.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Records that were appended.
+    pub appended: AtomicU64,
+    /// Records of others that were applied.
+    pub followed: AtomicU64,
+    /// Appends that lost against those of others.
+    pub conflicts: AtomicU64,
+    /// Appends that got no answer.
+    pub unknown_fates: AtomicU64,
+    /// Messages that no reader applies.
+    pub voids: AtomicU64,
+    /// The number of times that a message that was there did not come in time.
+    pub stalls: AtomicU64,
+    /// The number of times that a snapshot was given up because of the content of its log.
+    pub quarantines: AtomicU64,
+    /// Snapshots that were read anew, from a checkpoint or from the beginning.
+    pub bootstraps: AtomicU64,
+    /// Checkpoints that were written.
+    pub checkpoints: AtomicU64,
+}
+
+/// The progress of a replica in the log of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lag {
+    /// Name of the snapshot.
+    pub snapshot: String,
+    /// The sequence of the last message that was applied.
+    pub applied: u64,
+    /// The sequence that the last checkpoint covers; 0 when none is known.
+    pub checkpoint: u64,
+    /// The reason why the log is followed no longer, if there is one.
+    pub trouble: Option<String>,
+}
+
+/// Counts one more.
+pub fn note(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
 }

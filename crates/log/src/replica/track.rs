@@ -1,22 +1,18 @@
-//! The progress of a replica in the log of one snapshot, and the row that keeps it.
+//! The progress of a replica in the log of one snapshot, the row that keeps it, and the condition of the
+//! log, which says whether it can be followed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::condition::Condition;
 use crate::record::GENESIS;
-use crate::{EntryRow, Follower, Hash, Log, Message, Place};
+use crate::{AsideRow, Follower, Hash, Log, Message, Place};
 use evenkeel_core::snapshot::held_row::{nanos, time};
-use evenkeel_core::snapshot::{Moment, OwnedEntry, Standing, Successor};
-
-/// The time that a server waits for another one to append first, and for all others.
-const TURN: Duration = Duration::from_millis(10);
-const TURNS: Duration = Duration::from_millis(50);
+use evenkeel_core::snapshot::{JournalError, Moment, OwnedEntry, Standing, Successor};
 
 /// The number of epochs before the last one whose last revisions are known.
 const FORMER: usize = 16;
@@ -81,11 +77,6 @@ pub struct Reading {
     pub is_closed: bool,
     /// True if the fate of the last record that was sent is unknown.
     pub is_unanswered: bool,
-    /// The other servers that have appended since this one did.
-    pub others: Vec<String>,
-    /// The number of other servers that may append before this one does again, and until when
-    /// it waits for them.
-    pub owed: Option<(usize, Moment)>,
 }
 
 impl Track {
@@ -122,8 +113,6 @@ impl Reading {
             follower: log.follow(name, place.sequence),
             is_closed: false,
             is_unanswered: false,
-            others: Vec::new(),
-            owed: None,
         }
     }
 
@@ -132,25 +121,6 @@ impl Reading {
         // Checkpoints of early versions do not tell the hash before.
         let is_told = self.before != GENESIS || self.place.sequence == 1;
         !is_told || CheckpointRow::of(self).is_after(message)
-    }
-
-    /// Notes that another server has appended.
-    pub fn note_other(&mut self, writer: &str) {
-        if !self.others.iter().any(|other| other == writer) {
-            self.others.push(writer.to_owned());
-        }
-        self.owed = match self.owed {
-            Some((owed, until)) if owed > 1 => Some((owed - 1, until)),
-            _ => None,
-        };
-    }
-
-    /// Notes that this server has appended. Before its next append it lets as many other servers
-    /// append as have done so since its last one.
-    pub fn note_own(&mut self, now: Moment) {
-        let others = std::mem::take(&mut self.others).len();
-        let span = TURN.saturating_mul(u32::try_from(others).unwrap_or(u32::MAX));
-        self.owed = (others > 0).then(|| (others, now.after(span.min(TURNS))));
     }
 
     /// Notes the last entry that the snapshot has, or will have at once.
@@ -230,9 +200,9 @@ pub struct CheckpointRow {
     /// The time when the log took that message, by the log's clock, in nanoseconds since 1970.
     #[prost(int64, tag = "4")]
     pub at: i64,
-    /// The snapshot, as an entry that makes it anew.
+    /// The place of the snapshot in blobs, as an entry that makes it anew.
     #[prost(message, optional, tag = "5")]
-    pub snapshot: Option<EntryRow>,
+    pub snapshot: Option<AsideRow>,
     /// The hash of the log up to the message before that one.
     #[prost(bytes = "vec", tag = "6")]
     pub before: Vec<u8>,
@@ -280,5 +250,67 @@ impl CheckpointRow {
         let before = <[u8; 32]>::try_from(&self.before[..]);
         let place = self.place().zip(before.ok());
         place.is_some_and(|(place, hash)| Place { hash, ..place }.after(message) == place)
+    }
+}
+
+/// The condition of a log, which says if it can be followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// The log can be followed.
+    Following,
+    /// The log does not keep the next record any more.
+    Behind,
+    /// The log ends with this sequence, before what was read of it.
+    Ahead(u64),
+    /// The log is gone, and no record has closed it. The snapshot answers from what was read until
+    /// there is a log again.
+    Gone,
+    /// The log does not continue what was read, or the records that were read do not fit: the
+    /// snapshot answers nothing before it was read anew.
+    Quarantined(String),
+    /// A later version has written to the log. Holds the sign of that.
+    Later(String),
+}
+
+impl Condition {
+    /// Checks that the log can be followed.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
+    pub fn check(&self) -> Result<(), JournalError> {
+        match self {
+            Self::Following => Ok(()),
+            _ => Err(self.refusal()),
+        }
+    }
+
+    /// Returns the error for callers that want to change the snapshot.
+    pub fn refusal(&self) -> JournalError {
+        let trouble = self.told();
+        match self {
+            Self::Quarantined(_) => JournalError::Untrusted(trouble),
+            _ => JournalError::Unreachable(trouble),
+        }
+    }
+
+    /// Returns the reason why the log is not followed.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Ahead(last) => format!("it is said to end at {last}, before what was read"),
+            _ => self.trouble().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the fault, in words for people.
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Following => None,
+            // A leader that was cut off also reports an older end, for some seconds.
+            Self::Ahead(_) => None,
+            Self::Behind => Some("what comes next is no longer in the log".to_owned()),
+            Self::Gone => Some("the log is gone: somebody has deleted it".to_owned()),
+            Self::Quarantined(why) => Some(why.clone()),
+            Self::Later(why) => Some(format!("{why}: a later version has written to the log")),
+        }
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use prost::bytes::Bytes;
 use uuid::Uuid;
 
-use super::condition::Condition;
-use super::counts::note;
 use super::reading::NextMessage;
 use super::server::Replica;
+use super::server::note;
+use super::server::unreachable;
+use super::track::Condition;
 use super::track::{Reading, Track};
-use super::waiting::unreachable;
 use crate::record::MAX_BYTES;
 use crate::{Body, EntryRow, Error};
 use evenkeel_core::snapshot::{JournalError, Moment};
@@ -148,7 +148,6 @@ impl Replica {
                 Ok(AppendOutcome::Ours) => {
                     note(&self.counts.appended);
                     *track.full.lock() = None;
-                    reading.note_own((self.clock)().steady);
                     return Ok(());
                 }
                 Ok(AppendOutcome::Others) => {

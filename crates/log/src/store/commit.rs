@@ -1,16 +1,22 @@
 //! Transactions: they write entries and states aside as rows.
+//!
+//! The objects of a batch lie scattered over the pages of their table, and a changed page is
+//! written as a whole. So a batch first becomes a few rows of its own. Later many batches are moved
+//! under their keys together: a page is written once for all of them, and only the last change of
+//! an object counts.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
-use redb::{Durability, ReadableTableMetadata, WriteTransaction};
+use hashbrown::HashMap;
+use redb::{Durability, ReadableTable, ReadableTableMetadata, WriteTransaction};
 
 use super::file::File;
-use super::objects::EncodedChanges;
-use super::pending;
 use super::rows::{
-    BATCHES, EncodedEntry, EntryEffect, HELD, ObjectsTable, SNAPSHOTS, SnapshotRow, batches_of,
-    get, objects_name, put,
+    BATCHES, EncodedChanges, EncodedEntry, EntryEffect, HELD, ObjectsTable, RowChange, SNAPSHOTS,
+    SnapshotRow, batches_of, objects_name,
 };
+use crate::EntryRow;
 use evenkeel_core::snapshot::{Aside, JournalError};
 
 /// The states aside that belong to no snapshot yet.
@@ -78,20 +84,26 @@ fn write_entries(
         return Ok(Ok(()));
     };
     let name = first.snapshot.as_str();
-    let mut snapshots = transaction.open_table(SNAPSHOTS)?;
-    let before: Option<SnapshotRow> = get(&snapshots, name)?;
+    let before = {
+        let snapshots = transaction.open_table(SNAPSHOTS)?;
+        let row = snapshots
+            .get(name)?
+            .map(|row| SnapshotRow::read(row.value()));
+        row.transpose().map_err(redb::Error::Corrupted)?
+    };
     match &first.effect {
         EntryEffect::Delete => {
             if let Some(before) = before {
                 delete_objects(transaction, Aside(before.aside))?;
-                snapshots.remove(name)?;
+                transaction.open_table(SNAPSHOTS)?.remove(name)?;
                 forget_held(transaction, name)?;
             }
             return Ok(Ok(()));
         }
         EntryEffect::Replace(true) => {}
         EntryEffect::Replace(false) | EntryEffect::Batch(_) => {
-            if !follows(&first.row, before.as_ref()) {
+            let before = before.as_ref().map(|before| &before.entry);
+            if !follows(&first.row.entry, before) {
                 return Ok(Err(JournalError::OutOfStep));
             }
         }
@@ -108,13 +120,13 @@ fn write_entries(
         row = Some(write_entry(transaction, entry, row, asides)?);
     }
     if let Some(row) = row {
-        put(&mut snapshots, name, &row)?;
+        row.put(transaction, name)?;
     }
     Ok(Ok(()))
 }
 
 /// Returns whether an entry is the next one after the stored ones.
-fn follows(row: &SnapshotRow, before: Option<&SnapshotRow>) -> bool {
+fn follows(row: &EntryRow, before: Option<&EntryRow>) -> bool {
     match before {
         None => row.sequence == 1,
         Some(before) => row.epoch == before.epoch && row.sequence == before.sequence + 1,
@@ -136,8 +148,9 @@ fn write_entry(
                     row.aside = before.aside;
                     row.objects = before.objects;
                     row.pending = before.pending;
-                    if row.resource_versions.is_none() {
-                        row.resource_versions.clone_from(&before.resource_versions);
+                    if row.entry.resource_versions.is_none() {
+                        let read = &before.entry.resource_versions;
+                        row.entry.resource_versions.clone_from(read);
                     }
                 }
                 None => {
@@ -145,13 +158,13 @@ fn write_entry(
                     row.objects = count_objects(transaction, Aside(row.aside))?;
                 }
             }
-            if row.defaults.is_none()
+            if row.entry.defaults.is_none()
                 && let Some(before) = before
             {
-                row.defaults = before.defaults;
-                row.kubernetes_version = before.kubernetes_version;
+                row.entry.defaults = before.entry.defaults;
+                row.entry.kubernetes_version = before.entry.kubernetes_version;
             }
-            pending::append(transaction, &mut row, objects)?;
+            append(transaction, &mut row, objects)?;
         }
         EntryEffect::Replace(rewrites) => {
             row.objects = count_objects(transaction, Aside(row.aside))?;
@@ -210,4 +223,79 @@ fn forget_held(transaction: &WriteTransaction, snapshot: &str) -> Result<(), red
     let mut held = transaction.open_table(HELD)?;
     held.retain_in((snapshot, 0)..=(snapshot, u64::MAX), |_, _| false)?;
     Ok(())
+}
+
+/// The range for the number of changes in a state's batches: at most twice the number of its
+/// objects, but at least the first number and at most the second. This keeps both the bytes written
+/// per change and the time to move all changes small.
+const PENDING: RangeInclusive<u64> = 500..=300_000;
+
+/// Adds a batch to those of a state.
+pub(super) fn append(
+    transaction: &WriteTransaction,
+    row: &mut SnapshotRow,
+    objects: &EncodedChanges,
+) -> Result<(), redb::Error> {
+    let mut batches = transaction.open_table(BATCHES)?;
+    for (count, part) in objects.parts() {
+        batches.insert((row.aside, row.pending), part)?;
+        row.pending += count as u64;
+    }
+    drop(batches);
+    if row.pending >= (2 * row.objects).clamp(*PENDING.start(), *PENDING.end()) {
+        settle(transaction, row)?;
+    }
+    Ok(())
+}
+
+/// Moves the batches of a state under the keys of their objects.
+pub(super) fn settle(
+    transaction: &WriteTransaction,
+    row: &mut SnapshotRow,
+) -> Result<(), redb::Error> {
+    let mut batches = transaction.open_table(BATCHES)?;
+    let parts: Result<Vec<_>, _> = batches.range(batches_of(Aside(row.aside)))?.collect();
+    let parts = parts?;
+    let mut changes = Vec::with_capacity(usize::try_from(row.pending).unwrap_or(0));
+    for (_, part) in &parts {
+        let part = RowChange::read_all(&part.value());
+        changes.extend(part.map_err(redb::Error::Corrupted)?);
+    }
+    if changes.len() as u64 != row.pending {
+        let what = format!("{} changes instead of {}", changes.len(), row.pending);
+        return Err(redb::Error::Corrupted(what));
+    }
+    let name = objects_name(Aside(row.aside));
+    let mut table = transaction.open_table(ObjectsTable::new(&name))?;
+    for change in that_count(&changes) {
+        change.apply(&mut table)?;
+    }
+    drop(changes);
+    let keys: Vec<_> = parts.into_iter().map(|(key, _)| key.value()).collect();
+    for key in keys {
+        batches.remove(key)?;
+    }
+    row.pending = 0;
+    row.objects = table.len()?;
+    Ok(())
+}
+
+/// The changes that have an effect, by key; those of one key in order.
+fn that_count<'c>(changes: &[RowChange<'c>]) -> Vec<RowChange<'c>> {
+    let mut last: HashMap<&[u8], usize> = HashMap::with_capacity(changes.len());
+    let at = changes.iter().enumerate();
+    let unconditional = at.filter(|(_, change)| change.is_unconditional());
+    last.extend(unconditional.map(|(at, change)| (change.key(), at)));
+    let counts = |at: &usize, change: &RowChange<'_>| {
+        let last = last.get(change.key());
+        last.is_none_or(|last| at >= last)
+    };
+    let mut left: Vec<_> = changes
+        .iter()
+        .enumerate()
+        .filter(|(at, change)| counts(at, change))
+        .map(|(_, change)| *change)
+        .collect();
+    left.sort_by(|a, b| a.key().cmp(b.key()));
+    left
 }

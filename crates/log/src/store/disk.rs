@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
-use super::counts::StoreCounts;
 use super::error::StoreError;
 use super::file::{self, FILE};
+use super::journal::StoreCounts;
 
 /// The faults that an acknowledged update survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -1,22 +1,26 @@
-//! The file of a state directory: it is created, opened and read here.
+//! The file of a state directory: it is created, opened and read here. It also says which process has
+//! it open, and whether that closed it.
 
 use std::collections::HashSet;
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use prost::Message;
 use redb::backends::FileBackend;
 use redb::{
     Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
     TableHandle, WriteTransaction,
 };
+use uuid::Uuid;
 
+use super::commit;
+use super::disk::Durability;
 use super::error::StoreError;
-use super::pending;
-use super::private::open_private;
 use super::rows::{
-    self, EncodedEntry, EntryEffect, FACTS, HELD, OBJECTS, SNAPSHOTS, SnapshotRow, objects_name,
+    EncodedEntry, EntryEffect, FACTS, HELD, OBJECTS, SNAPSHOTS, SnapshotRow, objects_name, read,
 };
+use evenkeel_core::snapshot;
 use evenkeel_core::snapshot::Aside;
 
 /// Name of the file in a state directory.
@@ -202,11 +206,11 @@ impl File {
     fn settle(&self, name: &str, row: &SnapshotRow) -> Result<(), redb::Error> {
         let mut row = row.clone();
         self.transact(|transaction| {
-            pending::settle(transaction, &mut row).map_err(|error| match error {
+            commit::settle(transaction, &mut row).map_err(|error| match error {
                 redb::Error::Corrupted(what) => corrupted(name, &what),
                 error => error,
             })?;
-            rows::put(&mut transaction.open_table(SNAPSHOTS)?, name, &row)
+            row.put(transaction, name)
         })
     }
 
@@ -217,7 +221,7 @@ impl File {
         for row in snapshots.iter()? {
             let (name, value) = row?;
             let name = name.value().to_owned();
-            let row = rows::read(value.value());
+            let row = SnapshotRow::read(value.value());
             let row = row.map_err(|what| corrupted(&name, &what))?;
             all.push((name, row));
         }
@@ -242,7 +246,10 @@ impl File {
         let row = rows.iter().find(|(name, _)| *name == last.snapshot);
         match (&last.effect, row) {
             (EntryEffect::Delete, row) => row.is_none(),
-            (_, Some((_, row))) => row.epoch == last.row.epoch && row.sequence >= last.row.sequence,
+            (_, Some((_, row))) => {
+                let (row, last) = (&row.entry, &last.row.entry);
+                row.epoch == last.epoch && row.sequence >= last.sequence
+            }
             (_, None) => false,
         }
     }
@@ -264,4 +271,91 @@ impl File {
 /// Returns the error that a snapshot is damaged.
 fn corrupted(snapshot: &str, what: &str) -> redb::Error {
     redb::Error::Corrupted(format!("snapshot {snapshot:?}: {what}"))
+}
+
+const SESSION_FACT: &str = "session";
+
+/// A process that had the file open, or has it.
+#[derive(Clone, PartialEq, Message)]
+struct SessionRow {
+    /// True if the process has not closed the file.
+    #[prost(bool, tag = "1")]
+    open: bool,
+    /// True if updates that it acknowledged may be lost when it is killed.
+    #[prost(bool, tag = "2")]
+    buffers: bool,
+    /// True if updates that it acknowledged may be lost in a power cut.
+    #[prost(bool, tag = "3")]
+    relaxed: bool,
+    /// Identifies the boot of the system in which the process ran; empty when unknown.
+    #[prost(string, tag = "4")]
+    boot: String,
+}
+
+impl File {
+    /// Records that a process has the file open, and its durability. All epochs are renewed if
+    /// acknowledged updates may have been lost, because an earlier process did not close the file:
+    /// no revision of an epoch may stand for two states.
+    pub fn begin_session(&self, durability: Durability) -> Result<(), redb::Error> {
+        let boot = snapshot::boot().unwrap_or_default();
+        self.transact(|transaction| {
+            let mut facts = transaction.open_table(FACTS)?;
+            let last = facts.get(SESSION_FACT)?.map(|row| read(row.value()));
+            let last: Option<SessionRow> = last.transpose().map_err(redb::Error::Corrupted)?;
+            let last = last.unwrap_or_default();
+            let rebooted = boot.is_empty() || last.boot != boot;
+            if last.open && (last.buffers || (last.relaxed && rebooted)) {
+                tracing::warn!("the last server was not stopped and may have lost updates");
+                renew_epochs(transaction, self.snapshots()?)?;
+            }
+            let session = SessionRow {
+                open: true,
+                buffers: durability == Durability::None,
+                relaxed: durability != Durability::Full,
+                boot,
+            };
+            facts.insert(SESSION_FACT, &session.encode_to_vec()[..])?;
+            Ok(())
+        })
+    }
+
+    /// Records that the file is closed, and closes it.
+    pub fn end_session(self, directory: &Path) -> Result<(), StoreError> {
+        let ended = self.transact(|transaction| {
+            let mut facts = transaction.open_table(FACTS)?;
+            let session = SessionRow::default().encode_to_vec();
+            facts.insert(SESSION_FACT, &session[..])?;
+            Ok(())
+        });
+        ended.map_err(StoreError::redb(directory))?;
+        self.close(directory)
+    }
+}
+
+/// Renews all epochs.
+fn renew_epochs(
+    transaction: &WriteTransaction,
+    all: Vec<(String, SnapshotRow)>,
+) -> Result<(), redb::Error> {
+    for (name, mut row) in all {
+        row.entry.epoch = Uuid::new_v4().to_string();
+        tracing::warn!(snapshot = %name, epoch = %row.entry.epoch, "began a new epoch");
+        row.put(transaction, &name)?;
+    }
+    Ok(())
+}
+
+/// Opens a file of the store. Only its owner may read and write it, also if it was there before:
+/// it tells what a cluster runs.
+fn open_private(options: &mut fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    let file = options.open(path)?;
+    #[cfg(unix)]
+    {
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        // A server that may use a file of another owner cannot change who else may.
+        let _ = file.set_permissions(private);
+    }
+    Ok(file)
 }

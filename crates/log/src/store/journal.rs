@@ -1,20 +1,22 @@
-//! An open state directory, which is the journal of a registry.
+//! An open state directory, which is the journal of a registry: it is opened at the start and again
+//! after a fault, and records entries.
 
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::commit::{Asides, Transacted, write};
-use super::counts::StoreCounts;
-use super::disk::Durability;
-use super::error::StoreError;
-use super::file::File;
-use super::objects;
-use super::rows::EncodedEntry;
-use evenkeel_core::snapshot::{Aside, Batch, Entry, GroupCommit, Journal, JournalError, Uptime};
+use super::disk::{Disk, Durability};
+use super::error::{self, StoreError};
+use super::file::{self, File};
+use super::rows::{EncodedEntry, encode};
+use evenkeel_core::snapshot::{
+    self, Aside, Batch, Entry, GroupCommit, Journal, JournalError, Uptime,
+};
 
 /// The time between two writes of a store that buffers, while there is something to write.
 const BUFFERED: Duration = Duration::from_secs(1);
@@ -163,11 +165,158 @@ impl Journal for Store {
     }
 
     fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
-        let changes = objects::encode(changes);
+        let changes = encode(changes);
         self.submit(Transacted::Aside(aside, changes))
     }
 
     fn drop_aside(&self, aside: Aside) {
         self.given_up.lock().push(aside);
     }
+}
+
+impl Store {
+    /// Opens a state directory, creates it if it does not exist, and locks it.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a damaged directory is never treated as an empty one.
+    pub fn open(directory: &Path, durability: Durability) -> Result<Self, StoreError> {
+        file::prepare(directory)?;
+        let store = Self {
+            directory: directory.to_owned(),
+            durability,
+            counts: Arc::new(StoreCounts::default()),
+            group_commit: GroupCommit::default(),
+            inner: Mutex::new(StoreState {
+                file: None,
+                has_begun: false,
+                asides: Asides {
+                    open: HashSet::new(),
+                    dropped: Vec::new(),
+                    next: 1,
+                },
+                written_out: Instant::now(),
+                is_buffered: false,
+                paused: None,
+            }),
+            given_up: Mutex::default(),
+            uptime: Box::new(snapshot::uptime),
+        };
+        store.open_file(&mut store.inner.lock())?;
+        Ok(store)
+    }
+
+    /// Opens the file, at the start or again after a fault.
+    fn open_file(&self, inner: &mut StoreState) -> Result<(), StoreError> {
+        let disk = Disk::open(&self.directory, self.durability, &self.counts)?;
+        let file = File::open(&self.directory, disk)?;
+        let failed = StoreError::redb(&self.directory);
+        if !inner.has_begun {
+            file.begin_session(self.durability).map_err(&failed)?;
+            inner.has_begun = true;
+        }
+        let next = file.next_aside().map_err(&failed)?;
+        inner.asides.next = inner.asides.next.max(next);
+        inner.file = Some(file);
+        Ok(())
+    }
+
+    /// Makes sure that the file is open. For a short time after a fault it
+    /// refuses.
+    pub(super) fn ready(&self, inner: &mut StoreState) -> Result<(), JournalError> {
+        match &inner.paused {
+            Some((until, refusal)) if Instant::now() < *until => return Err(refusal.clone()),
+            _ => inner.paused = None,
+        }
+        if inner.file.is_none() {
+            self.reopen(inner)?;
+        }
+        Ok(())
+    }
+
+    /// Finds out after a fault which entries the file contains. Each write is there as a whole or
+    /// not at all.
+    pub(super) fn recover(
+        &self,
+        inner: &mut StoreState,
+        works: &[Transacted],
+        error: &redb::Error,
+    ) -> Vec<Result<(), JournalError>> {
+        let refusal = error::refusal(error);
+        tracing::error!(error = %error, "the state directory cannot be written");
+        self.counts.note_trouble(Some(&refusal));
+        inner.file = None;
+        let reopened = self.reopen(inner);
+        let outcome = |work: &Transacted| match (&inner.file, work) {
+            (Some(file), Transacted::Entries(entries))
+                if reopened.is_ok() && file.holds(entries) =>
+            {
+                Ok(())
+            }
+            _ => Err(refusal.clone()),
+        };
+        let outcomes: Vec<_> = works.iter().map(outcome).collect();
+        inner.paused = Some((Instant::now() + PAUSE, refusal));
+        outcomes
+    }
+
+    /// Opens the file again. Unfinished states aside are lost.
+    fn reopen(&self, inner: &mut StoreState) -> Result<(), JournalError> {
+        inner.asides.open.clear();
+        inner.asides.dropped.clear();
+        let opened = self.open_file(inner).map_err(|error| error.refusal());
+        match &opened {
+            Ok(()) => tracing::warn!("the state directory is open again after a fault"),
+            Err(refusal) => inner.paused = Some((Instant::now() + PAUSE, refusal.clone())),
+        }
+        opened
+    }
+}
+
+/// Counters of a store, for metrics.
+#[derive(Debug, Default)]
+pub struct StoreCounts {
+    /// Transactions committed.
+    pub commits: AtomicU64,
+    /// The total time of these commits in nanoseconds.
+    pub commit_nanos: AtomicU64,
+    /// Bytes of the state on the disk.
+    pub bytes: AtomicU64,
+    /// Calls that were refused because the disk was full.
+    pub refused_for_space: AtomicU64,
+    /// The time in nanoseconds that reading the state back took at the start.
+    pub restore_nanos: AtomicU64,
+    /// The reason why the store cannot write, while it cannot.
+    trouble: Mutex<Option<JournalError>>,
+}
+
+impl StoreCounts {
+    /// The reason why updates are refused; `None` while they are taken.
+    pub fn trouble(&self) -> Option<JournalError> {
+        self.trouble.lock().clone()
+    }
+
+    /// Records whether a write succeeded, and logs when that changes.
+    pub(super) fn note_trouble(&self, trouble: Option<&JournalError>) {
+        let before = std::mem::replace(&mut *self.trouble.lock(), trouble.cloned());
+        match (before, trouble) {
+            (None, Some(why)) => {
+                tracing::error!(%why, "read-only: the state directory cannot be written");
+            }
+            (Some(_), None) => tracing::info!("the state directory is written again"),
+            _ => {}
+        }
+    }
+
+    pub(super) fn note_commit(&self, took: Duration) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.commit_nanos.fetch_add(nanos(took), Ordering::Relaxed);
+    }
+
+    pub(super) fn note_restored(&self, took: Duration) {
+        self.restore_nanos.store(nanos(took), Ordering::Relaxed);
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

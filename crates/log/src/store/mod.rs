@@ -12,22 +12,14 @@
 //! their objects yet. `opening` and `session` open the `file`, `restore` reads snapshots back.
 
 mod commit;
-mod counts;
 mod disk;
 mod error;
 mod file;
 mod journal;
-mod objects;
-mod opening;
-mod pending;
-mod private;
 mod restore;
 mod rows;
-mod session;
 
-pub use counts::StoreCounts;
 pub use disk::Durability;
 pub use error::StoreError;
 pub use file::FILE;
-pub use journal::Store;
-pub use restore::Progress;
+pub use journal::{Store, StoreCounts};

@@ -1,6 +1,5 @@
 //! Reads snapshots back from the file.
 
-use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,13 +9,14 @@ use redb::ReadableTable;
 use super::error::StoreError;
 use super::file::File;
 use super::journal::Store;
-use super::objects;
-use super::rows::{self, HELD, ObjectsTable, SnapshotRow, objects_name};
+use super::rows::{self, HELD, ObjectsTable, SnapshotRow, change_of, objects_name};
+use crate::EntryRow;
+use crate::replica::decode;
 use evenkeel_core::matching::{Path as Field, Violations};
 use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::{
-    Aside, Batch, Defaults, HeldRow, KeptAnswer, Limits, Numbered, Registry, Reservation,
-    SavedSnapshot, Serial, held_row,
+    Aside, Batch, HeldRow, KeptAnswer, Limits, Numbered, Registry, Reservation, SavedSnapshot,
+    Serial,
 };
 
 /// The number of objects that are read at a time.
@@ -25,32 +25,13 @@ const PART: usize = 10_000;
 /// The number of parts that are read ahead of being applied.
 const PARTS_AHEAD: usize = 4;
 
-/// The time between two log lines about progress.
-const PROGRESS: Duration = Duration::from_secs(1);
-
-/// The progress of restoring.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// The number of snapshots read back.
-    pub snapshots: usize,
-    /// The number of objects read back.
-    pub objects: u64,
-    /// The number of objects to read back.
-    pub total: u64,
-}
-
 impl Store {
-    /// Restores all snapshots into a registry. Calls `tell` about once
-    /// a second with the progress, and at the end.
+    /// Restores all snapshots into a registry. Returns how many they are.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when anything cannot be read. Some snapshots may
     /// already be restored then, so the registry must not be used.
-    pub fn restore(
-        &self,
-        registry: &Registry,
-        mut tell: impl FnMut(Progress),
-    ) -> Result<Progress, StoreError> {
+    pub fn restore(&self, registry: &Registry) -> Result<usize, StoreError> {
         let start = Instant::now();
         let (uptime, now) = ((self.uptime)(), registry.now().wall);
         // Nothing may be recorded before the file was read.
@@ -60,33 +41,21 @@ impl Store {
         let all = file
             .snapshots()
             .map_err(StoreError::redb(&self.directory))?;
-        let mut progress = Progress {
-            total: all.iter().map(|(_, row)| row.objects).sum(),
-            ..Progress::default()
-        };
-        let mut told = Instant::now();
+        let count = all.len();
         for (name, row) in all {
             let damaged =
                 |what: String| StoreError::damaged_snapshot(&self.directory, &name, &what);
             let left = |held: &HeldRow| held.left(uptime.as_ref(), Some(now));
-            let mut saved = read_saved(file, (&name, &row), left).map_err(damaged)?;
+            let saved = read_saved(file, (&name, row.entry.clone()), left);
+            let mut saved = saved.map_err(damaged)?;
             saved.age = now.duration_since(saved.updated).unwrap_or_default();
             let mut restoring = registry.restoring(saved);
-            let read = read_ahead(file, &row, |part| {
-                restoring.state.add(&part);
-                progress.objects += part.len() as u64;
-                if told.elapsed() >= PROGRESS {
-                    told = Instant::now();
-                    tell(progress);
-                }
-            });
+            let read = read_ahead(file, &row, |part| restoring.state.add(&part));
             read.map_err(damaged)?;
             registry.restore(restoring);
-            progress.snapshots += 1;
         }
-        tell(progress);
         self.counts.note_restored(start.elapsed());
-        Ok(progress)
+        Ok(count)
     }
 }
 
@@ -111,36 +80,20 @@ fn read_ahead(file: &File, row: &SnapshotRow, apply: impl FnMut(Batch)) -> Resul
 /// Returns the reason if it cannot be read.
 pub(super) fn read_saved(
     file: &File,
-    (name, row): (&str, &SnapshotRow),
+    (name, mut entry): (&str, EntryRow),
     left: impl Fn(&HeldRow) -> Duration,
 ) -> Result<SavedSnapshot, String> {
-    let (mut held, mut answers) = (Vec::new(), Vec::new());
+    entry.defaults.get_or_insert_default();
+    let mut saved = decode::saved(name, entry).map_err(|error| error.to_string())?;
     for (serial, value) in held_rows(file, name).map_err(|error| error.to_string())? {
         let row: HeldRow = rows::read(&value)?;
         let left = left(&row);
         match row.into_kept()? {
-            Numbered::Held(one) => held.push((serial, Reservation { left, ..one })),
-            Numbered::Answer(answer) => answers.push((serial, KeptAnswer { left, ..answer })),
+            Numbered::Held(one) => saved.held.push((serial, Reservation { left, ..one })),
+            Numbered::Answer(answer) => saved.answers.push((serial, KeptAnswer { left, ..answer })),
         }
     }
-    let defaults = row.defaults.clone().unwrap_or_default();
-    let read = row.resource_versions.as_ref();
-    let defaults = Defaults::of_stored(&defaults, &row.kubernetes_version, read);
-    Ok(SavedSnapshot {
-        name: name.to_owned(),
-        epoch: row.epoch.clone(),
-        revision: row.revision,
-        sequence: row.sequence,
-        created: held_row::time(row.created),
-        updated: held_row::time(row.updated),
-        age: Duration::ZERO,
-        synced: row.synced,
-        defaults: Some(Arc::new(defaults.map_err(|faults| first(&faults))?)),
-        resource_versions: row.resource_versions.clone().map(Arc::new),
-        last_serial: row.last_serial,
-        held,
-        answers,
-    })
+    Ok(saved)
 }
 
 fn held_rows(file: &File, name: &str) -> Result<Vec<(Serial, Vec<u8>)>, redb::Error> {
@@ -167,8 +120,8 @@ pub(super) fn each_part(
         each(part.map_err(|faults| first(&faults))?);
         Ok(())
     };
-    each_object(file, row, |key, value| {
-        changes.push(objects::change_of(key, value)?);
+    each_object(file, row, |value| {
+        changes.push(change_of(value)?);
         if changes.len() >= PART {
             judge(&mut changes)?;
         }
@@ -181,7 +134,7 @@ pub(super) fn each_part(
 fn each_object(
     file: &File,
     row: &SnapshotRow,
-    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+    mut each: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<(), String> {
     let name = objects_name(Aside(row.aside));
     let table = file.begin_read().map_err(|error| error.to_string())?;
@@ -189,8 +142,8 @@ fn each_object(
     let table = table.map_err(|error| error.to_string())?;
     let mut count = 0;
     for row in table.iter().map_err(|error| error.to_string())? {
-        let (key, value) = row.map_err(|error| error.to_string())?;
-        each(key.value(), value.value())?;
+        let (_, value) = row.map_err(|error| error.to_string())?;
+        each(value.value())?;
         count += 1;
     }
     if count != row.objects {

@@ -1,22 +1,24 @@
 //! The tables of the file, and their rows: stored values as bytes.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use prost::Message;
-use redb::{ReadableTable, Table, TableDefinition};
+use redb::{ReadableTable, StorageError, Table, TableDefinition, WriteTransaction};
 
-use super::objects::{self, EncodedChanges};
+use crate::EntryRow;
 use evenkeel_core::proto::v1;
-use evenkeel_core::snapshot::held_row::nanos;
 use evenkeel_core::snapshot::{
-    Aside, Change, Defaults, Entry, HeldRow, ResourceVersions, Serial, Uptime,
+    Aside, Batch, Change, Entry, Form, HeldRow, ObjectKind, OwnerKind, Serial, StorageKind, Uptime,
+    metadata_of,
 };
 
 /// Facts about the file itself.
 pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
 
-/// Snapshots by name.
-pub(super) const SNAPSHOTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots");
+/// Snapshots by name: the state aside that the objects of each are in, the numbers of objects and of
+/// changes of a [`SnapshotRow`], and its entry.
+pub(super) const SNAPSHOTS: TableDefinition<'_, &str, (u64, u64, u64, &[u8])> =
+    TableDefinition::new("snapshots");
 
 /// Reservations and answers by snapshot and number.
 pub(super) const HELD: TableDefinition<'_, (&str, u64), &[u8]> =
@@ -42,42 +44,38 @@ pub(super) fn batches_of(aside: Aside) -> RangeInclusive<(u64, u64)> {
     (aside.0, 0)..=(aside.0, u64::MAX)
 }
 
-/// The stored fields of a snapshot besides its objects and reservations.
-#[derive(Clone, PartialEq, Message)]
+/// A stored snapshot, without its objects and reservations.
+#[derive(Clone, Default)]
 pub(super) struct SnapshotRow {
-    #[prost(string, tag = "1")]
-    pub epoch: String,
-    #[prost(int64, tag = "2")]
-    pub revision: i64,
-    /// The number of its last entry.
-    #[prost(uint64, tag = "3")]
-    pub sequence: u64,
-    /// The creation time in nanoseconds since 1970, like all times here.
-    #[prost(int64, tag = "4")]
-    pub created: i64,
-    #[prost(int64, tag = "5")]
-    pub updated: i64,
-    #[prost(bool, tag = "6")]
-    pub synced: bool,
-    #[prost(message, optional, tag = "7")]
-    pub defaults: Option<v1::DefaultConstraints>,
-    #[prost(uint64, tag = "8")]
-    pub last_serial: u64,
+    /// The last entry, with the defaults and the resource versions of the last one that had some.
+    pub entry: EntryRow,
     /// The state aside that its objects are in.
-    #[prost(uint64, tag = "9")]
     pub aside: u64,
     /// The number of objects under their keys.
-    #[prost(uint64, tag = "10")]
     pub objects: u64,
     /// The number of changes in batches that are to be moved under their keys.
-    #[prost(uint64, tag = "11")]
     pub pending: u64,
-    /// The version of Kubernetes that goes with the default constraints, if one was set.
-    #[prost(string, tag = "12")]
-    pub kubernetes_version: String,
-    /// The versions up to which its feed has read all kinds.
-    #[prost(message, optional, tag = "13")]
-    pub resource_versions: Option<ResourceVersions>,
+}
+
+impl SnapshotRow {
+    /// Stores the row of the snapshot of this name.
+    pub fn put(&self, transaction: &WriteTransaction, name: &str) -> Result<(), redb::Error> {
+        let entry = self.entry.encode_to_vec();
+        let row = (self.aside, self.objects, self.pending, &entry[..]);
+        transaction.open_table(SNAPSHOTS)?.insert(name, row)?;
+        Ok(())
+    }
+
+    /// The row of a stored value, or the reason why it cannot be read.
+    pub fn read(value: (u64, u64, u64, &[u8])) -> Result<Self, String> {
+        let (aside, objects, pending, entry) = value;
+        Ok(Self {
+            entry: read(entry)?,
+            aside,
+            objects,
+            pending,
+        })
+    }
 }
 
 /// An entry in the form that is written.
@@ -112,7 +110,7 @@ impl EncodedEntry {
         };
         let (effect, aside) = match entry.change {
             Change::Batch(batch) => {
-                let changes = batch.map(objects::encode).unwrap_or_default();
+                let changes = batch.map(encode).unwrap_or_default();
                 (EntryEffect::Batch(changes), 0)
             }
             Change::Replaced(aside) => (EntryEffect::Replace(false), aside.0),
@@ -122,23 +120,9 @@ impl EncodedEntry {
         Self {
             snapshot: entry.name.clone(),
             row: SnapshotRow {
-                epoch: entry.epoch.to_owned(),
-                revision: entry.revision,
-                sequence: entry.sequence,
-                created: nanos(entry.created),
-                updated: nanos(entry.updated),
-                synced: entry.synced,
-                defaults: entry.defaults.as_ref().map(|defaults| defaults.to_wire()),
-                last_serial: entry.last_serial,
+                entry: EntryRow::head(entry),
                 aside,
-                objects: 0,
-                pending: 0,
-                kubernetes_version: entry
-                    .defaults
-                    .as_deref()
-                    .map(Defaults::version_text)
-                    .unwrap_or_default(),
-                resource_versions: entry.resource_versions.as_deref().cloned(),
+                ..SnapshotRow::default()
             },
             effect,
             held: entry.rows().map(held).collect(),
@@ -147,27 +131,182 @@ impl EncodedEntry {
     }
 }
 
-/// Stores a row under a key.
-pub(super) fn put(
-    table: &mut Table<'_, &'static str, &'static [u8]>,
-    key: &str,
-    row: &impl Message,
-) -> Result<(), redb::Error> {
-    table.insert(key, &row.encode_to_vec()[..])?;
-    Ok(())
-}
-
-/// The row that a table has under a key, if any.
-pub(super) fn get<R: Message + Default>(
-    table: &impl ReadableTable<&'static str, &'static [u8]>,
-    key: &str,
-) -> Result<Option<R>, redb::Error> {
-    let value = table.get(key)?;
-    let row = value.map(|value| read(value.value()));
-    row.transpose().map_err(redb::Error::Corrupted)
-}
-
 /// A row, or the reason why it cannot be read.
 pub(super) fn read<R: Message + Default>(value: &[u8]) -> Result<R, String> {
     R::decode(value).map_err(|error| format!("a row cannot be read: {error}"))
+}
+
+/// The number of changes in a row of a batch: about as many as fit 64 KiB, to which the store
+/// rounds up.
+const PART: usize = 200;
+
+/// Changes of objects, as bytes.
+#[derive(Default)]
+pub(super) struct EncodedChanges {
+    bytes: Vec<u8>,
+    /// The positions of each change's key and effect.
+    changes: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// A change of an object.
+#[derive(Clone, Copy)]
+pub(super) enum RowChange<'a> {
+    /// Stores this value under this key.
+    Put(&'a [u8], &'a [u8]),
+    /// Deletes the object of this key if it has this uid, or if the uid is empty.
+    Delete(&'a [u8], &'a str),
+}
+
+// The effect of a change begins with one of these bytes; a row follows.
+const PUT: u8 = 0;
+const DELETE: u8 = 1;
+
+impl EncodedChanges {
+    /// The changes, in order.
+    pub fn iter(&self) -> impl Iterator<Item = RowChange<'_>> {
+        self.pairs(&self.changes).map(|(key, change)| {
+            RowChange::read(key, change).expect("what was just written can be read")
+        })
+    }
+
+    /// The changes, in order, in parts that are written as one row each, with their numbers of
+    /// changes.
+    pub fn parts(&self) -> impl Iterator<Item = (usize, Vec<&[u8]>)> {
+        self.changes.chunks(PART).map(|part| {
+            let pairs = self.pairs(part);
+            (
+                part.len(),
+                pairs.flat_map(|(key, change)| [key, change]).collect(),
+            )
+        })
+    }
+
+    fn pairs<'o>(
+        &'o self,
+        changes: &'o [(Range<usize>, Range<usize>)],
+    ) -> impl Iterator<Item = (&'o [u8], &'o [u8])> {
+        let changes = changes.iter();
+        changes.map(|(key, change)| (&self.bytes[key.clone()], &self.bytes[change.clone()]))
+    }
+}
+
+impl<'a> RowChange<'a> {
+    /// The changes of a part, or the reason why they cannot be read.
+    pub fn read_all(part: &[&'a [u8]]) -> Result<Vec<Self>, String> {
+        let read = |pair: &[&'a [u8]]| match *pair {
+            [key, change] => Self::read(key, change),
+            _ => Err("a batch ends within a change".to_owned()),
+        };
+        part.chunks(2).map(read).collect()
+    }
+
+    fn read(key: &'a [u8], change: &'a [u8]) -> Result<Self, String> {
+        match change.split_first() {
+            // The reader of the object checks its row.
+            Some((&PUT, row)) => Ok(Self::Put(key, row)),
+            Some((&DELETE, row)) => {
+                let uid = std::str::from_utf8(row);
+                let uid = uid.map_err(|error| format!("a uid is no text: {error}"))?;
+                Ok(Self::Delete(key, uid))
+            }
+            _ => Err("a change is of an unknown kind".to_owned()),
+        }
+    }
+
+    /// The key of the object.
+    pub fn key(&self) -> &'a [u8] {
+        match self {
+            Self::Put(key, _) | Self::Delete(key, _) => key,
+        }
+    }
+
+    /// Returns whether the change's effect does not depend on the stored object.
+    pub fn is_unconditional(&self) -> bool {
+        matches!(self, Self::Put(..) | Self::Delete(_, ""))
+    }
+
+    /// Applies the change to the objects of a state, as a snapshot does.
+    pub fn apply(
+        &self,
+        table: &mut Table<'_, &'static [u8], &'static [u8]>,
+    ) -> Result<(), StorageError> {
+        match *self {
+            Self::Put(key, value) => {
+                table.insert(key, value)?;
+            }
+            Self::Delete(key, "") => {
+                table.remove(key)?;
+            }
+            Self::Delete(key, uid) => {
+                let stored = table.get(key)?;
+                let stored = stored.map(|value| uid_of(value.value()));
+                let stored = stored.transpose().map_err(StorageError::Corrupted)?;
+                if stored.is_some_and(|stored| stored == uid) {
+                    table.remove(key)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Encodes the changes of a batch.
+pub(super) fn encode(batch: &Batch) -> EncodedChanges {
+    let mut bytes = Vec::with_capacity(batch.len() * Batch::USUAL_BYTES);
+    let mut changes = Vec::with_capacity(batch.len());
+    for change in batch.changes() {
+        let start = bytes.len();
+        let id = change.id;
+        bytes.push(kind_byte(id.kind));
+        bytes.extend_from_slice(id.namespace.as_bytes());
+        bytes.push(0);
+        bytes.extend_from_slice(id.name.as_bytes());
+        let key = start..bytes.len();
+        bytes.push(match change.form {
+            Form::Delete(_) => DELETE,
+            _ => PUT,
+        });
+        match change.form {
+            Form::Delete(uid) => bytes.extend_from_slice(uid.as_bytes()),
+            _ => {
+                let encoded = change.to_wire().encode(&mut bytes);
+                encoded.expect("a vector has room for all");
+            }
+        }
+        changes.push((key.clone(), key.end..bytes.len()));
+    }
+    EncodedChanges { bytes, changes }
+}
+
+/// The change that creates the object of a row, or the reason why it cannot be read.
+pub(super) fn change_of(row: &[u8]) -> Result<v1::Change, String> {
+    v1::Change::decode(row).map_err(|error| format!("an object cannot be read: {error}"))
+}
+
+/// The uid of the object of a row, or the reason why it cannot be read.
+fn uid_of(row: &[u8]) -> Result<String, String> {
+    let object = change_of(row)?.object;
+    let metadata = object.as_ref().and_then(metadata_of);
+    Ok(metadata.map_or_else(String::new, |metadata| metadata.uid.clone()))
+}
+
+/// The first byte of the key of an object of each kind. Nodes come first, then the objects that select
+/// pods, then pods, then the rest.
+const KINDS: [(u8, ObjectKind); 11] = [
+    (1, ObjectKind::Node),
+    (2, ObjectKind::Owner(OwnerKind::Service)),
+    (3, ObjectKind::Owner(OwnerKind::ReplicaSet)),
+    (4, ObjectKind::Owner(OwnerKind::StatefulSet)),
+    (5, ObjectKind::Owner(OwnerKind::ReplicationController)),
+    (6, ObjectKind::Pod),
+    (7, ObjectKind::Namespace),
+    (14, ObjectKind::Owner(OwnerKind::PodDisruptionBudget)),
+    (8, ObjectKind::Storage(StorageKind::Claim)),
+    (9, ObjectKind::Storage(StorageKind::Volume)),
+    (10, ObjectKind::Storage(StorageKind::Class)),
+];
+
+fn kind_byte(kind: ObjectKind) -> u8 {
+    let known = KINDS.iter().find(|(_, known)| *known == kind);
+    known.expect("every kind has a number").0
 }

@@ -1,19 +1,16 @@
 //! The blobs and keys of a fake log, as its users reach them.
 
-use std::time::SystemTime;
-
 use prost::bytes::Bytes;
 
 use super::faults::Call;
 use super::streams::FakeLog;
-use evenkeel::log::interface::{Blob, Blobs, Error, Keys, Wait};
+use evenkeel::log::interface::{Blobs, Error, Keys, Wait};
 
 impl Blobs for FakeLog {
     fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()> {
         self.call(Call::Write, move || {
-            let kept = (blob, self.now());
             let mut keeping = self.shared.keeping.lock();
-            keeping.blobs.insert(name.to_owned(), kept);
+            keeping.blobs.insert(name.to_owned(), blob);
             Ok(())
         })
     }
@@ -21,22 +18,16 @@ impl Blobs for FakeLog {
     fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
         self.call(Call::Read, move || {
             let blob = self.with_keeping(|keeping| keeping.blobs.get(name).cloned());
-            let blob = blob.map(|(blob, _)| blob);
             blob.ok_or_else(|| Error::NotFound(format!("blob {name}")))
         })
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<Blob>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<String>> {
         self.call(Call::Read, move || {
-            let blob = |(name, (blob, at)): (&String, &(Bytes, SystemTime))| Blob {
-                name: name.clone(),
-                bytes: blob.len() as u64,
-                at: *at,
-            };
             Ok(self.with_keeping(|keeping| {
-                let blobs = keeping.blobs.iter();
-                let named = blobs.filter(|(name, _)| name.starts_with(prefix));
-                named.map(blob).collect()
+                let names = keeping.blobs.keys();
+                let named = names.filter(|name| name.starts_with(prefix));
+                named.cloned().collect()
             }))
         })
     }

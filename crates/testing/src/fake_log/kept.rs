@@ -24,7 +24,7 @@ pub(super) struct Streams {
 /// Blobs and keys.
 #[derive(Clone, Default)]
 pub(super) struct BlobsAndKeys {
-    pub blobs: BTreeMap<String, (Bytes, SystemTime)>,
+    pub blobs: BTreeMap<String, Bytes>,
     pub keys: BTreeMap<String, (Bytes, u64)>,
     /// The revision of the last change of a key.
     pub revision: u64,

@@ -78,7 +78,7 @@ fn commit_all(snapshot: &Snapshot, jobs: &[Job], limits: &Limits) -> Vec<Outcome
     };
     // Entries that arrived meanwhile probably conflict with the next ones. If reading them fails,
     // recording fails, too.
-    let _ = commit.turn.prepare();
+    let _ = commit.turn.catch_up(false);
     commit.begin();
     for (index, job) in jobs.iter().enumerate() {
         match job {

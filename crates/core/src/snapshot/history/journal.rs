@@ -75,12 +75,6 @@ pub trait Journal: Send + Sync {
         false
     }
 
-    /// Waits for a moment if others are to append to a snapshot first. The caller has the turn of
-    /// the snapshot and wants to append.
-    fn let_others(&self, snapshot: &str) {
-        let _ = snapshot;
-    }
-
     /// Learns that an entry which [`Self::missed`] returned does not fit the snapshot, which must
     /// not be used any more.
     fn diverged(&self, snapshot: &str, why: &str) {

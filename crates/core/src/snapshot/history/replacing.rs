@@ -204,9 +204,7 @@ impl Successor {
     /// The reason why an entry does not fit. Then the successor is useless.
     pub fn apply(&mut self, entries: Vec<OwnedEntry>) -> Result<(), String> {
         let mut turn = WriteTurn::take(&self.snapshot);
-        for entry in entries {
-            follow(&mut turn, entry)?;
-        }
+        follow(&mut turn, entries)?;
         let is_over = turn.position.deleted;
         drop(turn);
         if is_over {

@@ -317,7 +317,7 @@ impl Snapshot {
 }
 
 /// The number of attempts at a change while others come first.
-pub(super) const ATTEMPTS: usize = 8;
+pub(super) const ATTEMPTS: usize = 32;
 
 impl WriteTurn<'_> {
     /// Applies entries that others have appended to the journal: those that have arrived, or with
@@ -334,11 +334,9 @@ impl WriteTurn<'_> {
         while !self.position.deleted {
             let missed = journal.missed(self.standing(), all);
             let missed = missed.map_err(|error| self.not_stored(error))?;
-            for entry in missed.entries {
-                if let Err(why) = follow(self, entry) {
-                    journal.diverged(self.snapshot.name(), &why);
-                    return Err(self.not_stored(JournalError::Untrusted(why)));
-                }
+            if let Err(why) = follow(self, missed.entries) {
+                journal.diverged(self.snapshot.name(), &why);
+                return Err(self.not_stored(JournalError::Untrusted(why)));
             }
             if missed.is_over && !self.position.deleted {
                 self.position.deleted = true;
@@ -349,20 +347,6 @@ impl WriteTurn<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Applies the entries that have arrived, before something is recorded. If others are to come
-    /// first, waits for them for a moment.
-    ///
-    /// # Errors
-    /// [`Error::NotStored`].
-    pub fn prepare(&mut self) -> Result<(), Error> {
-        if let Some(journal) = &self.snapshot.around.journal
-            && journal.is_shared()
-        {
-            journal.let_others(self.snapshot.name());
-        }
-        self.catch_up(false)
     }
 
     /// Attempts a change until no other server comes first. Each attempt is made on everything that
@@ -379,7 +363,7 @@ impl WriteTurn<'_> {
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
         let mut knows_all = !self.snapshot.around.is_shared();
-        self.prepare()?;
+        self.catch_up(false)?;
         for _ in 0..ATTEMPTS {
             if self.position.deleted {
                 return Ok(None);
@@ -401,33 +385,46 @@ impl WriteTurn<'_> {
     }
 }
 
-/// Applies an entry.
+/// Applies entries, and publishes the state after them. An entry that ends the snapshot is the last
+/// one.
 ///
 /// # Errors
-/// The reason why the entry does not fit; then nothing was changed.
-pub(super) fn follow(turn: &mut WriteTurn<'_>, entry: OwnedEntry) -> Result<(), String> {
-    check(turn, &entry)?;
+/// The reason why an entry does not fit; then only those before it are applied.
+pub(super) fn follow(turn: &mut WriteTurn<'_>, entries: Vec<OwnedEntry>) -> Result<(), String> {
+    if entries.is_empty() {
+        return Ok(());
+    }
     let snapshot = turn.snapshot;
-    let after = &entry.after;
-    snapshot.begin(&after.epoch, after.created);
-    turn.position.sequence = after.sequence;
-    if matches!(entry.change, OwnedChange::Deleted) {
-        turn.note_deleted();
-    } else {
+    let mut next = State::clone(&turn.live);
+    let (mut steps, mut is_deleted, mut fit) = (Vec::new(), false, Ok(()));
+    for entry in entries {
+        fit = check(turn, next.revision, &entry);
+        if fit.is_err() {
+            break;
+        }
+        let after = &entry.after;
+        snapshot.begin(&after.epoch, after.created);
+        turn.position.sequence = after.sequence;
+        if matches!(entry.change, OwnedChange::Deleted) {
+            is_deleted = true;
+            break;
+        }
         let now = snapshot.now();
         let at = now.back_to(after.updated, after.age);
-        let feed = entry.is_fed(turn.live.revision).then_some(FeedSign {
+        let feed = entry.is_fed(next.revision).then_some(FeedSign {
             arrived: at.steady,
             age: Duration::ZERO,
         });
-        let mut next = State::clone(&turn.live);
-        let step = Step::apply(&mut next, entry, at, now.steady, feed);
-        turn.publish(Arc::new(next), vec![step]);
+        steps.push(Step::apply(&mut next, entry, at, now.steady, feed));
     }
-    Ok(())
+    turn.publish(Arc::new(next), steps);
+    if is_deleted {
+        turn.note_deleted();
+    }
+    fit
 }
 
-fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
+fn check(turn: &WriteTurn<'_>, revision: i64, entry: &OwnedEntry) -> Result<(), String> {
     let snapshot = turn.snapshot;
     let (epoch, sequence) = (snapshot.epoch(), turn.position.sequence);
     let after = &entry.after;
@@ -442,7 +439,7 @@ fn check(turn: &WriteTurn<'_>, entry: &OwnedEntry) -> Result<(), String> {
         let found = after.sequence;
         return Err(format!("entry {found} comes after entry {sequence}"));
     }
-    let steps = after.revision - snapshot.revision();
+    let steps = after.revision - revision;
     if !(0..=1).contains(&steps) {
         return Err(format!("an entry moves the revision by {steps}"));
     }
