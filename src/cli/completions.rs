@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::exit::Exit;
 use super::output;
 use crate::kubernetes::{ApiResource, ClusterClient, ObjectSelection, OnRefusal, Target};
-use crate::manifest::{self, NamedObject, ObjectName};
+use crate::manifest::ObjectName;
 use crate::matching::names::DEFAULT_NAMESPACE;
 use crate::snapshot::ObjectKind;
 
@@ -167,23 +167,25 @@ fn object_names(typed: &OsStr) -> Vec<String> {
 fn names_in(files: Vec<PathBuf>, kind: &str, own: &str) -> Vec<String> {
     let full_kind = ObjectName::full_kind(kind);
     let objects = objects_in(files).into_iter();
-    let of_kind = objects.filter(|object| object.kind.eq_ignore_ascii_case(full_kind));
-    let names = of_kind.map(
-        |NamedObject {
-             namespace, name, ..
-         }| match namespace == own {
+    let is_of = |it: &ObjectName| {
+        let kind = it.kind.as_ref();
+        kind.is_some_and(|kind| kind.eq_ignore_ascii_case(full_kind))
+    };
+    let names = objects.filter(is_of).map(|it| {
+        let (namespace, name) = (it.namespace.unwrap_or_default(), it.name);
+        match namespace == own {
             true => format!("{kind}/{name}"),
             false => format!("{kind}/{namespace}/{name}"),
-        },
-    );
+        }
+    });
     names.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 fn namespaces_in(files: Vec<PathBuf>) -> Vec<String> {
     let objects = objects_in(files).into_iter();
-    let namespaces = objects.map(|object| match &*object.kind {
-        "Namespace" => object.name,
-        _ => object.namespace,
+    let namespaces = objects.map(|object| match object.kind.as_deref() {
+        Some("Namespace") => object.name,
+        _ => object.namespace.unwrap_or_default(),
     });
     namespaces
         .collect::<BTreeSet<String>>()
@@ -193,12 +195,12 @@ fn namespaces_in(files: Vec<PathBuf>) -> Vec<String> {
 
 /// Returns the objects in files, as far as they can be read in time. The thread that reads ends
 /// with the process.
-fn objects_in(files: Vec<PathBuf>) -> Vec<NamedObject> {
+fn objects_in(files: Vec<PathBuf>) -> Vec<ObjectName> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         for file in files {
             // A file that cannot be read has no names.
-            let _ = manifest::for_each_name(&file, |object| _ = send.send(object));
+            let _ = ObjectName::for_each_in(&file, |object| _ = send.send(object));
         }
     });
     let end = Instant::now() + PATIENCE;

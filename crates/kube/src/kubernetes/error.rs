@@ -2,9 +2,8 @@
 
 use super::connection::ClusterClient;
 use super::counts::ListReason;
-use super::resource::ApiResource;
 use super::sink::Undone;
-use crate::manifest::ManifestError;
+use crate::manifest::{ApiResource, ManifestError};
 use evenkeel_log::visible::causes;
 
 /// The reason why a cluster could not be found, reached or read. The messages name the cluster by its
@@ -63,22 +62,6 @@ impl Error {
     /// resource.
     pub(super) fn is_refusal(&self) -> bool {
         self.is_forbidden() || self.has_code(404)
-    }
-}
-
-impl ApiResource {
-    /// The RBAC rule that grants the permission for this resource.
-    fn rule(&self, verb: &str) -> String {
-        let verbs = match verb {
-            "get" | "list" | "watch" => "get, list, watch",
-            other => other,
-        };
-        let group = self.api_version.split_once('/');
-        format!(
-            "{{apiGroups: [{:?}], resources: [{}], verbs: [{verbs}]}}",
-            group.map_or("", |(group, _)| group),
-            self.plural
-        )
     }
 }
 

@@ -7,7 +7,7 @@ use tonic::codegen::http::header::CONTENT_TYPE;
 
 use super::connection::ClusterClient;
 use super::error::Error;
-use super::resource::{ApiResource, EVICTIONS};
+use crate::manifest::{ApiResource, EVICTIONS};
 use evenkeel_core::snapshot::ObjectKind;
 
 /// The result of an eviction.

@@ -1,12 +1,14 @@
 //! The feed, which keeps a snapshot equal to a cluster: it lists, replaces the snapshot, then
-//! watches. After any failure it begins again.
+//! watches. After any failure it begins again. The default constraints of the snapshot are those of the
+//! cluster's scheduler.
 
 use std::convert::Infallible;
-use std::io;
 use std::mem::take;
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
@@ -14,15 +16,13 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
-use super::connection::{ClusterClient, OnRefusal};
-use super::defaults::DefaultsSource;
-use super::error::Broken;
+use super::connection::{ClusterClient, OnRefusal, Target};
+use super::error::{Broken, Error};
 use super::following::{FollowedKinds, Hashes};
-use super::sink::Transport;
-use super::sink::{SnapshotSink, Undone};
-use super::target::Target;
+use super::sink::{SnapshotSink, Transport, Undone};
 use super::watch::{KindEvent, LONGEST_PAUSE, SHORTEST_PAUSE, follow};
 use crate::kubernetes::counts::{FeedCounts, ListReason};
+use crate::manifest::{self, CONFIG_MAPS};
 use evenkeel_core::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel_core::proto::v1::{
     Change, DefaultConstraints, UpdateSnapshotRequest, UpdateSnapshotResponse,
@@ -215,7 +215,7 @@ impl ClusterFeed {
             tasks::spawn_in(&mut watches, follow(cluster.clone(), kind, to.clone()));
         }
         let refused = &mut self.refused;
-        let mut following = FollowedKinds::new(cluster, self.reason, &self.counts, refused);
+        let mut following = FollowedKinds::new(self.reason, &self.counts, refused);
         let (acknowledged, read) = replace(sink, rules, &mut following, &mut events).await?;
         if let Some(lost) = following.lost.take() {
             return Err(lost);
@@ -377,4 +377,78 @@ pub fn run_in_thread(feed: impl AsyncFnOnce() + Send + 'static) -> io::Result<()
     let run = move || runtime.block_on(feed());
     thread::Builder::new().name("watch".to_owned()).spawn(run)?;
     Ok(())
+}
+
+/// The default key of the configuration in a ConfigMap.
+const KEY: &str = "config.yaml";
+
+/// The source of default constraints.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum DefaultsSource {
+    /// Kubernetes' own default constraints, as in a scheduler without configuration.
+    #[default]
+    System,
+    /// A file with a KubeSchedulerConfiguration.
+    File(PathBuf),
+    /// A ConfigMap with a KubeSchedulerConfiguration.
+    ConfigMap {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The key of the configuration.
+        key: String,
+    },
+}
+
+impl FromStr for DefaultsSource {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() {
+            return Err("want FILE or configmap/NAMESPACE/NAME[:KEY]");
+        }
+        let Some(rest) = text.strip_prefix("configmap/") else {
+            return Ok(Self::File(text.into()));
+        };
+        let (place, key) = rest.split_once(':').unwrap_or((rest, KEY));
+        let named = place.split_once('/');
+        let named = named.filter(|(namespace, name)| {
+            !namespace.is_empty() && !name.is_empty() && !name.contains('/') && !key.is_empty()
+        });
+        let (namespace, name) = named.ok_or("want configmap/NAMESPACE/NAME[:KEY]")?;
+        Ok(Self::ConfigMap {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            key: key.to_owned(),
+        })
+    }
+}
+
+impl DefaultsSource {
+    /// Reads the default constraints.
+    ///
+    /// # Errors
+    /// The fault of the file or the ConfigMap.
+    pub(super) async fn read(&self, cluster: &ClusterClient) -> Result<DefaultConstraints, Error> {
+        let (namespace, name, key) = match self {
+            Self::System => return Ok(manifest::system_default_constraints()),
+            Self::File(path) => {
+                let path = path.to_string_lossy();
+                return Ok(manifest::read_default_constraints(&path)?);
+            }
+            Self::ConfigMap {
+                namespace,
+                name,
+                key,
+            } => (namespace, name, key),
+        };
+        let place = format!("configmap {namespace}/{name} of {}", cluster.name);
+        let missing = |what: String| Error::Unusable(format!("{place}: {what}"));
+        let found = cluster.get(&CONFIG_MAPS, namespace, name).await?;
+        let found = found.ok_or_else(|| missing("there is none".to_owned()))?;
+        let text = found["data"][key].as_str();
+        let text = text.ok_or_else(|| missing(format!("it has no key {key}")))?;
+        Ok(manifest::default_constraints_in(text, &place)?)
+    }
 }

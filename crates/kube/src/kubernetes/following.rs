@@ -1,4 +1,4 @@
-//! The state of each kind in a feed, and the changes to send.
+//! The state of each kind in a feed, and the changes that wait to be sent as one batch.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::time::{Instant, SystemTime};
@@ -6,15 +6,13 @@ use std::time::{Instant, SystemTime};
 use hashbrown::HashMap;
 use tracing::{info, warn};
 
-use super::connection::ClusterClient;
 use super::counts::{FeedCounts, ListReason};
 use super::error::{Broken, Error};
-use super::pending::{ObjectKey, PendingChanges, key_of, reference};
 use super::sink::Undone;
 use super::watch::{KindEvent, WatchOutcome};
-use crate::manifest::{InputSource, Item};
-use evenkeel_core::proto::v1::Change;
+use crate::manifest::Item;
 use evenkeel_core::proto::v1::change::Object;
+use evenkeel_core::proto::v1::{Change, ObjectReference};
 use evenkeel_core::snapshot::{
     ObjectId, ObjectKind, OwnerKind, ResourceVersions, encode_object, metadata_mut, metadata_of,
 };
@@ -52,7 +50,6 @@ pub(super) struct FollowedKinds<'a> {
     pub(super) lost: Option<Broken>,
     /// The reason why all kinds are listed.
     reason: ListReason,
-    source: InputSource,
     counts: &'a FeedCounts,
     /// The objects that were sent, so that only changes are.
     sent: Hashes,
@@ -62,12 +59,7 @@ pub(super) struct FollowedKinds<'a> {
 
 impl<'a> FollowedKinds<'a> {
     /// All kinds, before anything is known about them.
-    pub(super) fn new(
-        cluster: &ClusterClient,
-        reason: ListReason,
-        counts: &'a FeedCounts,
-        refused: &'a mut Hashes,
-    ) -> Self {
+    pub(super) fn new(reason: ListReason, counts: &'a FeedCounts, refused: &'a mut Hashes) -> Self {
         let new = |kind: ObjectKind| {
             counts.trouble(kind.as_str(), None);
             FollowedKind {
@@ -86,7 +78,6 @@ impl<'a> FollowedKinds<'a> {
             is_live: false,
             lost: None,
             reason,
-            source: cluster.source(),
             counts,
             sent: Hashes::new(),
             refused,
@@ -196,7 +187,7 @@ impl<'a> FollowedKinds<'a> {
     fn put(&mut self, kind: ObjectKind, object: Item, is_new: bool) {
         let created = humantime::parse_rfc3339(object.metadata("creationTimestamp")).ok();
         let name = [object.metadata("namespace"), object.metadata("name")].map(str::to_owned);
-        let mut object = match object.object(kind, &self.source) {
+        let mut object = match object.object(kind) {
             Ok(object) => object,
             Err(error) => {
                 self.counts.of(kind).left_out.inc();
@@ -327,4 +318,66 @@ fn hash_of(object: &Object) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(&encoded);
     hasher.finish()
+}
+
+/// Kind, namespace and name of an object.
+pub(super) type ObjectKey = (ObjectKind, Box<str>, Box<str>);
+
+pub(super) fn key_of(object: &Object) -> ObjectKey {
+    let id = ObjectId::of(object);
+    (id.kind, id.namespace.into(), id.name.into())
+}
+
+/// A reference to an object; an empty `uid` means any object of this name.
+pub(super) fn reference(
+    kind: ObjectKind,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> ObjectReference {
+    ObjectReference {
+        kind: kind.as_str().to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+    }
+}
+
+/// The pending changes, at most one for each object. A later change replaces an earlier one.
+#[derive(Debug, Default)]
+pub(super) struct PendingChanges {
+    pub(super) changes: Vec<Change>,
+    places: HashMap<ObjectKey, usize>,
+    /// An upper bound of the bytes of the changes.
+    pub(super) bytes: usize,
+    /// The creation times of objects that a watch reported as new.
+    pub(super) created: Vec<(ObjectKind, SystemTime)>,
+}
+
+impl PendingChanges {
+    /// Creates or changes an object.
+    pub(super) fn put(&mut self, object: Object) {
+        self.bytes += object.encoded_len();
+        let key = key_of(&object);
+        let change = Change {
+            object: Some(object),
+        };
+        match self.places.get(&key) {
+            Some(place) => self.changes[*place] = change,
+            None => {
+                self.places.insert(key, self.changes.len());
+                self.changes.push(change);
+            }
+        }
+    }
+
+    /// Deletes an object. If the batch has an earlier change of this name, the uid is left out,
+    /// because the snapshot may have an older object with this name and another uid.
+    pub(super) fn delete(&mut self, mut reference: ObjectReference) {
+        let object = Object::Delete(reference.clone());
+        if self.places.contains_key(&key_of(&object)) {
+            reference.uid.clear();
+        }
+        self.put(Object::Delete(reference));
+    }
 }

@@ -1,6 +1,7 @@
 //! Lists the objects of a cluster, page by page. The next page is asked for before the last one is
 //! read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ListParams;
@@ -12,8 +13,7 @@ use tonic::codegen::http;
 
 use super::connection::ClusterClient;
 use super::error::Error;
-use super::resource::ApiResource;
-use crate::manifest::{InputSource, LoadedObjects, ObjectReader};
+use crate::manifest::{ApiResource, InputSource, Item, LoadedObjects, ObjectReader};
 use evenkeel_core::matching::KubernetesVersion;
 use evenkeel_core::snapshot::{ObjectKind, OwnerKind, ResourceVersions, StorageKind};
 use evenkeel_log::tasks::{self, OwnedTask};
@@ -141,6 +141,7 @@ impl ClusterClient {
     ) -> Result<Vec<&'static ApiResource>, E> {
         let (mut narrowed, mut listed) = (Vec::new(), ResourceVersions::default());
         let mut storage = Some(LoadedObjects::default());
+        let source = Arc::new(self.source());
         for kind in ObjectKind::all() {
             let Some(mut selected) = needed.of(kind) else {
                 continue;
@@ -149,8 +150,11 @@ impl ClusterClient {
             loop {
                 let error = match pages.next(progress).await {
                     Ok(Some(page)) => {
-                        let mut reader = ObjectReader::of(vec![self.source()]);
-                        reader.read_listed(page.items).map_err(Error::from)?;
+                        let mut reader = ObjectReader::default();
+                        for object in page.items {
+                            let object = Item::listed(object, &source);
+                            reader.take(object).map_err(Error::from)?;
+                        }
                         match (kind, &mut storage) {
                             (ObjectKind::Storage(_), Some(storage)) => {
                                 storage.append(reader.objects);

@@ -6,11 +6,13 @@
 
 use std::convert::Infallible;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
 use kube::api::WatchParams;
 use kube::core::{Request, WatchEvent};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -18,8 +20,7 @@ use super::connection::ClusterClient;
 use super::counts::ListReason;
 use super::error::Error;
 use super::listing::{ObjectSelection, PagedList};
-use super::resource::ApiResource;
-use crate::manifest::Item;
+use crate::manifest::{ApiResource, InputSource, Item};
 use evenkeel_core::snapshot::ObjectKind;
 use evenkeel_log::backoff::Backoff;
 
@@ -91,6 +92,7 @@ impl From<Error> for Failure {
 /// Follows the objects of `kind` until events may be lost or the receiver is gone.
 pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::Sender<KindEvent>) {
     let follower = Follower {
+        source: Arc::new(cluster.source()),
         cluster,
         resource: ApiResource::of(kind),
         kind,
@@ -103,6 +105,7 @@ pub(super) async fn follow(cluster: ClusterClient, kind: ObjectKind, to: mpsc::S
 
 struct Follower {
     cluster: ClusterClient,
+    source: Arc<InputSource>,
     resource: &'static ApiResource,
     kind: ObjectKind,
     to: mpsc::Sender<KindEvent>,
@@ -161,7 +164,8 @@ impl Follower {
             }
             read = Some(page.metadata.resource_version.unwrap_or_default());
             for object in page.items {
-                self.tell(WatchOutcome::Listed(object.into())).await?;
+                let object = Item::listed(object, &self.source);
+                self.tell(WatchOutcome::Listed(object)).await?;
             }
         }
         let read = read.unwrap_or_default();
@@ -179,7 +183,7 @@ impl Follower {
         let wanted = WatchParams::default().timeout(WATCH_SECONDS);
         let request = Request::new(self.resource.path(None)).watch(&wanted, read);
         let request = request.map_err(|error| failed(&kube::Error::BuildRequest(error)))?;
-        let events = self.cluster.client.request_events::<Item>(request);
+        let events = self.cluster.client.request_events::<Value>(request);
         let mut events = pin!(events.await.map_err(|error| failed(&error))?);
         self.tell(WatchOutcome::ReadUpTo(number(read))).await?;
         while let Ok(event) = timeout(SILENCE, events.try_next()).await {
@@ -196,15 +200,17 @@ impl Follower {
                     *read = bookmark.metadata.resource_version;
                     WatchOutcome::ReadUpTo(number(read))
                 }
-                Ok(Some(WatchEvent::Added(object))) => {
-                    let is_new = true;
-                    WatchOutcome::Put { object, is_new }
+                Ok(Some(WatchEvent::Added(object))) => WatchOutcome::Put {
+                    object: Item::listed(object, &self.source),
+                    is_new: true,
+                },
+                Ok(Some(WatchEvent::Modified(object))) => WatchOutcome::Put {
+                    object: Item::listed(object, &self.source),
+                    is_new: false,
+                },
+                Ok(Some(WatchEvent::Deleted(object))) => {
+                    WatchOutcome::Gone(Item::listed(object, &self.source))
                 }
-                Ok(Some(WatchEvent::Modified(object))) => {
-                    let is_new = false;
-                    WatchOutcome::Put { object, is_new }
-                }
-                Ok(Some(WatchEvent::Deleted(object))) => WatchOutcome::Gone(object),
             };
             if let WatchOutcome::Put { object, .. } | WatchOutcome::Gone(object) = &happened {
                 *read = object.metadata("resourceVersion").to_owned();

@@ -1,6 +1,6 @@
-//! Completes a pod as the admission of an API server does when a pod is created: from the
-//! LimitRanges of its namespace, its RuntimeClass and its PriorityClass (`docs/semantics.md`,
-//! "Templates").
+//! Completes a pod as an API server does when a pod is created: with the fields that it sets if they are
+//! missing, and by admission from the LimitRanges of the pod's namespace, its RuntimeClass and its
+//! PriorityClass (`docs/semantics.md`, "Templates").
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::controller::add_toleration;
 use super::item::text;
-use super::pod_defaults;
 use evenkeel_core::matching::names;
 
 /// The classes that each cluster has, with their priorities.
@@ -103,7 +102,7 @@ impl Admission {
     /// Completes a pod as an API server does when it is created. Returns the additions that are not
     /// known.
     pub(super) fn complete(&self, pod: &mut Value) -> Vec<NotCounted> {
-        pod_defaults::set_of_containers(pod);
+        set_of_containers(pod);
         let mut missing = self.unknown_of(pod);
         self.limit(pod);
         self.set_priority(pod);
@@ -119,7 +118,7 @@ impl Admission {
                 )),
             }),
         }
-        pod_defaults::set_of_pod(pod);
+        set_of_pod(pod);
         missing
     }
 
@@ -127,7 +126,7 @@ impl Admission {
     fn unknown_of(&self, pod: &mut Value) -> Vec<NotCounted> {
         let is_named = |class: &str| !text(&pod["spec"], class).is_empty();
         let (runs_as, ranks) = (is_named("runtimeClassName"), is_named("priorityClassName"));
-        let requests_all = pod_defaults::containers_mut(pod).all(|container| {
+        let requests_all = containers_mut(pod).all(|container| {
             let requests = &container["resources"]["requests"];
             ["cpu", "memory"]
                 .iter()
@@ -162,8 +161,8 @@ impl Admission {
             for limit in limits {
                 requests.extend(default_requests(limit));
             }
-            for container in pod_defaults::containers_mut(pod) {
-                pod_defaults::request(container, requests.clone());
+            for container in containers_mut(pod) {
+                request(container, requests.clone());
             }
         }
     }
@@ -253,4 +252,86 @@ fn run_as(pod: &mut Value, class: &Value) {
     for toleration in tolerations.into_iter().flatten() {
         add_toleration(pod, toleration.clone());
     }
+}
+
+/// The lists of containers that have requests.
+const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+
+/// Sets the requests of containers that only have limits, and the host ports of a pod in the node's
+/// network. A pod from an API server does not change.
+pub(super) fn set_of_containers(pod: &mut Value) {
+    let on_host = pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true));
+    for container in containers_mut(pod) {
+        let limits = container.pointer("/resources/limits");
+        if let Some(limits) = limits.and_then(Value::as_object).cloned() {
+            request(container, limits);
+        }
+        let ports = container.get_mut("ports").and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten().filter(|_| on_host) {
+            let own = port.get("hostPort").and_then(Value::as_i64);
+            if own.unwrap_or_default() == 0
+                && let Some(number) = port.get("containerPort").cloned()
+            {
+                port["hostPort"] = number;
+            }
+        }
+    }
+}
+
+/// Sets the requests of the pod as a whole from its limits as a whole, for the resources that its
+/// containers do not request. For other resources, the containers' sum counts.
+pub(super) fn set_of_pod(pod: &mut Value) {
+    let limits = pod.pointer("/spec/resources/limits");
+    let Some(mut limits) = limits.and_then(Value::as_object).cloned() else {
+        return;
+    };
+    let requested = |name: &str| {
+        let mut containers = CONTAINERS
+            .iter()
+            .filter_map(|list| pod["spec"][list].as_array());
+        containers.any(|containers| {
+            let mut all = containers.iter();
+            all.any(|container| !container["resources"]["requests"][name].is_null())
+        })
+    };
+    limits.retain(|name, _| match &**name {
+        "cpu" | "memory" => !requested(name),
+        name => name.starts_with("hugepages-"),
+    });
+    request(&mut pod["spec"], limits);
+}
+
+/// Adds requests to `resources` of a container or of a pod's spec, for resources without a request.
+pub(super) fn request(of: &mut Value, amounts: Map<String, Value>) {
+    if amounts.is_empty() || !of.is_object() {
+        return;
+    }
+    let resources = &mut of["resources"];
+    if resources.is_null() {
+        *resources = json!({});
+    }
+    if !resources.is_object() {
+        return;
+    }
+    let requests = &mut resources["requests"];
+    if requests.is_null() {
+        *requests = json!({});
+    }
+    let Some(requests) = requests.as_object_mut() else {
+        return;
+    };
+    for (name, amount) in amounts {
+        requests.entry(name).or_insert(amount);
+    }
+}
+
+/// The containers of a pod that are objects.
+pub(super) fn containers_mut(pod: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let spec = pod.get_mut("spec").and_then(Value::as_object_mut);
+    let lists = spec.into_iter().flat_map(|spec| spec.iter_mut());
+    let lists = lists.filter(|(name, _)| CONTAINERS.contains(&name.as_str()));
+    lists
+        .filter_map(|(_, list)| list.as_array_mut())
+        .flatten()
+        .filter(|container| container.is_object())
 }

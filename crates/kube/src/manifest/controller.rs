@@ -1,10 +1,16 @@
 //! Completes pods as a controller does when it creates them from a template (`docs/semantics.md`,
-//! "Templates").
+//! "Templates"), and finds the ReplicaSet of the next pod of a Deployment or Rollout: an existing one, or
+//! a new one for a new template.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::item::text;
-use evenkeel_core::matching::revisions::CONTROLLER_REVISION;
+use super::admission::Admission;
+use super::item::{Item, text};
+use super::naming::ObjectName;
+use super::workload::{NextRevision, workload_pod};
+use super::{ManifestError, object};
+use evenkeel_core::matching::names;
+use evenkeel_core::matching::revisions::{CONTROLLER_REVISION, template_hash_label};
 use evenkeel_core::proto::v1::{ClaimSource, Pod, StatefulSetSpec};
 
 /// Stands for a part of a name, or a hash, that a cluster will generate later. Generated ones have
@@ -225,4 +231,103 @@ pub(super) fn add_toleration(pod: &mut Value, toleration: Value) {
 fn list_mut<'p>(pod: &'p mut Value, name: &str) -> Option<&'p mut Vec<Value>> {
     let spec = pod.get_mut("spec")?.as_object_mut()?;
     spec.entry(name).or_insert_with(|| json!([])).as_array_mut()
+}
+
+/// The ReplicaSets of one Deployment or Rollout.
+#[derive(Debug, Default)]
+pub(super) struct ReplicaSets(Vec<Item>);
+
+impl ReplicaSets {
+    /// Keeps an object if it is a ReplicaSet of the object called `name`, which has a kind and a
+    /// namespace.
+    pub(super) fn offer(&mut self, item: &Item, name: &ObjectName) {
+        let metadata = &item.value["metadata"];
+        let namespace = names::namespace_or_default(text(metadata, "namespace"));
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let mut owners = owners.map(|owner| (text(owner, "kind"), text(owner, "name")));
+        if text(&item.value, "kind") == "ReplicaSet"
+            && owners.any(|(kind, called)| name.is_of(kind, namespace, called))
+        {
+            self.0.push(item.clone());
+        }
+    }
+
+    /// The ReplicaSets.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter().map(|item| &item.value)
+    }
+
+    /// The existing ReplicaSet of the next pod of a Deployment or Rollout. It has the same template,
+    /// so its pod has the same hash and owner as the real next pod.
+    ///
+    /// Fields that no decision reads are not compared, so several ReplicaSets may match. Then the
+    /// youngest that is not scaled down counts.
+    pub(super) fn current(&self, owner: &Item) -> Option<Item> {
+        let template = owner.value.pointer("/spec/template")?;
+        let label = template_hash_label(text(&owner.value, "kind"))?;
+        let same = self.0.iter().filter(|item| {
+            let other = item.value.pointer("/spec/template").cloned();
+            other.map(|it| without(it, label)).as_ref() == Some(template)
+        });
+        let current = same.max_by_key(|item| {
+            let replicas = item.value.pointer("/spec/replicas").and_then(Value::as_i64);
+            let created = text(&item.value["metadata"], "creationTimestamp");
+            (replicas.unwrap_or(1) > 0, created)
+        });
+        current.cloned()
+    }
+
+    /// The next pod of a Deployment or Rollout, if no ReplicaSet has its template.
+    pub(super) fn next(
+        &self,
+        owner: &Item,
+        admission: &Admission,
+    ) -> Result<NextRevision, ManifestError> {
+        let replica_set = Item {
+            value: new_replica_set(&owner.value),
+            origin: owner.origin.clone(),
+        };
+        Ok(NextRevision {
+            pod: workload_pod(replica_set.clone(), admission)?.pod,
+            replica_set: object::change(replica_set)?,
+            has_others: !self.0.is_empty(),
+        })
+    }
+}
+
+/// The ReplicaSet that a Deployment or Rollout creates for a new template. Its hash differs from that
+/// of any other.
+fn new_replica_set(owner: &Value) -> Value {
+    let metadata = &owner["metadata"];
+    let label = template_hash_label(text(owner, "kind")).unwrap_or_default();
+    let mut replica_set = json!({
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "namespace": text(metadata, "namespace"),
+            "name": format!("{}-{NEXT}", text(metadata, "name")),
+        },
+        "spec": {
+            "selector": owner["spec"]["selector"],
+            "template": owner["spec"]["template"],
+        },
+    });
+    for labels in [
+        "/spec/selector/matchLabels",
+        "/spec/template/metadata/labels",
+    ] {
+        if let Some(Value::Object(labels)) = replica_set.pointer_mut(labels) {
+            labels.insert(label.to_owned(), NEXT.into());
+        }
+    }
+    replica_set
+}
+
+/// A pod template without a label.
+fn without(mut template: Value, label: &str) -> Value {
+    let labels = template.pointer_mut("/metadata/labels");
+    if let Some(labels) = labels.and_then(Value::as_object_mut) {
+        Map::remove(labels, label);
+    }
+    template
 }

@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::error::ManifestError;
-use super::item::text;
-use super::lean::prune;
-use super::source::InputSource;
-use super::yaml;
+use super::item::{prune, text};
+use super::source::{self, InputSource, ManifestError};
 use evenkeel_core::proto::v1::DefaultConstraints;
 
 /// Kubernetes' own default constraints.
@@ -44,7 +41,7 @@ pub fn default_constraints_in(
 
 fn decode_text(text: &str, source: &InputSource) -> Result<DefaultConstraints, ManifestError> {
     // YAML takes in JSON.
-    let document = serde_saphyr::from_str_with_options::<Value>(text, yaml::options());
+    let document = serde_saphyr::from_str_with_options::<Value>(text, source::options());
     let mut document = document.map_err(|error| source.not_yaml(&error))?;
     prune(&mut document, true);
     decode(document, source)

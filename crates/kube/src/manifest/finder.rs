@@ -3,20 +3,20 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::admission::Admission;
+use super::controller::ReplicaSets;
 use super::document::for_each_item;
-use super::error::ManifestError;
 use super::item::{Item, text};
 use super::naming::ObjectName;
 use super::object;
 use super::places::CustomResources;
-use super::revision::ReplicaSets;
 use super::scaling;
-use super::source::{InputSource, expand};
+use super::source::{InputSource, ManifestError, expand};
 use super::templates::{Template, templates_of};
 use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
 use crate::misspelt;
@@ -37,13 +37,13 @@ pub struct WorkloadFinder {
     /// True if the objects are those of a cluster, with thousands of others, not a file for the
     /// question.
     in_cluster: bool,
-    found: Vec<(Item, InputSource)>,
+    found: Vec<Item>,
     /// The objects that the user could have meant.
     choices: Vec<String>,
     /// The ReplicaSets of the named Deployment or Rollout.
     replica_sets: ReplicaSets,
     /// The Services of a file.
-    services: Vec<(Item, InputSource)>,
+    services: Vec<Item>,
     admission: Admission,
 }
 
@@ -72,12 +72,10 @@ impl WorkloadFinder {
             ..Self::default()
         };
         let sources = expand(&[path.to_path_buf()])?;
-        for (index, source) in (0..).zip(&sources) {
-            for_each_item(source, index, &ProgressBar::hidden(), &mut |item| {
-                finder.offer(&item, source);
-                Ok(())
-            })?;
-        }
+        for_each_item(sources, &ProgressBar::hidden(), &mut |item| {
+            finder.offer(&item);
+            Ok(())
+        })?;
         if let Some(namespace) = namespace {
             finder.move_to(namespace);
         }
@@ -87,14 +85,14 @@ impl WorkloadFinder {
     /// The namespace of the first found object, else the default namespace.
     pub fn namespace(&self) -> &str {
         let found = self.found.first();
-        found.map_or(names::DEFAULT_NAMESPACE, |(item, _)| parts(&item.value).1)
+        found.map_or(names::DEFAULT_NAMESPACE, |item| parts(&item.value).1)
     }
 
     /// The templates of the found objects, each with its source.
     pub fn templates(&self) -> impl Iterator<Item = (Template, &InputSource)> {
-        self.found.iter().flat_map(|(item, source)| {
-            let templates = templates_of(item.clone(), source, &CustomResources::default());
-            templates.map(move |template| (template, source))
+        self.found.iter().flat_map(|item| {
+            let templates = templates_of(item.clone(), &CustomResources::default());
+            templates.map(move |template| (template, &*item.origin.source))
         })
     }
 
@@ -106,24 +104,24 @@ impl WorkloadFinder {
     /// Moves the found objects of a file, and the Services of their namespaces, to another
     /// namespace.
     fn move_to(&mut self, namespace: &str) {
-        let of = |(item, _): &(Item, InputSource)| parts(&item.value).1.to_owned();
+        let of = |item: &Item| parts(&item.value).1.to_owned();
         let former: BTreeSet<String> = self.found.iter().map(of).collect();
         let beside = self.services.iter_mut();
-        let beside = beside.filter(|(service, _)| former.contains(parts(&service.value).1));
-        for (item, _) in self.found.iter_mut().chain(beside) {
+        let beside = beside.filter(|service| former.contains(parts(&service.value).1));
+        for item in self.found.iter_mut().chain(beside) {
             item.value["metadata"]["namespace"] = namespace.into();
         }
     }
 
     /// Considers an object.
-    pub(super) fn offer(&mut self, item: &Item, source: &InputSource) {
+    pub(super) fn offer(&mut self, item: &Item) {
         let value = &item.value;
         self.admission.offer(value);
         let (kind, namespace, called) = parts(value);
         let is_called = |name: &ObjectName| name.is_of(kind, namespace, called);
         let is_named = self.name.as_ref().is_none_or(is_called);
         if self.in_cluster {
-            self.offer_replica_set(item, source);
+            self.offer_replica_set(item);
             // Only objects of the wanted kind are choices. A list of thousands of pods would not
             // help a question about a Deployment.
             let wanted = self.name.as_ref().and_then(|name| name.kind.as_deref());
@@ -131,7 +129,7 @@ impl WorkloadFinder {
                 return;
             }
         } else if kind == "Service" {
-            self.services.push((item.clone(), source.clone()));
+            self.services.push(item.clone());
         }
         if path_of_kind(kind).is_some() || !template_paths(value).is_empty() {
             self.choices.push(choice(value));
@@ -140,29 +138,29 @@ impl WorkloadFinder {
                     // In a cluster these are the same object, and the last occurrence counts.
                     self.found.clear();
                 }
-                self.found.push((item.clone(), source.clone()));
+                self.found.push(item.clone());
             }
         }
     }
 
     /// Considers an object of a cluster.
     pub fn offer_object(&mut self, object: Value, source: &InputSource) {
-        self.offer(&object.into(), source);
+        self.offer(&Item::listed(object, &Arc::new(source.clone())));
     }
 
     /// Keeps an object if it is a ReplicaSet of the named Deployment or Rollout.
-    fn offer_replica_set(&mut self, item: &Item, source: &InputSource) {
+    fn offer_replica_set(&mut self, item: &Item) {
         if let Some(name) = &self.name
             && name.kind.as_deref().is_some_and(has_replica_sets)
             && name.namespace.is_some()
         {
-            self.replica_sets.offer(item, source, name);
+            self.replica_sets.offer(item, name);
         }
     }
 
     /// The selector of the named object, if it was found and has one.
     pub fn selector(&self) -> Option<LabelSelector> {
-        let [(item, _)] = &*self.found else {
+        let [item] = &*self.found else {
             return None;
         };
         selector(&item.value)
@@ -172,7 +170,7 @@ impl WorkloadFinder {
     /// its controller decides that by revisions and enough was found to know it.
     pub fn revision_sizes(&self, count: i32) -> Vec<RevisionSize> {
         match &*self.found {
-            [(item, _)] => scaling::sizes(&item.value, self.replica_sets.all(), count),
+            [item] => scaling::sizes(&item.value, self.replica_sets.all(), count),
             _ => Vec::new(),
         }
     }
@@ -207,7 +205,7 @@ impl WorkloadFinder {
     /// The errors of [`Self::finish`]. It is also an error if several objects match and one of them
     /// has no replicas.
     pub fn finish_all(&self, place: &str) -> Result<Vec<WorkloadPod>, ManifestError> {
-        let has_replicas = |(item, _): &(Item, InputSource)| {
+        let has_replicas = |item: &Item| {
             let kind = parts(&item.value).0;
             matches!(
                 kind,
@@ -220,32 +218,32 @@ impl WorkloadFinder {
         self.found.iter().map(|found| self.pod_of(found)).collect()
     }
 
-    fn pod_of(&self, (item, source): &(Item, InputSource)) -> Result<WorkloadPod, ManifestError> {
-        let mut workload = workload_pod(item.clone(), &self.admission, source)?;
-        if let Some((replica_set, source)) = self.replica_sets.current(item) {
-            workload.pod = workload_pod(replica_set, &self.admission, &source)?.pod;
+    fn pod_of(&self, item: &Item) -> Result<WorkloadPod, ManifestError> {
+        let mut workload = workload_pod(item.clone(), &self.admission)?;
+        if let Some(replica_set) = self.replica_sets.current(item) {
+            workload.pod = workload_pod(replica_set, &self.admission)?.pod;
         } else if has_replica_sets(&workload.object.kind) {
-            let next = self.replica_sets.next(item, &self.admission, source)?;
+            let next = self.replica_sets.next(item, &self.admission)?;
             workload.next_revision = Some(next);
         }
-        workload.beside = self.beside(item, source)?;
+        workload.beside = self.beside(item)?;
         Ok(workload)
     }
 
     /// Returns the objects that default constraints read and that a file creates together with a
     /// workload.
-    fn beside(&self, item: &Item, source: &InputSource) -> Result<Vec<Change>, ManifestError> {
+    fn beside(&self, item: &Item) -> Result<Vec<Change>, ManifestError> {
         let mut beside = Vec::new();
         if self.in_cluster {
             return Ok(beside);
         }
         let (kind, namespace, _) = parts(&item.value);
         if let "ReplicaSet" | "StatefulSet" | "ReplicationController" = kind {
-            beside.push(object::change(item.clone(), source)?);
+            beside.push(object::change(item.clone())?);
         }
-        for (service, source) in &self.services {
+        for service in &self.services {
             if parts(&service.value).1 == namespace {
-                beside.push(object::change(service.clone(), source)?);
+                beside.push(object::change(service.clone())?);
             }
         }
         Ok(beside)
@@ -265,7 +263,7 @@ impl WorkloadFinder {
     /// Says how many objects match, and lists them.
     fn miscount(&self) -> String {
         let count = self.found.len();
-        let matching = self.found.iter().map(|(item, _)| choice(&item.value));
+        let matching = self.found.iter().map(|item| choice(&item.value));
         let matching: Vec<String> = matching.collect();
         match &self.name {
             Some(name) if self.in_cluster && self.choices.is_empty() => {

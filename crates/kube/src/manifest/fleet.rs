@@ -4,9 +4,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::admission::NotCounted;
-use super::error::ManifestError;
 use super::item::{Item, describe, text};
-use super::source::InputSource;
+use super::source::ManifestError;
 use evenkeel_core::proto::v1::{
     LabelSelector, Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, TopologySpreadConstraint,
 };
@@ -102,15 +101,15 @@ pub(super) fn is_placement(kind: &str) -> bool {
 }
 
 /// A cluster as a node: with its name, labels and taints.
-pub(super) fn cluster(mut item: Item, source: &InputSource) -> Result<Node, ManifestError> {
+pub(super) fn cluster(mut item: Item) -> Result<Node, ManifestError> {
     let taints = item.value.pointer("/spec/taints").cloned();
     item.value["spec"] = json!({ "taints": taints.unwrap_or_else(|| json!([])) });
-    item.decode(source)
+    item.decode()
 }
 
 /// A binding as a pod on its cluster, with the label of its placement. `None` if the cluster gives
 /// up the placement, because KubeFleet does not count such a binding.
-pub(super) fn binding(item: Item, source: &InputSource) -> Result<Option<Pod>, ManifestError> {
+pub(super) fn binding(item: Item) -> Result<Option<Pod>, ManifestError> {
     let at = |pointer: &str| item.value.pointer(pointer).cloned().unwrap_or_default();
     if at("/spec/state") == "Unscheduled" || !at("/metadata/deletionTimestamp").is_null() {
         return Ok(None);
@@ -125,15 +124,12 @@ pub(super) fn binding(item: Item, source: &InputSource) -> Result<Option<Pod>, M
         "spec": { "nodeName": text(&at("/spec"), "targetCluster") },
     });
     let origin = item.origin;
-    Item { value, origin }.decode(source).map(Some)
+    Item { value, origin }.decode().map(Some)
 }
 
 /// A placement as a pod with its constraints, and its policy.
-pub(super) fn placement(
-    item: Item,
-    source: &InputSource,
-) -> Result<(Pod, PlacementPolicy), ManifestError> {
-    let place = item.origin.describe(source);
+pub(super) fn placement(item: Item) -> Result<(Pod, PlacementPolicy), ManifestError> {
+    let place = item.origin.describe();
     let object = describe(&item.value);
     let fault = |field: String, message: &str| ManifestError::Field {
         place: place.clone(),
@@ -148,7 +144,7 @@ pub(super) fn placement(
     let affinity = std::mem::take(&mut fields.affinity.cluster_affinity);
     let terms = required(&affinity, &fault)?;
     let policy = policy_of(&fields, preferences(&affinity, &fault)?, &fault)?;
-    Ok((pod(&item, fields, terms, source)?, policy))
+    Ok((pod(&item, fields, terms)?, policy))
 }
 
 /// What a placement requires or prefers of properties of clusters, which are not known here.
@@ -248,7 +244,6 @@ fn pod(
     item: &Item,
     fields: PolicyFields,
     terms: Vec<Option<NodeSelectorTerm>>,
-    source: &InputSource,
 ) -> Result<Pod, ManifestError> {
     let metadata = &item.value["metadata"];
     let name = text(metadata, "name");
@@ -267,8 +262,8 @@ fn pod(
         },
         "spec": spec,
     });
-    let origin = item.origin;
-    let mut pod: Pod = Item { value, origin }.decode(source)?;
+    let origin = item.origin.clone();
+    let mut pod: Pod = Item { value, origin }.decode()?;
     let spec = pod.spec.get_or_insert_default();
     spec.topology_spread_constraints = fields.topology_spread_constraints;
     Ok(pod)

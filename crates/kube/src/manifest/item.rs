@@ -1,12 +1,12 @@
-//! An object as it was read, before its kind is checked.
+//! An object as it was read, before its kind is checked, without the fields that are never used.
 
-use serde::Deserialize;
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::ManifestError;
-use super::lean::prune;
-use super::source::InputSource;
+use super::source::{InputSource, ManifestError};
+use evenkeel_core::matching::storage;
 use evenkeel_core::of_kind;
 use evenkeel_core::proto::v1::change::Object;
 use evenkeel_core::snapshot::ObjectKind;
@@ -17,10 +17,10 @@ pub(super) const OWN_API_VERSION: &str = "evenkeel/v1";
 pub(super) const DEFAULT_CONSTRAINTS_KIND: &str = "DefaultConstraints";
 
 /// The place where an object was found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ObjectOrigin {
-    /// Index of the source in the order in which they were read.
-    pub(super) source: u32,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ObjectOrigin {
+    /// The file, standard input or cluster.
+    pub(super) source: Arc<InputSource>,
     /// Number of the document in the source, from 1.
     pub(super) document: u32,
     /// Number of the item in the document's list, from 1; 0 when the document
@@ -30,9 +30,9 @@ pub struct ObjectOrigin {
 
 impl ObjectOrigin {
     /// The origin of an object in a document that is no list.
-    pub(super) fn whole(source: u32, document: u32) -> Self {
+    pub(super) fn whole(source: &Arc<InputSource>, document: u32) -> Self {
         Self {
-            source,
+            source: Arc::clone(source),
             document,
             item: 0,
         }
@@ -47,9 +47,9 @@ impl ObjectOrigin {
     }
 
     /// The place for a message, e.g. `cluster.yaml, document 2, item 17`.
-    pub(super) fn describe(&self, source: &InputSource) -> String {
-        let mut text = source.to_string();
-        if let InputSource::Cluster(_) = source {
+    pub(super) fn describe(&self) -> String {
+        let mut text = self.source.to_string();
+        if let InputSource::Cluster(_) = *self.source {
             return text;
         }
         if self.document > 1 || self.item == 0 {
@@ -63,21 +63,18 @@ impl ObjectOrigin {
 }
 
 /// An object of a source, before its kind is checked.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(from = "Value")]
+#[derive(Debug, Clone)]
 pub struct Item {
     pub(super) value: Value,
     pub(super) origin: ObjectOrigin,
 }
 
-impl From<Value> for Item {
-    /// An object of an API server, without the fields that are never used.
-    fn from(value: Value) -> Self {
-        Self::of(value, ObjectOrigin::default(), false)
-    }
-}
-
 impl Item {
+    /// An object of an API server, without the fields that are never used.
+    pub fn listed(value: Value, source: &Arc<InputSource>) -> Self {
+        Self::of(value, ObjectOrigin::whole(source, 0), false)
+    }
+
     /// An object that was read, without the fields that are never used unless it is to be complete.
     pub(super) fn of(mut value: Value, origin: ObjectOrigin, is_complete: bool) -> Self {
         prune(&mut value, is_complete);
@@ -93,18 +90,15 @@ impl Item {
     ///
     /// # Errors
     /// The field that is wrong, and the reason.
-    pub fn object(self, kind: ObjectKind, source: &InputSource) -> Result<Object, ManifestError> {
-        Ok(of_kind!(kind, self.decode(source)?))
+    pub fn object(self, kind: ObjectKind) -> Result<Object, ManifestError> {
+        Ok(of_kind!(kind, self.decode()?))
     }
 
     /// Decodes the object as `T`.
-    pub(super) fn decode<T: DeserializeOwned>(
-        self,
-        source: &InputSource,
-    ) -> Result<T, ManifestError> {
+    pub(super) fn decode<T: DeserializeOwned>(self) -> Result<T, ManifestError> {
         let object = describe(&self.value);
         serde_path_to_error::deserialize(self.value).map_err(|error| ManifestError::Field {
-            place: self.origin.describe(source),
+            place: self.origin.describe(),
             object,
             field: error.path().to_string(),
             message: with_hint(error.inner().to_string()),
@@ -150,5 +144,90 @@ pub fn full_name(kind: &str, namespace: &str, name: &str) -> String {
         }
         (_, "") => format!("{kind} default/{name}"),
         _ => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+/// Fields that no decision reads but that make up most bytes of a cluster. They are dropped
+/// if their value is a list or a map. Plain values are kept, because a label may have any
+/// of these names.
+const BULKY: [&str; 15] = [
+    "args",
+    "command",
+    "data",
+    "env",
+    "envFrom",
+    "images",
+    "lastState",
+    "lifecycle",
+    "livenessProbe",
+    "managedFields",
+    "readinessProbe",
+    "securityContext",
+    "startupProbe",
+    "state",
+    "volumesAttached",
+];
+
+/// The annotations that are kept: those that the controllers of ReplicaSets, Deployments and Rollouts read,
+/// those that keep a pod where it is, and those of claims and volumes.
+const KEPT_ANNOTATIONS: [&str; 10] = [
+    DELETION_COST,
+    MAX_REPLICAS,
+    SCALE_DOWN_DEADLINE,
+    STAYING[0].0,
+    STAYING[1].0,
+    STAYING[2].0,
+    SCALE_DOWN_DISABLED,
+    storage::BIND_COMPLETED,
+    storage::SELECTED_NODE,
+    storage::BETA_CLASS,
+];
+
+/// The annotation with the cost of deleting a pod.
+pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The annotation that keeps a node from going; so does [`DO_NOT_DISRUPT`].
+pub(super) const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+
+/// The annotation that says whether a pod may be evicted.
+pub(super) const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+
+/// The annotation that keeps pods and nodes where they are.
+pub(super) const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+
+/// The annotation of a ReplicaSet with the most pods that its Deployment might have.
+pub(super) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
+
+/// The annotation of a ReplicaSet that its Rollout keeps until this time.
+pub(super) const SCALE_DOWN_DEADLINE: &str = "scale-down-deadline";
+
+/// The annotations that keep a pod where it is, each with its value; empty means any value.
+pub(super) const STAYING: [(&str, &str); 3] = [
+    (SAFE_TO_EVICT, "false"),
+    ("descheduler.alpha.kubernetes.io/prefer-no-eviction", ""),
+    (DO_NOT_DISRUPT, "true"),
+];
+
+/// Leaves out fields that are null, because Kubernetes takes them as unset, and unless all are wanted
+/// those that are never used.
+pub(super) fn prune(value: &mut Value, is_complete: bool) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|it| prune(it, is_complete)),
+        Value::Object(fields) => fields.retain(|key, value| {
+            let is_bulky = BULKY.contains(&key.as_str()) && (value.is_object() || value.is_array());
+            if is_bulky && !is_complete {
+                return false;
+            }
+            if key == "annotations"
+                && !is_complete
+                && let Value::Object(annotations) = value
+            {
+                annotations.retain(|key, _| KEPT_ANNOTATIONS.contains(&key.as_str()));
+                return !annotations.is_empty();
+            }
+            prune(value, is_complete);
+            !value.is_null()
+        }),
+        _ => {}
     }
 }

@@ -1,35 +1,17 @@
 //! Names of objects as people type them: `web`, `deploy/web` or
 //! `deployments.apps/shop/web`.
 
+use std::path::Path;
 use std::str::FromStr;
 
+use indicatif::ProgressBar;
+
+use super::document::for_each_item;
+use super::item::text;
+use super::kinds::ApiResource;
+use super::source::{InputSource, ManifestError, expand};
 use crate::misspelt::did_you_mean;
-
-/// Kubernetes' kinds, each with the other names in kubectl, as `kubectl api-resources` lists them:
-/// the plural, and short names.
-const KINDS: [&str; 16] = [
-    "Node nodes no",
-    "Pod pods po",
-    "Service services svc",
-    "Deployment deployments deploy",
-    "ReplicaSet replicasets rs",
-    "StatefulSet statefulsets sts",
-    "DaemonSet daemonsets ds",
-    "Job jobs",
-    "CronJob cronjobs cj",
-    "PodDisruptionBudget poddisruptionbudgets pdb",
-    "ReplicationController replicationcontrollers rc",
-    "ClusterResourcePlacement clusterresourceplacements crp",
-    "ResourcePlacement resourceplacements rp",
-    "MemberCluster memberclusters",
-    "Rollout rollouts ro",
-    "CloneSet clonesets clone",
-];
-
-/// The names of each of Kubernetes' kinds, the kind itself first.
-fn kinds() -> impl Iterator<Item = impl Iterator<Item = &'static str> + Clone> {
-    KINDS.iter().map(|names| names.split(' '))
-}
+use evenkeel_core::matching::names;
 
 /// The name of an object as typed: `NAME`, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,15 +54,15 @@ impl ObjectName {
     /// after a dot. An unknown kind stays as it is.
     pub fn full_kind(text: &str) -> &str {
         let bare = text.split('.').next().unwrap_or(text);
-        let mut kinds = kinds();
-        let known = kinds.find(|names| names.clone().any(|name| name.eq_ignore_ascii_case(bare)));
-        known.and_then(|mut names| names.next()).unwrap_or(text)
+        let is_its = |name: &str| name.eq_ignore_ascii_case(bare);
+        let known = ApiResource::all().find(|kind| kind.names().any(is_its));
+        known.map_or(text, |kind| kind.kind)
     }
 
     /// Returns whether this is a name of one of Kubernetes' own kinds.
     pub fn is_kind(text: &str) -> bool {
         let kind = Self::full_kind(text);
-        kinds().any(|mut names| names.next() == Some(kind))
+        ApiResource::all().any(|known| known.kind == kind)
     }
 
     /// The message that a kind, as [`Self::full_kind`] returns it, is unknown, with the name that
@@ -90,7 +72,7 @@ impl ObjectName {
         if Self::is_kind(kind) {
             return None;
         }
-        let meant = did_you_mean(kind, kinds().flatten());
+        let meant = did_you_mean(kind, ApiResource::all().flat_map(|known| known.names()));
         let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"));
         Some(format!("unknown kind {kind}{meant}"))
     }
@@ -104,6 +86,25 @@ impl ObjectName {
     pub fn or_in(mut self, namespace: &str) -> Self {
         self.namespace.get_or_insert_with(|| namespace.to_owned());
         self
+    }
+
+    /// Passes the name of every object of a file or directory to `take`, with its kind and, unless it is
+    /// in none, its namespace, until a file cannot be read. Standard input is not read.
+    ///
+    /// # Errors
+    /// The first file that cannot be read.
+    pub fn for_each_in(path: &Path, mut take: impl FnMut(Self)) -> Result<(), ManifestError> {
+        let mut sources = expand(&[path.to_path_buf()])?;
+        sources.retain(|it| *it != InputSource::StandardInput);
+        for_each_item(sources, &ProgressBar::hidden(), &mut |item| {
+            let namespace = names::namespace_or_default(item.metadata("namespace"));
+            take(Self {
+                kind: Some(text(&item.value, "kind").to_owned()),
+                namespace: Some(namespace.to_owned()),
+                name: item.metadata("name").to_owned(),
+            });
+            Ok(())
+        })
     }
 
     /// Returns whether the name matches an object. Kinds are compared in any case.

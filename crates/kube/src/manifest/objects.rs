@@ -3,18 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use indicatif::ProgressBar;
-use serde_json::Value;
 
 use super::admission::Admission;
 use super::document::for_each_item;
-use super::error::ManifestError;
 use super::finder::WorkloadFinder;
 use super::fleet::is_cluster;
 use super::item::{Item, ObjectOrigin, text};
-use super::object::{DecodedItem, decode, name_of, object_name};
+use super::object::{DecodedItem, SavedOrigin, decode, name_of, object_name};
 use super::pod_facts::{StayReason, WaitingPod, keeps_node, pod_facts};
-use super::saved::SavedOrigin;
-use super::source::InputSource;
+use super::source::{InputSource, ManifestError};
 use evenkeel_core::proto::v1::change::Object;
 use evenkeel_core::proto::v1::{Change, DefaultConstraints, PodFacts};
 use evenkeel_core::snapshot::{ObjectId, ObjectKind, ResourceVersions};
@@ -49,7 +46,6 @@ pub struct LoadedObjects {
     /// The kinds that a cluster listed, so that those objects are all that there are.
     pub listed: ResourceVersions,
     origins: Vec<ObjectOrigin>,
-    sources: Vec<InputSource>,
 }
 
 impl LoadedObjects {
@@ -57,7 +53,7 @@ impl LoadedObjects {
     pub fn describe(&self, index: usize) -> String {
         let object = self.changes[index].object.as_ref();
         let name = object.map_or_else(String::new, object_name);
-        format!("{name} ({})", self.place(self.origins[index]))
+        format!("{name} ({})", self.origins[index].describe())
     }
 
     /// Returns the number of objects of each kind.
@@ -71,13 +67,7 @@ impl LoadedObjects {
 
     /// Adds other objects, with their origins. No object may be in both.
     pub fn append(&mut self, other: Self) {
-        let before = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
-        let moved = other.origins.into_iter().map(|origin| ObjectOrigin {
-            source: origin.source + before,
-            ..origin
-        });
-        self.origins.extend(moved);
-        self.sources.extend(other.sources);
+        self.origins.extend(other.origins);
         self.changes.extend(other.changes);
         self.is_fleet |= other.is_fleet;
         self.pod_facts.extend(other.pod_facts);
@@ -98,10 +88,6 @@ impl LoadedObjects {
         let mut marks = kept.iter();
         self.changes.retain(|_| *marks.next().unwrap_or(&true));
     }
-
-    fn place(&self, origin: ObjectOrigin) -> String {
-        origin.describe(&self.sources[origin.source as usize])
-    }
 }
 
 /// Reads all of `sources`, and shows each object to `finder`. `progress` counts
@@ -111,15 +97,13 @@ pub fn read_objects(
     mut finder: Option<&mut WorkloadFinder>,
     progress: &ProgressBar,
 ) -> Result<LoadedObjects, ManifestError> {
-    let mut reader = ObjectReader::of(sources.clone());
-    for (index, source) in (0..).zip(&sources) {
-        for_each_item(source, index, progress, &mut |item| {
-            if let Some(finder) = &mut finder {
-                finder.offer(&item, source);
-            }
-            reader.take(item)
-        })?;
-    }
+    let mut reader = ObjectReader::default();
+    for_each_item(sources, progress, &mut |item| {
+        if let Some(finder) = &mut finder {
+            finder.offer(&item);
+        }
+        reader.take(item)
+    })?;
     Ok(reader.objects)
 }
 
@@ -133,22 +117,12 @@ pub struct ObjectReader {
 }
 
 impl ObjectReader {
-    /// A reader of `sources` that has read nothing yet.
-    pub fn of(sources: Vec<InputSource>) -> Self {
-        let mut reader = Self::default();
-        reader.objects.sources = sources;
-        reader
-    }
-
-    /// Reads objects that the API server of the first source listed.
-    pub fn read_listed(&mut self, objects: Vec<Value>) -> Result<(), ManifestError> {
-        let mut objects = objects.into_iter();
-        objects.try_for_each(|object| self.take(object.into()))
-    }
-
-    fn take(&mut self, item: Item) -> Result<(), ManifestError> {
-        let origin = item.origin;
-        let source = &self.objects.sources[origin.source as usize];
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// The field that is wrong, and the reason.
+    pub fn take(&mut self, item: Item) -> Result<(), ManifestError> {
+        let origin = item.origin.clone();
         self.objects.admission.offer(&item.value);
         let (kind, version) = (text(&item.value, "kind"), text(&item.value, "apiVersion"));
         self.objects.is_fleet |= is_cluster(kind, version);
@@ -160,7 +134,7 @@ impl ObjectReader {
             let name = text(&item.value["metadata"], "name").to_owned();
             self.objects.staying_nodes.insert(name);
         }
-        match decode(item, source)? {
+        match decode(item)? {
             DecodedItem::Object(object) => {
                 if let (Object::Pod(_), Some((facts, staying))) = (&object, facts) {
                     let id = ObjectId::of(&object);
@@ -200,8 +174,8 @@ impl ObjectReader {
                 objects.repeated.push(format!(
                     "{} occurs more than once: taking the one of {}, not of {}",
                     name_of(&id),
-                    objects.place(origin),
-                    objects.place(objects.origins[index]),
+                    origin.describe(),
+                    objects.origins[index].describe(),
                 ));
                 objects.changes[index] = change;
                 objects.origins[index] = origin;

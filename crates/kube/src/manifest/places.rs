@@ -6,9 +6,8 @@ use std::rc::Rc;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::item::text;
-use super::lean::prune;
-use super::yaml;
+use super::item::{prune, text};
+use super::source;
 
 /// The field with the constraints of a pod.
 pub const CONSTRAINTS: &str = "topologySpreadConstraints";
@@ -284,7 +283,7 @@ fn has_constraints(value: &Value) -> bool {
 fn read_text(value: &mut Value) {
     if let Value::String(text) = value
         && let Ok(mut read @ Value::Object(_)) =
-            serde_saphyr::from_str_with_options(text, yaml::options())
+            serde_saphyr::from_str_with_options(text, source::options())
     {
         prune(&mut read, true);
         *value = read;

@@ -6,8 +6,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::item::text;
-use super::lean::{DELETION_COST, DO_NOT_DISRUPT, SAFE_TO_EVICT, SCALE_DOWN_DISABLED, STAYING};
+use super::item::{
+    DELETION_COST, DO_NOT_DISRUPT, SAFE_TO_EVICT, SCALE_DOWN_DISABLED, STAYING, text,
+};
 use evenkeel_core::matching::names;
 use evenkeel_core::proto::v1::PodFacts;
 

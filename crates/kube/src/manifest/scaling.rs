@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::item::text;
-use super::lean::{MAX_REPLICAS, SCALE_DOWN_DEADLINE};
+use super::item::{MAX_REPLICAS, SCALE_DOWN_DEADLINE, text};
 use super::pod_facts::time;
 use evenkeel_core::matching::revisions::{CLONE_SET, template_hash_label};
 use evenkeel_core::plan::{ReplicaSetShare, sizes_after};

@@ -1,4 +1,5 @@
-//! The sources of objects that arguments name, their syntax and their encoding.
+//! The sources of objects that arguments name, their syntax and their encoding, and the errors of reading
+//! them with their places.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,9 +7,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use granit_parser::{Marker, Parser, StrInput};
 use indicatif::ProgressBar;
-
-use super::error::{ManifestError, Position};
 
 /// The number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -253,4 +253,93 @@ fn manifests_below(directory: &Path) -> Result<Vec<InputSource>, ManifestError> 
         return Err(ManifestError::EmptyDirectory(directory.to_path_buf()));
     }
     Ok(found)
+}
+
+/// The settings for reading values.
+///
+/// The parser's budget protects servers from hostile input. These are the user's own files, which
+/// may be of any size. Comments are skipped, because the parser keeps only a few of them at a time.
+/// Repeated keys are an error, as in kubectl.
+pub(super) fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! { budget: None, emit_comments: false }
+}
+
+/// The parser of the events of `text`, without comments.
+pub(super) fn events(text: &str) -> Parser<'_, StrInput<'_>> {
+    let options = granit_parser::options! { emit_comments: false };
+    Parser::new_from_str_with_options(text, options)
+}
+
+/// The reason why files could not be read as Kubernetes objects. Each message names the file, and
+/// the object and field if possible.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The file or directory could not be read.
+    #[error("{file}: {error}")]
+    Io {
+        /// Path, or `standard input`.
+        file: String,
+        /// The error of the operating system.
+        error: io::Error,
+    },
+    /// A directory has no manifest.
+    #[error("{}: no *.json, *.yaml or *.yml file in this directory", .0.display())]
+    EmptyDirectory(PathBuf),
+    /// Standard input was named more than once.
+    #[error("standard input (-) can be read only once")]
+    StandardInputTwice,
+    /// The text is no JSON, or no YAML.
+    #[error("{file}: not valid {format}: {message}")]
+    Syntax {
+        /// Path, or `standard input`.
+        file: String,
+        /// `JSON` or `YAML`.
+        format: &'static str,
+        /// The parser's message, with line and column.
+        message: String,
+        /// The position where the parser stopped.
+        at: Option<Position>,
+    },
+    /// The text is valid JSON or YAML, but no Kubernetes object.
+    #[error("{place}: {message}")]
+    NotAnObject {
+        /// File, document and item.
+        place: String,
+        /// A description of the actual value.
+        message: String,
+    },
+    /// An object has a field of the wrong type or value.
+    #[error("{place}: {object}: {field}: {message}")]
+    Field {
+        /// File, document and item.
+        place: String,
+        /// Kind, namespace and name.
+        object: String,
+        /// The path of the field as in the file.
+        field: String,
+        /// The fault.
+        message: String,
+    },
+    /// The file contains no pod or workload, or more than one, or not the requested one.
+    #[error("{0}")]
+    Choice(String),
+}
+
+/// A place in a text, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
+}
+
+impl Position {
+    /// Converts a position; the parser counts columns from 0.
+    pub(super) fn of(marker: &Marker) -> Self {
+        Self {
+            line: marker.line(),
+            column: marker.col() + 1,
+        }
+    }
 }

@@ -6,13 +6,11 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::admission::Admission;
-use super::document::for_each_whole_item;
-use super::error::{ManifestError, Position};
+use super::document::{Positions, for_each_whole_item};
 use super::fleet::{PlacementPolicy, is_placement};
 use super::item::{Item, ObjectOrigin, describe, text};
 use super::places::{CONSTRAINTS, CustomResources, TemplatePath, Unsaid};
-use super::positions::Positions;
-use super::source::InputSource;
+use super::source::{InputSource, ManifestError, Position};
 use super::workload::{WorkloadPod, made_pod, path_of_kind, pod_of, template_paths};
 use evenkeel_core::proto::v1::Pod;
 
@@ -28,7 +26,6 @@ pub struct TemplateObject {
     /// path.
     pub templates: Vec<TemplatePath>,
     origin: ObjectOrigin,
-    source: InputSource,
 }
 
 /// A pod template of an object, or a placement.
@@ -75,7 +72,7 @@ impl TemplateObject {
 
     /// The position of a field of the object, by its path in the document.
     pub fn position(&self, positions: &Positions, path: &str) -> Option<Position> {
-        positions.find(self.origin, path)
+        positions.find(&self.origin, path)
     }
 
     /// The object's own labels, not those of its pods.
@@ -125,7 +122,11 @@ impl Template {
     pub fn workload(&self, read: &ReadTemplate, admission: &Admission) -> WorkloadPod {
         let object = &self.object;
         let mut pod = read.pod.clone();
-        let made = made_pod(&object.value, &self.place, admission, &object.source);
+        let item = Item {
+            value: object.value.clone(),
+            origin: object.origin.clone(),
+        };
+        let made = made_pod(item, &self.place, admission);
         if let Some(made) = made {
             let constraints = pod
                 .spec
@@ -218,7 +219,7 @@ impl Template {
     /// server requires, or says how to merge it.
     fn unsaid_by_patch(&self) -> Unsaid {
         let object = &self.object;
-        let in_cluster = matches!(object.source, InputSource::Cluster(_));
+        let in_cluster = matches!(*object.origin.source, InputSource::Cluster(_));
         if object.is_placement() || in_cluster {
             return Unsaid::default();
         }
@@ -261,8 +262,8 @@ impl Template {
                 }
             }
         }
-        let origin = object.origin;
-        match pod_of(Item { value, origin }, &self.place, &object.source) {
+        let origin = object.origin.clone();
+        match pod_of(Item { value, origin }, &self.place) {
             Ok((pod, policy)) => Ok(ReadTemplate { pod, policy, kept }),
             Err(error) => Err(UnreadTemplate { error, kept }),
         }
@@ -318,7 +319,7 @@ pub fn templates_in(
     let mut templates = Vec::new();
     let faults = for_each_whole_item(text, source, &mut |item| {
         if !is_made(&item.value) {
-            templates.extend(templates_of(item, source, custom));
+            templates.extend(templates_of(item, custom));
         }
         Ok(())
     });
@@ -329,7 +330,6 @@ pub fn templates_in(
 /// templates.
 pub(super) fn templates_of(
     item: Item,
-    source: &InputSource,
     custom: &CustomResources,
 ) -> impl Iterator<Item = Template> + use<> {
     let Item { mut value, origin } = item;
@@ -343,7 +343,6 @@ pub(super) fn templates_of(
         value,
         templates: templates.clone(),
         origin,
-        source: source.clone(),
     });
     let template = move |place| Template {
         object: Rc::clone(&object),

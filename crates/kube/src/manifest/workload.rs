@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::admission::{Admission, NotCounted};
 use super::controller::{self, NumberedPods};
-use super::error::ManifestError;
 use super::fleet::{PlacementPolicy, is_placement, not_counted, placement};
-use super::item::{Item, ObjectOrigin, describe, text};
+use super::item::{Item, describe, text};
+use super::kinds::ApiResource;
 use super::places::TemplatePath;
 use super::pod_facts::other_scheduler;
-use super::source::InputSource;
+use super::source::ManifestError;
 use evenkeel_core::matching::names;
 use evenkeel_core::proto::v1::{Change, Dialect, LabelSelector, ObjectReference, Pod};
 
@@ -96,10 +96,9 @@ impl WorkloadPod {
 pub(super) fn workload_pod(
     mut item: Item,
     admission: &Admission,
-    source: &InputSource,
 ) -> Result<WorkloadPod, ManifestError> {
     let known = WorkloadPod::of_object(&item.value);
-    let place = the_template(&item, source)?;
+    let place = the_template(&item)?;
     let (mut missing, mut scheduler) = (Vec::new(), None);
     if is_placement(text(&item.value, "kind")) {
         missing = not_counted(&item.value);
@@ -111,7 +110,7 @@ pub(super) fn workload_pod(
             missing = admission.complete(&mut item.value);
         }
     }
-    let (pod, policy) = pod_of(item, &TemplatePath::default(), source)?;
+    let (pod, policy) = pod_of(item, &TemplatePath::default())?;
     Ok(WorkloadPod {
         pod,
         policy,
@@ -155,9 +154,9 @@ fn replicas(value: &Value) -> i32 {
 }
 
 /// Returns the place of the only pod template of an item.
-fn the_template(item: &Item, source: &InputSource) -> Result<TemplatePath, ManifestError> {
+fn the_template(item: &Item) -> Result<TemplatePath, ManifestError> {
     let fault = |field: String, message: String| ManifestError::Field {
-        place: item.origin.describe(source),
+        place: item.origin.describe(),
         object: describe(&item.value),
         field,
         message,
@@ -182,14 +181,13 @@ fn the_template(item: &Item, source: &InputSource) -> Result<TemplatePath, Manif
 pub(super) fn pod_of(
     mut item: Item,
     place: &TemplatePath,
-    source: &InputSource,
 ) -> Result<(Pod, Option<PlacementPolicy>), ManifestError> {
     if is_placement(text(&item.value, "kind")) {
-        let (pod, policy) = placement(item, source)?;
+        let (pod, policy) = placement(item)?;
         return Ok((pod, Some(policy)));
     }
     item.value = pod_value(item.value, place);
-    let mut pod: Pod = item.decode(source)?;
+    let mut pod: Pod = item.decode()?;
     // A pod with a phase was scheduled by a cluster: it need not run on the same node again.
     if let (Some(status), Some(spec)) = (&pod.status, &mut pod.spec)
         && !status.phase.is_empty()
@@ -201,22 +199,16 @@ pub(super) fn pod_of(
 
 /// The pod that an API server makes of the template at `place` of an object; `None` if it cannot be
 /// read, or is no pod template.
-pub(super) fn made_pod(
-    object: &Value,
-    place: &TemplatePath,
-    admission: &Admission,
-    source: &InputSource,
-) -> Option<Pod> {
-    if place.custom.is_some() || is_placement(text(object, "kind")) {
+pub(super) fn made_pod(mut item: Item, place: &TemplatePath, admission: &Admission) -> Option<Pod> {
+    if place.custom.is_some() || is_placement(text(&item.value, "kind")) {
         return None;
     }
-    let mut value = pod_value(object.clone(), place);
+    item.value = pod_value(item.value, place);
     // A pod with a phase comes from a cluster, so admission has completed it already.
-    if text(&value["status"], "phase").is_empty() {
-        admission.complete(&mut value);
+    if text(&item.value["status"], "phase").is_empty() {
+        admission.complete(&mut item.value);
     }
-    let origin = ObjectOrigin::whole(0, 1);
-    let made = pod_of(Item { value, origin }, &TemplatePath::default(), source);
+    let made = pod_of(item, &TemplatePath::default());
     made.ok().map(|(pod, _)| pod)
 }
 
@@ -257,17 +249,9 @@ fn pod_value(object: Value, place: &TemplatePath) -> Value {
 /// Returns the path of the pod template in an object of a known kind: empty for a Pod or a
 /// placement, `None` for a kind without pods.
 pub(super) fn path_of_kind(kind: &str) -> Option<&'static str> {
-    match kind {
-        "Pod" => Some(""),
-        "Deployment"
-        | "ReplicaSet"
-        | "StatefulSet"
-        | "DaemonSet"
-        | "Job"
-        | "ReplicationController" => Some("/spec/template"),
-        "CronJob" => Some("/spec/jobTemplate/spec/template"),
-        _ => is_placement(kind).then_some(""),
-    }
+    ApiResource::all()
+        .find(|known| known.kind == kind)?
+        .template
 }
 
 /// The places of all pod templates of an object, in the order of their paths. In other kinds, a

@@ -1,13 +1,30 @@
-//! Tests of objects in all forms of files.
+//! Tests of input files by tables: the content of files, and the objects and default constraints in
+//! them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::super::*;
-use super::{directory_with, message};
+use super::*;
+use evenkeel_core::proto::v1::DefaultConstraints;
+
+fn directory_with(files: &[(&str, &str)]) -> TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    for (name, content) in files {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it is inside")).expect("it can be made");
+        std::fs::write(path, content).expect("it can be written");
+    }
+    directory
+}
+
+/// The message without the path of the directory.
+fn message(error: &ManifestError, directory: &TempDir) -> String {
+    let prefix = format!("{}/", directory.path().display());
+    error.to_string().replace(&prefix, "")
+}
 
 fn read(directory: &TempDir) -> Result<LoadedObjects, ManifestError> {
     let sources = expand(&[directory.path().to_path_buf()])?;
@@ -219,4 +236,82 @@ fn standard_input_and_files_are_read_once() {
     assert_eq!(sources, [InputSource::File(file)]);
     let twice = expand(&[Path::new("-").to_path_buf(), Path::new("-").to_path_buf()]);
     assert!(matches!(twice, Err(ManifestError::StandardInputTwice)));
+}
+
+fn default_constraints(content: &str) -> Result<DefaultConstraints, String> {
+    let directory = directory_with(&[("d.yaml", content)]);
+    let path: PathBuf = directory.path().join("d.yaml");
+    let argument = path.to_str().expect("the path is UTF-8");
+    read_default_constraints(argument).map_err(|error| message(&error, &directory))
+}
+
+#[test]
+fn default_constraints_are_found_in_every_form() {
+    let list = "[{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]";
+    let one: DefaultConstraints = serde_json::from_value(json!({"constraints":
+        [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]}))
+    .expect("the case is valid");
+    let system = DefaultConstraints {
+        system: true,
+        ..Default::default()
+    };
+    let scheduler = |arguments: &str| {
+        format!(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
+             - schedulerName: a\n- schedulerName: b\n  pluginConfig:\n  - {{name: Other, args: {{}}}}\n  - {{name: PodTopologySpread, args: {arguments}}}\n"
+        )
+    };
+    let cases = [
+        (list.to_owned(), &one),
+        (
+            scheduler(&format!(
+                "{{defaultConstraints: {list}, defaultingType: List}}"
+            )),
+            &one,
+        ),
+        (scheduler("{defaultingType: System}"), &system),
+        ("kind: KubeSchedulerConfiguration".to_owned(), &system),
+    ];
+    for (content, expected) in cases {
+        assert_eq!(
+            default_constraints(&content).as_ref(),
+            Ok(expected),
+            "{content}"
+        );
+    }
+    assert_eq!(
+        read_default_constraints("system").expect("it needs no file"),
+        system
+    );
+}
+
+#[test]
+fn bad_default_constraints_are_refused() {
+    let cases = [
+        (
+            "",
+            "neither a KubeSchedulerConfiguration nor a list of constraints",
+        ),
+        ("[]\n---\n[]", "not valid YAML: "),
+        (
+            "kind: Pod",
+            "neither a KubeSchedulerConfiguration nor a list of constraints",
+        ),
+        (
+            "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig: [{name: PodTopologySpread, args: none}]",
+            "the args of PodTopologySpread are not a map",
+        ),
+        (
+            "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig: [{name: PodTopologySpread, args: {defaultingType: Both}}]",
+            "is neither \"List\" nor \"System\"",
+        ),
+        (
+            "[{maxSkew: []}]",
+            "default constraints: defaultConstraints[0].maxSkew: ",
+        ),
+    ];
+    for (content, expected) in cases {
+        let message = default_constraints(content).expect_err(content);
+        assert!(message.contains(expected), "{content}: {message}");
+    }
 }
