@@ -1,7 +1,6 @@
 //! All that needs nothing but this crate and its program. Its parts, one a promise, run side by side in one program,
 //! because each test program links the whole crate. `cargo test SUBJECT::` runs one part.
 
-mod aside;
 mod bad_input;
 mod cli;
 mod decision_log;

@@ -3,9 +3,10 @@
 use evenkeel::proto::v1::{
     Affinity, Change, ClaimSource, Container, DefaultConstraints, ExplainRequest, FilterRequest,
     LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, PlaceRequest, Pod,
-    PodAffinity, PodAffinityTerm, PodSpec, Quantity, ResourceRequirements, ScoreRequest, Service,
-    ServiceSpec, Taint, Toleration, TopologySpreadConstraint, UpdateSnapshotRequest, View, Volume,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, OwnerReference, PlaceRequest,
+    Pod, PodAffinity, PodAffinityTerm, PodSpec, Quantity, ResourceRequirements, ScoreRequest,
+    Service, ServiceSpec, Taint, Toleration, TopologySpreadConstraint, UpdateSnapshotRequest, View,
+    Volume,
 };
 
 use std::collections::BTreeMap;
@@ -116,6 +117,19 @@ pub fn service(name: &str, selector: &[(&str, &str)]) -> Service {
 /// The pod, running on a node.
 pub fn on(mut pod: Pod, node: &str) -> Pod {
     pod.spec.get_or_insert_with(PodSpec::default).node_name = node.into();
+    pod
+}
+
+/// The pod, with this controller alone.
+pub fn owned_by(mut pod: Pod, kind: &str, name: &str) -> Pod {
+    let owner = OwnerReference {
+        api_version: "apps/v1".into(),
+        kind: kind.into(),
+        name: name.into(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    };
+    pod.metadata.get_or_insert_default().owner_references = vec![owner];
     pod
 }
 

@@ -168,12 +168,27 @@ impl Call {
         message: Vec<u8>,
         patience: Duration,
     ) -> Result<(), Status> {
+        self.send_as(channel, None, message, patience).await
+    }
+
+    /// As [`Self::send`], with an `authorization` header if there is one.
+    pub async fn send_as(
+        &self,
+        channel: &Channel,
+        authorization: Option<&str>,
+        message: Vec<u8>,
+        patience: Duration,
+    ) -> Result<(), Status> {
         let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(usize::MAX);
         grpc.ready()
             .await
             .map_err(|error| Status::from_error(Box::new(error)))?;
         let path = PathAndQuery::try_from(self.path.as_str()).expect("a path");
         let mut request = Request::new(tokio_stream::iter([Bytes::from(message)]));
+        if let Some(value) = authorization {
+            let value = value.parse().expect("a header");
+            request.metadata_mut().insert("authorization", value);
+        }
         // Some calls wait for a revision that never comes.
         request.set_timeout(patience);
         let answer = grpc.streaming(request, path, BytesCodec).await?;

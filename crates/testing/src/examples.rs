@@ -1,15 +1,10 @@
 //! A valid example of each message that is not valid when it is empty.
 
-use evenkeel::proto::v1::{
-    Change, Confirmation, Container, ContainerPort, Dialect, FilterRequest, Holder, LabelSelector,
-    LabelSelectorRequirement, NodeBonus, NodeCapacity, NodeSelectorRequirement, NodeSelectorTerm,
-    ObjectMeta, ObjectReference, OwnerReference, PlaceRequest, Pod, PreferredSchedulingTerm,
-    Question, Reservation, ReservedPod, Taint, Toleration, TopologySpreadConstraint,
-    WorkloadReplicas, change, question,
-};
-use evenkeel::proto::{Duration, v1};
+use evenkeel::proto::v1;
 use prost::Message;
 use prost_types::FieldDescriptorProto;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// The bytes of an example of a message, to which a field may be added.
 pub fn of(message: &str, field: Option<&FieldDescriptorProto>) -> Vec<u8> {
@@ -18,219 +13,79 @@ pub fn of(message: &str, field: Option<&FieldDescriptorProto>) -> Vec<u8> {
     // it.
     let is_choice =
         field.is_some_and(|field| field.oneof_index.is_some() && !field.proto3_optional());
+    let pod = || json!({"metadata": {"name": "web"}});
     match (name, field.map_or("", FieldDescriptorProto::name)) {
-        ("Question", _) => Question {
-            id: 1,
-            ask: (!is_choice).then(|| question::Ask::Filter(filter())),
-            ..Question::default()
-        }
-        .encode_to_vec(),
+        ("Question", _) if is_choice => bytes::<v1::Question>(json!({"id": "1"})),
+        ("Question", _) => bytes::<v1::Question>(json!({"id": "1", "filter": {"pod": pod()}})),
         ("Change" | "DecideRequest" | "StreamSnapshotRequest", _) if is_choice => Vec::new(),
-        ("PlaceRequest", "holders" | "sticky") => PlaceRequest {
-            dialect: Dialect::Fleet.into(),
-            ..place()
-        }
-        .encode_to_vec(),
+        ("PlaceRequest", "holders" | "sticky") => bytes::<v1::PlaceRequest>(
+            json!({"pod": pod(), "replicas": 1, "dialect": "DIALECT_FLEET"}),
+        ),
         ("PlaceRequest", "workloads") => Vec::new(),
-        ("PreferredSchedulingTerm", "preference") => PreferredSchedulingTerm {
-            weight: 1,
-            preference: None,
+        ("PreferredSchedulingTerm", "preference") => {
+            bytes::<v1::PreferredSchedulingTerm>(json!({"weight": 1}))
         }
-        .encode_to_vec(),
         // The lists of these have no entries.
         ("NodeSelectorTerm", "match_expressions") => Vec::new(),
-        ("NodeSelectorRequirement", "values") => NodeSelectorRequirement {
-            values: Vec::new(),
-            ..requirement()
+        ("NodeSelectorRequirement", "values") => {
+            bytes::<v1::NodeSelectorRequirement>(json!({"key": "zone", "operator": "In"}))
         }
-        .encode_to_vec(),
-        ("LabelSelectorRequirement", "values") => one_of_labels().encode_to_vec(),
-        _ => plain(name),
+        ("LabelSelectorRequirement", "values") => {
+            bytes::<v1::LabelSelectorRequirement>(json!({"key": "key", "operator": "In"}))
+        }
+        _ => plain(name, pod()),
     }
 }
 
-fn plain(message: &str) -> Vec<u8> {
-    let key = || "key".to_owned();
-    match message {
-        "FilterRequest" | "ScoreRequest" | "ExplainRequest" => filter().encode_to_vec(),
-        "PlaceRequest" => place().encode_to_vec(),
-        "Change" => delete().encode_to_vec(),
-        "ObjectReference" => reference().encode_to_vec(),
-        "Pod" => pod().encode_to_vec(),
-        "Node" | "Service" | "ReplicaSet" | "StatefulSet" | "ReplicationController" => {
-            // All these have their metadata in the same field as pods.
-            pod().encode_to_vec()
-        }
-        "ObjectMeta" => metadata().encode_to_vec(),
-        "OwnerReference" => OwnerReference {
-            kind: "ReplicaSet".into(),
-            name: "web".into(),
-            uid: "uid".into(),
-            ..OwnerReference::default()
-        }
-        .encode_to_vec(),
-        "TopologySpreadConstraint" => constraint().encode_to_vec(),
-        "Toleration" => Toleration {
-            key: key(),
-            operator: "Exists".into(),
-            effect: "NoExecute".into(),
-            ..Toleration::default()
-        }
-        .encode_to_vec(),
-        "Taint" => Taint {
-            key: key(),
-            effect: "NoSchedule".into(),
-            ..Taint::default()
-        }
-        .encode_to_vec(),
-        "NodeSelectorTerm" => term().encode_to_vec(),
-        "NodeSelectorRequirement" => requirement().encode_to_vec(),
-        "PreferredSchedulingTerm" => PreferredSchedulingTerm {
-            weight: 1,
-            preference: Some(term()),
-        }
-        .encode_to_vec(),
-        "LabelSelectorRequirement" => LabelSelectorRequirement {
-            values: vec!["value".into()],
-            ..one_of_labels()
-        }
-        .encode_to_vec(),
-        "Container" => Container {
-            name: "main".into(),
-            ..Container::default()
-        }
-        .encode_to_vec(),
-        "ContainerPort" => ContainerPort {
-            host_port: 80,
-            ..ContainerPort::default()
-        }
-        .encode_to_vec(),
-        _ => of_place(message),
-    }
+/// The bytes of a message, from JSON.
+fn bytes<T: Message + DeserializeOwned>(json: Value) -> Vec<u8> {
+    let message: T = serde_json::from_value(json).expect("a message");
+    message.encode_to_vec()
 }
 
-/// Examples of `Place`, and of reservations.
-fn of_place(message: &str) -> Vec<u8> {
+fn plain(message: &str, pod: Value) -> Vec<u8> {
+    let in_zone = || json!({"key": "zone", "operator": "In", "values": ["zone-1"]});
     match message {
-        "NodeBonus" => NodeBonus {
-            node: "node-1".into(),
-            ..NodeBonus::default()
+        "FilterRequest" | "ScoreRequest" | "ExplainRequest" => {
+            bytes::<v1::FilterRequest>(json!({"pod": pod}))
         }
-        .encode_to_vec(),
-        "NodeCapacity" => NodeCapacity {
-            node: "node-1".into(),
-            ..NodeCapacity::default()
+        "PlaceRequest" => bytes::<v1::PlaceRequest>(json!({"pod": pod, "replicas": 1})),
+        "Change" => bytes::<v1::Change>(json!({"delete": {"kind": "Pod", "name": "gone"}})),
+        "ObjectReference" => bytes::<v1::ObjectReference>(json!({"kind": "Pod", "name": "gone"})),
+        // All these have their metadata in the same field as pods.
+        "Pod" | "Node" | "Service" | "ReplicaSet" | "StatefulSet" | "ReplicationController" => {
+            bytes::<v1::Pod>(pod)
         }
-        .encode_to_vec(),
-        "WorkloadReplicas" => WorkloadReplicas {
-            pod: Some(pod()),
-            replicas: 1,
-            ..Default::default()
+        "ObjectMeta" => bytes::<v1::ObjectMeta>(json!({"name": "web"})),
+        "OwnerReference" => {
+            bytes::<v1::OwnerReference>(json!({"kind": "ReplicaSet", "name": "web", "uid": "uid"}))
         }
-        .encode_to_vec(),
-        "Holder" => Holder {
-            node: "node-1".into(),
-            ..Holder::default()
+        "TopologySpreadConstraint" => bytes::<v1::TopologySpreadConstraint>(json!({
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {},
+        })),
+        "Toleration" => bytes::<v1::Toleration>(
+            json!({"key": "key", "operator": "Exists", "effect": "NoExecute"}),
+        ),
+        "Taint" => bytes::<v1::Taint>(json!({"key": "key", "effect": "NoSchedule"})),
+        "NodeSelectorTerm" => {
+            bytes::<v1::NodeSelectorTerm>(json!({"matchExpressions": [in_zone()]}))
         }
-        .encode_to_vec(),
-        "Reservation" => Reservation {
-            owner: "tests".into(),
-            ttl: Some(Duration {
-                seconds: 1,
-                nanos: 0,
-            }),
-        }
-        .encode_to_vec(),
-        "Confirmation" => Confirmation {
-            id: "1".into(),
-            pod: Some(reserved()),
-        }
-        .encode_to_vec(),
-        "ReservedPod" => reserved().encode_to_vec(),
+        "NodeSelectorRequirement" => bytes::<v1::NodeSelectorRequirement>(in_zone()),
+        "PreferredSchedulingTerm" => bytes::<v1::PreferredSchedulingTerm>(
+            json!({"weight": 1, "preference": {"matchExpressions": [in_zone()]}}),
+        ),
+        "LabelSelectorRequirement" => bytes::<v1::LabelSelectorRequirement>(
+            json!({"key": "key", "operator": "In", "values": ["value"]}),
+        ),
+        "Container" => bytes::<v1::Container>(json!({"name": "main"})),
+        "ContainerPort" => bytes::<v1::ContainerPort>(json!({"hostPort": 80})),
+        "NodeBonus" => bytes::<v1::NodeBonus>(json!({"node": "node-1"})),
+        "NodeCapacity" => bytes::<v1::NodeCapacity>(json!({"node": "node-1"})),
+        "WorkloadReplicas" => bytes::<v1::WorkloadReplicas>(json!({"pod": pod, "replicas": 1})),
+        "Holder" => bytes::<v1::Holder>(json!({"node": "node-1"})),
+        "Reservation" => bytes::<v1::Reservation>(json!({"owner": "tests", "ttl": "1s"})),
+        "Confirmation" => bytes::<v1::Confirmation>(json!({"id": "1", "pod": {"name": "web-0"}})),
+        "ReservedPod" => bytes::<v1::ReservedPod>(json!({"name": "web-0"})),
         _ => Vec::new(),
-    }
-}
-
-/// A pod with a name.
-fn pod() -> Pod {
-    Pod {
-        metadata: Some(metadata()),
-        ..Pod::default()
-    }
-}
-
-fn metadata() -> ObjectMeta {
-    ObjectMeta {
-        name: "web".into(),
-        ..ObjectMeta::default()
-    }
-}
-
-fn constraint() -> TopologySpreadConstraint {
-    TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: "zone".into(),
-        when_unsatisfiable: "DoNotSchedule".into(),
-        label_selector: Some(LabelSelector::default()),
-        ..TopologySpreadConstraint::default()
-    }
-}
-
-fn term() -> NodeSelectorTerm {
-    NodeSelectorTerm {
-        match_expressions: vec![requirement()],
-        ..NodeSelectorTerm::default()
-    }
-}
-
-fn requirement() -> NodeSelectorRequirement {
-    NodeSelectorRequirement {
-        key: "zone".into(),
-        operator: "In".into(),
-        values: vec!["zone-1".into()],
-    }
-}
-
-fn one_of_labels() -> LabelSelectorRequirement {
-    LabelSelectorRequirement {
-        key: "key".into(),
-        operator: "In".into(),
-        values: Vec::new(),
-    }
-}
-
-fn filter() -> FilterRequest {
-    FilterRequest {
-        pod: Some(pod()),
-        ..FilterRequest::default()
-    }
-}
-
-fn place() -> PlaceRequest {
-    PlaceRequest {
-        pod: Some(pod()),
-        replicas: 1,
-        ..PlaceRequest::default()
-    }
-}
-
-fn delete() -> Change {
-    Change {
-        object: Some(change::Object::Delete(reference())),
-    }
-}
-
-fn reference() -> ObjectReference {
-    ObjectReference {
-        kind: "Pod".into(),
-        name: "gone".into(),
-        ..v1::ObjectReference::default()
-    }
-}
-
-fn reserved() -> ReservedPod {
-    ReservedPod {
-        name: "web-0".into(),
-        ..ReservedPod::default()
     }
 }

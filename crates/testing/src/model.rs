@@ -142,6 +142,15 @@ pub fn deleted(change: &Change) -> Option<ObjectReference> {
     })
 }
 
+/// The cluster that these changes make of an empty one.
+pub fn cluster<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Cluster {
+    let mut cluster = Cluster::default();
+    changes
+        .into_iter()
+        .for_each(|change| apply(&mut cluster, change));
+    cluster
+}
+
 /// Applies one change.
 pub fn apply(cluster: &mut Cluster, change: &Change) {
     hits(cluster, change);

@@ -12,14 +12,6 @@ impl Brokers {
         streams.update_stream(config).await.expect("it is taken");
     }
 
-    /// Deletes the stream of a snapshot, as an administrator may by mistake.
-    pub(crate) async fn delete_stream(&self, snapshot: &str) {
-        let client = async_nats::connect(self.urls()).await.expect("it runs");
-        let streams = async_nats::jetstream::new(client);
-        let deleted = streams.delete_stream(stream_name(snapshot)).await;
-        deleted.expect("it was there");
-    }
-
     /// Publishes something to a subject.
     pub(crate) async fn publish(&self, subject: &str, message: &'static str) {
         let client = async_nats::connect(self.urls()).await.expect("it runs");

@@ -129,10 +129,6 @@ async fn a_log_that_is_not_what_it_was_is_read_anew() {
     let mut fleet = Fleet::start(3, 3, &[]);
     println!("a server sleeps for longer than the log keeps");
     asleep_for_too_long(&mut fleet, "asleep").await;
-    println!("a log is purged while a server reads it");
-    purged_while_read(&mut fleet, "purged").await;
-    println!("a log is made anew");
-    made_anew(&mut fleet, "anew").await;
     println!("a bit of a log is flipped");
     flipped(&mut fleet, "flipped").await;
 }
@@ -151,39 +147,6 @@ async fn asleep_for_too_long(fleet: &mut Fleet, name: &str) {
     fleet.signal(2, "CONT");
     let held = fleet.agree(name).await;
     assert_eq!((held.revision, held.objects.len()), (17, 17));
-}
-
-async fn purged_while_read(fleet: &mut Fleet, name: &str) {
-    let clients = fleet.clients();
-    fill(&clients, name, 0..100).await;
-    fleet.checkpoint(&[name]).await;
-    fill(&clients, name, 100..105).await;
-    fleet.signal(2, "KILL");
-    let stream = fleet.brokers.stream(name).await;
-    let purging = tokio::spawn(async move {
-        for before in (1..=100).step_by(5) {
-            stream.purge().sequence(before).await.expect("it is there");
-        }
-    });
-    fleet.run(2);
-    purging.await.expect("it purges");
-    let held = fleet.agree(name).await;
-    assert_eq!((held.revision, held.objects.len()), (105, 105));
-}
-
-/// A log that was deleted is begun anew by a server that never read it. The others
-/// drop what they have.
-async fn made_anew(fleet: &mut Fleet, name: &str) {
-    let clients = fleet.clients();
-    fill(&clients, name, 0..8).await;
-    let before = fleet.agree(name).await;
-    fleet.signal(2, "KILL");
-    fleet.brokers.delete_stream(name).await;
-    fleet.run(2);
-    fill(&clients[2..], name, 20..22).await;
-    let held = fleet.agree(name).await;
-    assert_ne!(held.epoch, before.epoch);
-    assert_eq!((held.revision, held.objects.len()), (2, 2));
 }
 
 /// Flips a bit on each nats-server in turn, so that it is at times the leader of the log. Servers

@@ -1,53 +1,13 @@
-//! Servers of a fleet answer alike, as if they were one server.
+//! A snapshot that is deleted is gone on all servers of a fleet.
 
 use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::{FilterRequest, Mode, Snapshot, UpdateSnapshotRequest};
+use evenkeel::proto::v1::{FilterRequest, Snapshot};
 use tonic::{Code, Status};
 
-use crate::replicas::build::{node, on, pod};
-use crate::replicas::fleet::{Client, Fleet, batch, described, put_node, put_pod, update};
+use crate::replicas::build::{node, pod};
+use crate::replicas::fleet::{Client, Fleet, batch, described, put_node, update};
 use crate::replicas::process::DEADLINE;
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn what_one_server_takes_all_of_them_answer() {
-    let mut fleet = Fleet::start(1, 3, &[]);
-    let clients = fleet.clients();
-    // Each change goes to the next server.
-    for number in 0..30 {
-        let change = put_node(node(&format!("n{number}"), &[]));
-        let answer = update(&clients, number, &batch("default", vec![change])).await;
-        assert_eq!(answer.revision, number as i64 + 1);
-        // Another server answers with the change, also if it did not know of the snapshot before.
-        let request = FilterRequest {
-            pod: Some(pod("p", &[])),
-            min_revision: answer.revision,
-            epoch: answer.epoch.clone(),
-            ..FilterRequest::default()
-        };
-        let read = fleet.client((number + 1) % 3).filter(request).await;
-        let read = read.expect("it waits for the revision").into_inner();
-        assert_eq!(read.epoch, answer.epoch);
-        assert_eq!(read.feasible_count, number as i64 + 1);
-    }
-    let held = fleet.agree("default").await;
-    assert_eq!((held.revision, held.objects.len()), (30, 30));
-
-    // All servers see a replace, and a server that begins has all of it.
-    let replace = UpdateSnapshotRequest {
-        mode: Mode::Replace as i32,
-        ..batch(
-            "default",
-            vec![put_node(node("n0", &[])), put_pod(on(pod("a", &[]), "n0"))],
-        )
-    };
-    update(&clients, 1, &replace).await;
-    fleet.signal(2, "KILL");
-    fleet.run(2);
-    let held = fleet.agree("default").await;
-    assert_eq!((held.revision, held.objects.len()), (31, 2));
-}
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server: deploy/tools.sh install_nats"]

@@ -2,60 +2,20 @@
 
 use std::time::Duration;
 
+use evenkeel::proto::encoded::BytesCodec;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
     BeginReplace, FilterRequest, StreamSnapshotRequest, UpdateSnapshotRequest,
 };
 use prost::Message;
-use prost::bytes::{Buf, BufMut, Bytes};
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use prost::bytes::Bytes;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use super::verdict::{server, state};
+use super::verdict::{connect, server, state};
 use support::build::{ZONE, filter_of, hard, node, pod, spread, update_of};
 use support::model::Stored;
-use support::server::Server;
-
-/// Sends and receives messages as they are.
-#[derive(Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Raw;
-    type Decoder = Raw;
-    fn encoder(&mut self) -> Raw {
-        Raw
-    }
-    fn decoder(&mut self) -> Raw {
-        Raw
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(bytes.copy_to_bytes(bytes.remaining())))
-    }
-}
-
-async fn connect(server: &Server) -> Channel {
-    let endpoint = Endpoint::from_shared(server.address.clone()).expect("an address");
-    endpoint.connect().await.expect("the server listens")
-}
 
 /// Calls a method with these bytes as the message.
 async fn call(channel: &Channel, method: &'static str, message: Bytes) -> Result<Bytes, Status> {
@@ -65,7 +25,7 @@ async fn call(channel: &Channel, method: &'static str, message: Bytes) -> Result
     let mut request = Request::new(message);
     // A random message may ask to wait for a revision that never comes.
     request.set_timeout(Duration::from_millis(200));
-    let answer = grpc.unary(request, path, Raw).await;
+    let answer = grpc.unary(request, path, BytesCodec).await;
     answer.map(tonic::Response::into_inner)
 }
 

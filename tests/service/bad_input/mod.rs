@@ -6,7 +6,7 @@ mod changes;
 mod frames;
 mod newer;
 mod numbers;
-mod requests;
+pub(crate) mod requests;
 mod verdict;
 
 use support::{descriptors, process};

@@ -42,23 +42,10 @@ impl Outcome {
         assert!(self.err.contains(of), "{of:?} is not in\n{}", self.err);
     }
 
-    /// Fails unless standard output says this.
-    #[track_caller]
-    pub fn says(&self, what: &str) {
-        assert!(self.out.contains(what), "{what:?} is not in\n{}", self.out);
-    }
-
     /// Standard output as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).expect("standard output is JSON")
     }
-}
-
-/// A saved snapshot's objects, without the line that says which snapshot it
-/// was.
-pub fn objects(saved: &str) -> String {
-    let lines = saved.lines().filter(|line| !line.contains("SavedSnapshot"));
-    lines.map(|line| line.to_owned() + "\n").collect()
 }
 
 /// A directory that commands run in.

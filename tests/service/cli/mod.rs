@@ -14,10 +14,8 @@ mod rebalance;
 mod refused;
 mod remote;
 mod report;
-mod scheduler_plugins;
 mod serve;
 mod shop;
-mod synth;
 
 use support::{api_server, ports, process, templates};
 /// Three zones: a holds two web pods, b one, c none. a2 is cordoned, c1 is

@@ -3,119 +3,115 @@
 
 use std::collections::BTreeMap;
 
-use crate::decisions::rebalance::KEYS;
-use crate::decisions::removals::{RACK, WEB, ask, request, web};
-use evenkeel::proto::v1::{Change, DefaultConstraints, RankRemovalsResponse};
+use crate::decisions::worlds::{
+    Constraint, KEYS, Nodes, RACK, WEB, by_node, name, number, running,
+};
+use evenkeel::proto::v1::{
+    Change, DefaultConstraints, RankRemovalsRequest, RankRemovalsResponse, TopologySpread,
+    WorkloadName,
+};
 use fastrand::Rng;
 use prost::Message;
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft};
+use support::build::{HOSTNAME, ZONE, on, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 
-/// A small cluster: the labels of each node, the node of each pod, and the constraints.
+fn request(snapshot: &str, count: i32) -> RankRemovalsRequest {
+    RankRemovalsRequest {
+        snapshot: snapshot.into(),
+        workload: Some(WorkloadName {
+            kind: "ReplicaSet".into(),
+            name: "web".into(),
+            selector: None,
+        }),
+        count,
+        max_domains: Some(0),
+        ..RankRemovalsRequest::default()
+    }
+}
+
+async fn ask(server: &Server, request: RankRemovalsRequest) -> RankRemovalsResponse {
+    let answer = server.client().rank_removals(request).await;
+    answer.expect("a valid question").into_inner()
+}
+
+/// A small cluster and the constraints of a workload.
 #[derive(Debug)]
 struct Case {
-    nodes: Vec<BTreeMap<&'static str, String>>,
+    nodes: Nodes,
     /// The node of each pod of the workload.
     pods: Vec<usize>,
     /// The node of each other pod that the constraints count.
     others: Vec<usize>,
-    constraints: Vec<(&'static str, bool, i32)>,
+    constraints: Vec<Constraint>,
     count: usize,
 }
 
 impl Case {
     fn random(rng: &mut Rng, keys: &[&'static str]) -> Self {
-        let nodes = rng.usize(2..7);
-        let labels = |rng: &mut Rng, index: usize| {
-            let mut labels = BTreeMap::from([(HOSTNAME, format!("n{index}"))]);
-            for (key, values) in [(ZONE, 3), (RACK, 3)] {
-                if rng.usize(..12) > 0 {
-                    labels.insert(key, format!("v{}", rng.usize(..values)));
-                }
-            }
-            labels
-        };
-        let nodes: Vec<_> = (0..nodes).map(|index| labels(rng, index)).collect();
+        let nodes = Nodes::random(rng, 7);
         let pods = rng.usize(1..10);
-        let constraints = keys.iter().map(|key| (*key, rng.bool(), rng.i32(1..4)));
+        let constraint = |key: &&'static str| Constraint {
+            key,
+            is_hard: rng.bool(),
+            max_skew: rng.i32(1..4),
+        };
         Self {
-            constraints: constraints.collect(),
-            pods: (0..pods).map(|_| rng.usize(..nodes.len())).collect(),
-            others: (0..rng.usize(..3))
-                .map(|_| rng.usize(..nodes.len()))
-                .collect(),
+            constraints: keys.iter().map(constraint).collect(),
+            pods: nodes.draw(rng, pods),
+            others: {
+                let others = rng.usize(..3);
+                nodes.draw(rng, others)
+            },
             count: rng.usize(1..=pods),
             nodes,
         }
     }
 
     fn changes(&self) -> Vec<Change> {
-        let nodes = self.nodes.iter().enumerate().map(|(index, labels)| {
-            let labels: Vec<_> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
-            node(&format!("n{index}"), &labels).change()
-        });
-        let constraints = self
-            .constraints
-            .iter()
-            .map(|(key, is_hard, skew)| match is_hard {
-                true => hard(*skew, key, &WEB),
-                false => soft(*skew, key, &WEB),
-            });
+        let nodes = self.nodes.objects().map(Stored::change);
+        let constraints = self.constraints.iter().map(|it| it.counting(&WEB));
         let constraints: Vec<_> = constraints.collect();
-        let names: Vec<String> = self.pods.iter().map(|node| format!("n{node}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let pods = self.pods.iter().enumerate().map(|(index, node)| {
+            let pod = running(&format!("p{index}"), "web", *node);
+            spread(pod, constraints.clone()).change()
+        });
         let others = self.others.iter().enumerate();
-        let others = others
-            .map(|(i, node)| on(pod(&format!("other{i}"), &WEB), &format!("n{node}")).change());
-        nodes
-            .chain(web(&names, &constraints))
-            .chain(others)
-            .collect()
+        let others =
+            others.map(|(i, node)| on(pod(&format!("other{i}"), &WEB), &name(*node)).change());
+        nodes.chain(pods).chain(others).collect()
     }
 
-    /// The domain of a node under a constraint, if it is in one.
-    fn domain(&self, constraint: usize, node: usize) -> Option<&String> {
-        let (key, is_hard, _) = self.constraints[constraint];
-        let alike = self
-            .constraints
-            .iter()
-            .filter(|(_, hard, _)| *hard == is_hard);
-        let labels = &self.nodes[node];
-        let has_all = alike.into_iter().all(|(key, ..)| labels.contains_key(key));
-        labels.get(key).filter(|_| has_all)
-    }
-
-    /// Counts by domain, without the pods whose bits are set in `gone`.
-    fn counts(&self, constraint: usize, gone: u32) -> BTreeMap<&String, i64> {
-        let all = 0..self.nodes.len();
-        let domains = all.filter_map(|node| self.domain(constraint, node));
-        let mut counts: BTreeMap<_, i64> = domains.map(|domain| (domain, 0)).collect();
+    /// The nodes of the workload's pods, without those whose bits are set in `gone`.
+    fn staying(&self, gone: u32) -> impl Iterator<Item = usize> {
         let pods = self.pods.iter().enumerate();
-        let pods = pods.filter(|(index, _)| gone & (1 << index) == 0);
-        let pods = pods
+        pods.filter(move |(index, _)| gone & (1 << index) == 0)
             .map(|(_, node)| *node)
-            .chain(self.others.iter().copied());
-        for domain in pods.filter_map(|node| self.domain(constraint, node)) {
-            *counts.get_mut(domain).expect("a domain") += 1;
-        }
-        counts
+    }
+
+    /// All pods that count, by node, without those whose bits are set in `gone`.
+    fn counted(&self, gone: u32) -> Vec<usize> {
+        let all = self.staying(gone).chain(self.others.iter().copied());
+        by_node(self.nodes.count(), all)
     }
 
     /// Returns how badly the pods that stay are spread, under hard constraints and under soft ones:
     /// the number of pods of the workload on nodes in no domain, and the sum of the squared counts.
     fn badness(&self, gone: u32) -> [(i64, i64); 2] {
+        let counted = self.counted(gone);
         [true, false].map(|hard| {
             let (mut outside, mut squares) = (0, 0);
-            for (index, (_, is_hard, _)) in self.constraints.iter().enumerate() {
-                if *is_hard == hard {
-                    let counts = self.counts(index, gone);
-                    squares += counts.values().map(|count| count * count).sum::<i64>();
-                    let staying = self.pods.iter().enumerate();
-                    let staying = staying.filter(|(pod, _)| gone & (1 << pod) == 0);
-                    let lost = staying.filter(|(_, node)| self.domain(index, **node).is_none());
-                    outside += lost.count() as i64;
-                }
+            for (index, _) in (0..)
+                .zip(&self.constraints)
+                .filter(|it| it.1.is_hard == hard)
+            {
+                let counts = self.nodes.counts(&self.constraints, index, &counted);
+                squares += counts.values().map(|count| count * count).sum::<i64>();
+                let domain = |node| self.nodes.domain(&self.constraints, index, node);
+                outside += self
+                    .staying(gone)
+                    .filter(|it| domain(*it).is_none())
+                    .count() as i64;
             }
             (outside, squares)
         })
@@ -139,16 +135,11 @@ impl Case {
             answers.push(answer);
             changes.reverse();
         }
-        assert_eq!(
-            answers[0].encode_to_vec(),
-            answers[1].encode_to_vec(),
-            "{self:?}"
-        );
+        let [forth, back] = [0, 1].map(|at: usize| answers[at].encode_to_vec());
+        assert_eq!(forth, back, "{self:?}");
         let answer = answers.remove(0);
-        let mut gone = 0;
-        for removal in &answer.removals {
-            gone |= 1_u32 << removal.name[1..].parse::<u32>().expect("a number");
-        }
+        let removed = answer.removals.iter().map(|it| number(&it.name));
+        let gone = removed.fold(0, |gone, pod| gone | 1_u32 << pod);
         assert_eq!(gone.count_ones() as usize, self.count, "{self:?}");
         (answer, gone)
     }
@@ -166,18 +157,16 @@ async fn no_choice_is_better() {
         assert!(answer.optimal, "{case:?}");
         let best = case.choices().map(|gone| case.badness(gone)).min();
         assert_eq!(Some(case.badness(gone)), best, "{gone:b} of {case:?}");
-        for (index, (_, _, max_skew)) in case.constraints.iter().enumerate() {
-            let is_it = |after: &&evenkeel::proto::v1::TopologySpread| {
-                after.constraint_index as usize == index
-            };
+        for (index, constraint) in case.constraints.iter().enumerate() {
+            let is_it = |after: &&TopologySpread| after.constraint_index as usize == index;
             let after = answer.after.iter().find(is_it).expect("one of each");
             let skew = |gone| {
-                let counts = case.counts(index, gone);
-                let most = counts.values().max().unwrap_or(&0);
-                most - counts.values().min().unwrap_or(&0)
+                let counted = case.counted(gone);
+                case.nodes.skew(&case.constraints, index, &counted)
             };
             assert_eq!(after.skew, skew(gone), "{case:?}");
-            assert_eq!(after.excess, (after.skew - i64::from(*max_skew)).max(0));
+            let excess = after.skew - i64::from(constraint.max_skew);
+            assert_eq!(after.excess, excess.max(0));
             let outside = case.badness(gone).iter().any(|(outside, _)| *outside > 0)
                 || case.badness(0).iter().any(|(outside, _)| *outside > 0);
             if case.constraints.len() == 1 && !outside {
@@ -194,13 +183,9 @@ async fn no_choice_is_better() {
 async fn ties_go_by_the_order_of_deletion() {
     let server = Server::start().await;
     let mut rng = Rng::with_seed(11);
+    let keys: [&[&str]; 2] = [&[ZONE, HOSTNAME], &[ZONE, RACK]];
     for round in 0..120 {
-        let keys: &[&'static str] = if round % 2 == 0 {
-            &[ZONE, HOSTNAME]
-        } else {
-            &[ZONE, RACK]
-        };
-        let case = Case::random(&mut rng, keys);
+        let case = Case::random(&mut rng, keys[round % 2]);
         let (_, gone) = case.answer(&server).await;
         let mut on_node = BTreeMap::new();
         for node in &case.pods {
@@ -216,11 +201,8 @@ async fn ties_go_by_the_order_of_deletion() {
         };
         let best = case.badness(gone);
         let ties = case.choices().filter(|other| case.badness(*other) == best);
-        assert_eq!(
-            Some(places(gone)),
-            ties.map(places).min(),
-            "{gone:b} of {case:?}"
-        );
+        let least = ties.map(places).min();
+        assert_eq!(Some(places(gone)), least, "{gone:b} of {case:?}");
     }
 }
 
@@ -233,19 +215,15 @@ async fn three_crossing_keys_are_told_as_not_optimal() {
     let mut crossing = 0;
     for _ in 0..120 {
         let mut case = Case::random(&mut rng, &[ZONE, RACK, THIRD]);
-        for labels in &mut case.nodes {
+        for labels in &mut case.nodes.0 {
             labels.insert(THIRD, format!("v{}", rng.usize(..3)));
         }
         let (answer, gone) = case.answer(&server).await;
         crossing += usize::from(!answer.optimal);
-        for other in case
-            .choices()
-            .filter(|other| (other ^ gone).count_ones() == 2)
-        {
-            assert!(
-                case.badness(gone) <= case.badness(other),
-                "{gone:b} {other:b} {case:?}"
-            );
+        let exchanges = case.choices();
+        for other in exchanges.filter(|other| (other ^ gone).count_ones() == 2) {
+            let is_best = case.badness(gone) <= case.badness(other);
+            assert!(is_best, "{gone:b} {other:b} {case:?}");
         }
     }
     assert!(crossing > 10, "{crossing}");

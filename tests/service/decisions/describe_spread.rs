@@ -1,14 +1,13 @@
-//! DescribeSpread: its subjects, the order of workloads, pages, and questions that are refused.
+//! DescribeSpread: its subjects, the order of workloads, and pages.
 
 use std::collections::BTreeSet;
 
 use evenkeel::proto::v1::describe_spread_request::Subject;
 use evenkeel::proto::v1::{
-    DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, OwnerReference, Pod,
-    WorkloadName, WorkloadSpread,
+    DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, WorkloadName, WorkloadSpread,
 };
 use prost::Message;
-use support::build::{HOSTNAME, ZONE, node, on, pod};
+use support::build::{HOSTNAME, node, on, owned_by, pod};
 use support::model::Stored;
 use support::server::Server;
 use tonic::Code;
@@ -50,64 +49,6 @@ pub(crate) fn about(kind: &str, name: &str) -> DescribeSpreadRequest {
     }
 }
 
-fn owned(mut pod: Pod, kind: &str, name: &str) -> Pod {
-    let metadata = pod.metadata.get_or_insert_default();
-    metadata.owner_references = vec![OwnerReference {
-        kind: kind.into(),
-        name: name.into(),
-        api_version: "apps/v1".into(),
-        controller: Some(true),
-        ..OwnerReference::default()
-    }];
-    pod
-}
-
-/// Three zones with a node each, and a node in no zone.
-async fn zones() -> Server {
-    let server = Server::start().await;
-    let mut nodes: Vec<_> = ["a", "b", "c"]
-        .map(|zone| node(&format!("{zone}1"), &[(ZONE, zone)]).change())
-        .into();
-    nodes.push(node("x1", &[]).change());
-    server.update("", nodes).await;
-    server
-}
-
-#[tokio::test]
-async fn bad_questions_are_refused() {
-    let server = zones().await;
-    let cases = [
-        (
-            DescribeSpreadRequest {
-                page_size: -1,
-                page_token: "nonsense".into(),
-                topology_key: "no key".into(),
-                max_domains: Some(-1),
-                namespace: "No".into(),
-                ..DescribeSpreadRequest::default()
-            },
-            Code::InvalidArgument,
-            "namespace",
-        ),
-        (about("", "web"), Code::InvalidArgument, "workload.kind"),
-        (about("Job", "none"), Code::NotFound, "Job none"),
-        (
-            DescribeSpreadRequest {
-                snapshot: "none".into(),
-                ..DescribeSpreadRequest::default()
-            },
-            Code::NotFound,
-            "none",
-        ),
-    ];
-    for (request, code, text) in cases {
-        let refused = server.client().describe_spread(request).await;
-        let status = refused.expect_err("it is bad");
-        assert_eq!(status.code(), code, "{status}");
-        assert!(status.message().contains(text), "{status}");
-    }
-}
-
 /// A page ends early, before it is too large for clients to receive.
 #[tokio::test]
 async fn a_page_is_of_a_size_that_clients_accept() {
@@ -120,7 +61,7 @@ async fn a_page_is_of_a_size_that_clients_accept() {
     // A workload of a single pod is not listed by a key.
     let pods = (0..2 * WORKLOADS).map(|i| {
         let running = on(pod(&format!("p{i}"), &[]), &nodes[i]);
-        owned(running, "Job", &format!("job-{}", i / 2)).change()
+        owned_by(running, "Job", &format!("job-{}", i / 2)).change()
     });
     server.update("", all.chain(pods).collect()).await;
     let mut request = DescribeSpreadRequest {

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::decisions::rebalance::{about, ask, moves};
-use crate::decisions::removals::owned;
+use crate::decisions::worlds::{name, number, running};
 use evenkeel::proto::v1::{
     Change, IntOrString, LabelSelector, PodDisruptionBudget, PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus, RebalanceRequest,
 };
 use fastrand::Rng;
-use support::build::{ZONE, hard, labelled, meta, node, on, pod, requirement, spread};
+use support::build::{ZONE, hard, labelled, meta, node, pairs, requirement, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -134,22 +134,19 @@ impl Case {
     fn changes(&self) -> Vec<Change> {
         let nodes = (0..NODES).map(|at| {
             let zone = format!("z{}", at % 3);
-            node(&format!("n{at}"), &[(ZONE, &zone)]).change()
+            node(&name(at), &[(ZONE, &zone)]).change()
         });
         let pods = self.pods.iter().enumerate().map(|(number, (app, at))| {
             let labels = [
                 ("app", APPS[*app]),
                 ("team", if *app < 2 { "shop" } else { "" }),
             ];
-            let mut pod = owned(pod(&format!("p{number}"), &labels));
-            pod.metadata.get_or_insert_default().owner_references[0].name = APPS[*app].into();
-            let pod = match at {
-                Some(at) => on(pod, &format!("n{at}")),
-                None => {
-                    pod.status.get_or_insert_default().phase = "Pending".into();
-                    pod
-                }
-            };
+            let mut pod = running(&format!("p{number}"), APPS[*app], at.unwrap_or(0));
+            pod.metadata.get_or_insert_default().labels = pairs(&labels);
+            if at.is_none() {
+                pod.spec.get_or_insert_default().node_name.clear();
+                pod.status.get_or_insert_default().phase = "Pending".into();
+            }
             spread(pod, vec![hard(1, ZONE, &labels[..1])]).change()
         });
         let budgets = self.budgets.iter().enumerate();
@@ -204,15 +201,15 @@ async fn each_step_keeps_budgets_and_limits() {
         server.replace_all(case.changes()).await;
         let answer = ask(&server, case.request()).await;
         let (mut of_app, mut from_node) = ([0; 3], BTreeMap::new());
-        for (step, (name, from, to)) in (1..).zip(moves(&answer)) {
+        for (step, (pod, from, to)) in (1..).zip(moves(&answer)) {
             let said = || format!("move {step} of {answer:?} of {case:?}");
-            let number: usize = name[1..].parse().expect("a number");
-            let app = case.pods[number].0;
+            let pod = number(pod);
+            let app = case.pods[pod].0;
             assert!(case.may_evict(app), "{}", said());
             // The budget accepts the eviction; the successor is ready before the next one.
-            let at = case.pods[number].1.expect("it is on a node");
-            assert_eq!(from, format!("n{at}"), "{}", said());
-            case.pods[number].1 = to[1..].parse().ok();
+            let at = case.pods[pod].1.expect("it is on a node");
+            assert_eq!(from, name(at), "{}", said());
+            case.pods[pod].1 = Some(number(to));
             of_app[app] += 1;
             *from_node.entry(from.to_owned()).or_insert(0) += 1;
         }

@@ -4,12 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decisions::gangs::{all_or_nothing, picks, together, workload};
-use crate::decisions::joint::random_nodes;
-use crate::decisions::rebalance::cases;
-use crate::decisions::removals::RACK;
+use crate::decisions::worlds::{Nodes, RACK, cases};
 use evenkeel::proto::v1::{Change, NodeChecks, PlaceRequest, Planning, Pod};
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, having, node, on, place_of};
+use support::build::{HOSTNAME, ZONE, having, on, place_of};
 use support::model::{self, Stored};
 use support::recount::Cluster;
 use support::server::Server;
@@ -29,12 +27,10 @@ fn accepts(cluster: &Cluster, template: &Pod) -> BTreeSet<String> {
 
 /// Nodes of zones with room for few replicas, and two or three workloads.
 fn random(rng: &mut Rng) -> (Vec<Change>, PlaceRequest) {
-    let nodes = random_nodes(rng, 5).into_iter().enumerate();
-    let nodes = nodes.map(|(index, labels)| {
-        let labels: Vec<_> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
+    let nodes = Nodes::random(rng, 5);
+    let nodes = nodes.objects().map(|node| {
         let cpu = rng.usize(1..5).to_string();
-        let room = [("cpu", cpu.as_str()), ("pods", "9")];
-        having(node(&format!("n{index}"), &labels), &room).change()
+        having(node, &[("cpu", cpu.as_str()), ("pods", "9")]).change()
     });
     let nodes = nodes.collect();
     let workloads = (0..rng.usize(2..4)).map(|index| {
@@ -50,14 +46,6 @@ fn random(rng: &mut Rng) -> (Vec<Change>, PlaceRequest) {
         workload(&format!("w{index}"), rng.i32(1..4), cpu, &constraints)
     });
     (nodes, together(workloads.collect()))
-}
-
-fn cluster_of(nodes: &[Change]) -> Cluster {
-    let mut cluster = Cluster::default();
-    for change in nodes {
-        model::apply(&mut cluster, change);
-    }
-    cluster
 }
 
 /// The picks of a recount, which places each workload after those before it.
@@ -114,7 +102,7 @@ async fn workloads_are_placed_one_after_the_other() {
     let (mut left_over, mut gained, mut best, mut short) = (0, 0, 0, 0);
     for seed in 0..cases() / 6 {
         let (nodes, request) = random(&mut Rng::with_seed(seed));
-        let cluster = cluster_of(&nodes);
+        let cluster = model::cluster(&nodes);
         server.replace_all(nodes).await;
         let said = format!("seed {seed}: {request:?}");
         let wanted: i32 = request.workloads.iter().map(|it| it.replicas).sum();

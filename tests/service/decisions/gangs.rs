@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{
-    Completeness, Dialect, HeldPlacement, ListReservationsRequest, NodeCapacity, PlaceRequest,
+    Completeness, HeldPlacement, ListReservationsRequest, NodeCapacity, PlaceRequest,
     PlaceResponse, Planning, Reservation, WorkloadReplicas,
 };
-use support::build::{ZONE, hard, having, node, place_of, pod, requesting, soft, spread};
+use support::build::{ZONE, hard, having, node, pod, requesting, soft, spread};
 use support::model::Stored;
 use support::server::Server;
-use tonic::Code;
 
 /// A label of all workloads: a constraint that selects it counts the pods of all of them.
 const SHOP: [(&str, &str); 1] = [("part-of", "shop")];
@@ -151,71 +150,6 @@ async fn a_gang_is_reserved_whole_or_not_at_all() {
     assert_eq!((refused.placements.len(), refused.unplaced), (0, 1));
 }
 
-#[tokio::test]
-async fn what_cannot_be_placed_together_is_refused() {
-    let server = Server::start().await;
-    server
-        .update("", vec![node("a", &[(ZONE, "a")]).change()])
-        .await;
-    let good = together(vec![workload("web", 1, "1", &[])]);
-    let but = |alter: &dyn Fn(&mut PlaceRequest)| {
-        let mut request = good.clone();
-        alter(&mut request);
-        request
-    };
-    let one = &good.workloads[0];
-    let fleet = Dialect::Fleet as i32;
-    let cases = [
-        (
-            but(&|it| it.replicas = 1),
-            "replicas: must not be set with workloads",
-        ),
-        (
-            but(&|it| it.pod = one.pod.clone()),
-            "pod: must not be set with",
-        ),
-        (
-            but(&|it| it.dialect = fleet),
-            "workloads: applies in the Kubernetes",
-        ),
-        (
-            PlaceRequest {
-                dialect: fleet,
-                completeness: 2,
-                ..place_of(pod("p", &SHOP), 1)
-            },
-            "completeness: must not be COMPLETENESS_ALL_OR_NOTHING",
-        ),
-        (but(&|it| it.completeness = 9), "completeness: "),
-        (
-            but(&|it| it.workloads[0].replicas = 0),
-            "workloads[0].replicas: is required",
-        ),
-        (but(&|it| it.workloads[0].pod = None), "workloads[0].pod"),
-        (
-            together(vec![one.clone(); 1_001]),
-            "workloads: has 1001 entries",
-        ),
-        (
-            but(&|it| {
-                it.workloads[0].replicas = 60_000;
-                it.workloads.push(it.workloads[0].clone());
-            }),
-            "workloads: 120000 is",
-        ),
-    ];
-    for (request, words) in cases {
-        let status = server.client().place(request).await;
-        let status = status.expect_err(words);
-        let expected = match words.starts_with("workloads: has") || words.ends_with(" is") {
-            true => Code::ResourceExhausted,
-            false => Code::InvalidArgument,
-        };
-        assert_eq!(status.code(), expected, "{words}");
-        assert!(status.message().contains(words), "{words}: {status:?}");
-    }
-}
-
 /// A workload after another one that is not placed whole is not placed either.
 #[tokio::test]
 async fn what_comes_after_waits_for_what_comes_before() {
@@ -245,7 +179,4 @@ async fn what_comes_after_waits_for_what_comes_before() {
         assert!(answer.workloads[2].reasons.is_empty());
         assert_eq!(answer.unplaced, 2);
     }
-    let refused = server.client().place(together(vec![after(1, "1")])).await;
-    let refused = refused.expect_err("there is none before it");
-    assert_eq!(refused.code(), Code::InvalidArgument);
 }

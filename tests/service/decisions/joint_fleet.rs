@@ -3,29 +3,26 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::decisions::joint::random_nodes;
-use crate::decisions::rebalance::cases;
-use crate::decisions::removals::{RACK, WEB};
+use crate::decisions::worlds::{Constraint, Nodes, RACK, WEB, cases, name, number};
 use evenkeel::proto::v1::{Change, Dialect, PlaceRequest, PlaceResponse, Planning, Pod, View};
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, soft, spread};
+use support::build::{HOSTNAME, ZONE, on, place_of, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 
 /// Clusters with their labels, those that hold the placement, and how many are to hold it.
 #[derive(Debug)]
 struct Fleet {
-    clusters: Vec<BTreeMap<&'static str, String>>,
+    clusters: Nodes,
     holders: Vec<usize>,
-    /// By constraint: its key, its max skew and whether it is hard.
-    constraints: Vec<(&'static str, i32, bool)>,
+    constraints: Vec<Constraint>,
     wanted: usize,
 }
 
 impl Fleet {
     fn random(rng: &mut Rng) -> Self {
-        let clusters = random_nodes(rng, 9);
-        let mut holders: Vec<usize> = (0..clusters.len())
+        let clusters = Nodes::random(rng, 9);
+        let mut holders: Vec<usize> = (0..clusters.count())
             .filter(|_| rng.usize(..4) == 0)
             .collect();
         holders.truncate(3);
@@ -34,32 +31,28 @@ impl Fleet {
             1 => &[ZONE, HOSTNAME],
             _ => &[ZONE, RACK],
         };
-        let constraint = |key: &&'static str| (*key, rng.i32(1..3), rng.usize(..5) > 0);
+        let constraint = |key: &&'static str| Constraint {
+            key,
+            max_skew: rng.i32(1..3),
+            is_hard: rng.usize(..5) > 0,
+        };
         Self {
             constraints: keys.iter().map(constraint).collect(),
-            wanted: rng.usize(1..=clusters.len() + 1),
+            wanted: rng.usize(1..=clusters.count() + 1),
             holders,
             clusters,
         }
     }
 
     fn pod(&self) -> Pod {
-        let constraints = self.constraints.iter();
-        let constraints = constraints.map(|(key, max_skew, is_hard)| match is_hard {
-            true => hard(*max_skew, key, &WEB),
-            false => soft(*max_skew, key, &WEB),
-        });
+        let constraints = self.constraints.iter().map(|it| it.counting(&WEB));
         spread(pod("web", &WEB), constraints.collect())
     }
 
     fn changes(&self) -> Vec<Change> {
-        let clusters = self.clusters.iter().enumerate().map(|(index, labels)| {
-            let labels: Vec<_> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
-            node(&format!("n{index}"), &labels).change()
-        });
         let holders = self.holders.iter();
-        let holders =
-            holders.map(|at| on(pod(&format!("on{at}"), &WEB), &format!("n{at}")).change());
+        let holders = holders.map(|at| on(pod(&format!("on{at}"), &WEB), &name(*at)).change());
+        let clusters = self.clusters.objects().map(Stored::change);
         clusters.chain(holders).collect()
     }
 
@@ -71,7 +64,7 @@ impl Fleet {
         // The largest count minus the smallest; with a single domain, 1 if `cluster` holds, else 0.
         let skew = |holding: u32, key: &str| {
             let mut counts: BTreeMap<&String, i64> = BTreeMap::new();
-            for (at, labels) in self.clusters.iter().enumerate() {
+            for (at, labels) in self.clusters.0.iter().enumerate() {
                 if let Some(value) = labels.get(key) {
                     *counts.entry(value).or_default() += i64::from(holding >> at & 1);
                 }
@@ -83,14 +76,14 @@ impl Fleet {
                 _ => skew,
             }
         };
-        let each = self.constraints.iter().map(|(key, max_skew, is_hard)| {
-            if !self.clusters[cluster].contains_key(key) {
+        let each = self.constraints.iter().map(|it| {
+            if !self.clusters.0[cluster].contains_key(it.key) {
                 return Some(0);
             }
-            let (before, after) = (skew(holding, key), skew(holding | 1 << cluster, key));
-            match after <= i64::from(*max_skew) {
+            let (before, after) = (skew(holding, it.key), skew(holding | 1 << cluster, it.key));
+            match after <= i64::from(it.max_skew) {
                 true => Some(before - after),
-                false => (!is_hard).then_some(-1000),
+                false => (!it.is_hard).then_some(-1000),
             }
         });
         each.sum()
@@ -107,7 +100,7 @@ impl Fleet {
         for picks in 0..=wanted {
             let mut next: HashMap<u32, i64> = HashMap::new();
             for (holding, total) in &reached {
-                for cluster in 0..self.clusters.len() {
+                for cluster in 0..self.clusters.count() {
                     if let Some(score) = self.score(*holding, cluster) {
                         let best = next.entry(holding | 1 << cluster).or_insert(i64::MIN);
                         *best = (*best).max(total + score);
@@ -126,7 +119,7 @@ impl Fleet {
     fn check(&self, answer: &PlaceResponse) -> (usize, i64) {
         let (mut holding, mut total) = (self.held(), 0);
         for placement in &answer.placements {
-            let cluster: usize = placement.node[1..].parse().expect("a number");
+            let cluster = number(&placement.node);
             let score = self.score(holding, cluster);
             assert_eq!(
                 score,

@@ -11,7 +11,6 @@ use evenkeel::proto::v1::{
 use pbjson_types::Timestamp;
 use serde::Deserialize;
 use support::build::{meta, on, place_of, pod, spread};
-use support::model::Stored;
 use support::reasons;
 use support::server::Server;
 
@@ -180,52 +179,6 @@ async fn server_decides_like_kubefleet() {
             }
         }
     }
-}
-
-/// KubeFleet's documented example: four clusters, two regions, two to pick.
-#[tokio::test]
-async fn documented_worked_example() {
-    let server = Server::start().await;
-    let clusters = [
-        ("bravelion", "east"),
-        ("smartfish", "east"),
-        ("jumpingcat", "west"),
-        ("flyingpenguin", "west"),
-    ];
-    let clusters = clusters.map(|(name, region)| Node {
-        metadata: Some(meta(name, &[("region", region)])),
-        ..Node::default()
-    });
-    server
-        .update("", clusters.map(Stored::change).to_vec())
-        .await;
-    let region = TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: "region".into(),
-        when_unsatisfiable: "DoNotSchedule".into(),
-        ..TopologySpreadConstraint::default()
-    };
-    let request = PlaceRequest {
-        dialect: Dialect::Fleet.into(),
-        view: View::Full.into(),
-        ..place_of(spread(pod("", &PLACEMENT), vec![region]), 2)
-    };
-    let placed = server.place(request).await;
-    // All clusters are equal at first, so the largest name is picked. Then the west has fewer.
-    let picks: Vec<_> = placed
-        .placements
-        .iter()
-        .map(|p| (&*p.node, p.score))
-        .collect();
-    assert_eq!(picks, [("smartfish", -1), ("jumpingcat", 1)]);
-    let [first, second] = &*placed.steps else {
-        panic!("a step per pick: {:?}", placed.steps);
-    };
-    let ranking = ["smartfish", "jumpingcat", "flyingpenguin", "bravelion"];
-    assert_eq!(first.ranking, ranking);
-    assert_eq!(second.ranking, ["jumpingcat", "flyingpenguin"]);
-    let refused: Vec<&str> = second.violations.iter().map(|v| &*v.node).collect();
-    assert_eq!(refused, ["bravelion", "smartfish"]);
 }
 
 async fn check_evaluation(server: &Server, snapshot: &str, name: &str, vector: &Vector) {

@@ -3,16 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::decisions::joint::random_nodes;
-use crate::decisions::rebalance::{KEYS, cases};
-use crate::decisions::removals::RACK;
+use crate::decisions::worlds::{Constraint, KEYS, Nodes, RACK, cases, name};
 use evenkeel::proto::v1::plan_nodes_request::Question;
 use evenkeel::proto::v1::{
     Change, NeededPods, Node, NodeChecks, NodeDrain, NodeNeed, NodeSpare, NodeTemplate,
-    OwnerReference, PlanNodesRequest, PlanNodesResponse, Pod, TopologyValues,
+    PlanNodesRequest, PlanNodesResponse, Pod, TopologyValues,
 };
 use fastrand::Rng;
-use support::build::{ZONE, hard, having, node, on, pod, requesting, spread};
+use support::build::{ZONE, having, node, on, owned_by, pod, requesting, spread};
 use support::model::{self, Stored, delete};
 use support::recount::Cluster;
 use support::server::Server;
@@ -38,19 +36,6 @@ pub(crate) fn drain(nodes: &[&str]) -> NodeDrain {
     }
 }
 
-/// The pod, of this controller.
-pub(crate) fn owned_by(mut pod: Pod, kind: &str, name: &str) -> Pod {
-    let owner = OwnerReference {
-        api_version: "apps/v1".into(),
-        kind: kind.into(),
-        name: name.into(),
-        controller: Some(true),
-        ..OwnerReference::default()
-    };
-    pod.metadata.get_or_insert_default().owner_references = vec![owner];
-    pod
-}
-
 /// The nodes on which the recount lets a pod run.
 fn feasible(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     let incoming = on(pod.clone(), "");
@@ -60,6 +45,10 @@ fn feasible(cluster: &Cluster, pod: &Pod) -> Vec<String> {
 
 fn name_of(pod: &Pod) -> &str {
     pod.metadata.as_ref().map_or("", |metadata| &metadata.name)
+}
+
+fn name_of_node(node: &Node) -> &str {
+    node.metadata.as_ref().map_or("", |metadata| &metadata.name)
 }
 
 fn node_of(pod: &Pod) -> &str {
@@ -74,8 +63,8 @@ fn kind_of(pod: &Pod) -> &str {
 /// A node, cordoned as Kubernetes does it.
 fn cordon(cluster: &mut Cluster, name: &str) -> Node {
     let before = cluster.nodes.iter();
-    let mut before = before.filter(|it| it.metadata.as_ref().is_some_and(|it| it.name == name));
-    let before = before.next().expect("the node is there").clone();
+    let before = before.clone().find(|it| name_of_node(it) == name);
+    let before = before.expect("the node is there").clone();
     let mut after = support::build::cordoned(before.clone());
     after = support::build::tainted(after, "node.kubernetes.io/unschedulable", "", "NoSchedule");
     model::apply(cluster, &after.change());
@@ -147,7 +136,7 @@ fn replay(cluster: &mut Cluster, plan: &PlanNodesResponse, asked: &NodeDrain, sa
 /// A small cluster with two workloads and a DaemonSet.
 #[derive(Debug, Clone)]
 struct Case {
-    nodes: Vec<BTreeMap<&'static str, String>>,
+    nodes: Nodes,
     room: Vec<usize>,
     workloads: Vec<Workload>,
     has_daemons: bool,
@@ -155,27 +144,31 @@ struct Case {
 
 #[derive(Debug, Clone)]
 struct Workload {
-    /// The key and the max skew of each hard constraint.
-    constraints: Vec<(&'static str, i32)>,
+    constraints: Vec<Constraint>,
     /// The CPU that a pod requests.
     cpu: usize,
     /// The node of each pod.
     nodes: Vec<usize>,
 }
 
+/// The pod of a DaemonSet on a node.
+fn daemon(node: &str) -> Change {
+    let daemon = on(pod(&format!("d-{node}"), &[("app", "d")]), node);
+    owned_by(daemon, "DaemonSet", "d").change()
+}
+
 impl Case {
     fn random(rng: &mut Rng) -> Self {
-        let nodes = random_nodes(rng, 6);
+        let nodes = Nodes::random(rng, 6);
         let mut workloads: Vec<Workload> = Vec::new();
         for _ in 0..rng.usize(1..3) {
             let keys = match rng.usize(..=KEYS.len()) {
                 0 => &[][..],
                 at => KEYS[at - 1],
             };
-            let keys = keys.iter();
-            let constraints: Vec<_> = keys.map(|key| (*key, rng.i32(1..3))).collect();
+            let constraints = Constraint::hard(rng, keys);
             let pods = rng.usize(1..5);
-            let pods: Vec<usize> = (0..pods).map(|_| rng.usize(..nodes.len())).collect();
+            let pods = nodes.draw(rng, pods);
             workloads.push(Workload {
                 constraints,
                 cpu: rng.usize(1..3),
@@ -187,7 +180,7 @@ impl Case {
             all.map(|it| it.cpu * it.nodes.iter().filter(|node| **node == at).count())
                 .sum()
         };
-        let room = (0..nodes.len()).map(|at| used(at).max(rng.usize(1..6)));
+        let room = (0..nodes.count()).map(|at| used(at).max(rng.usize(1..6)));
         let room = room.collect();
         Self {
             room,
@@ -199,24 +192,15 @@ impl Case {
 
     fn changes(&self) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (at, labels) in self.nodes.iter().enumerate() {
-            let labels: Vec<_> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
-            let name = format!("n{at}");
+        for (at, node) in self.nodes.objects().enumerate() {
             let cpu = self.room[at].to_string();
-            let has = [("pods", "20"), ("cpu", &cpu)];
-            changes.push(having(node(&name, &labels), &has).change());
-            if self.has_daemons {
-                let daemon = on(pod(&format!("d{at}"), &[("app", "d")]), &name);
-                changes.push(owned_by(daemon, "DaemonSet", "d").change());
-            }
+            changes.push(having(node, &[("pods", "20"), ("cpu", &cpu)]).change());
+            changes.extend(self.has_daemons.then(|| daemon(&name(at))));
         }
         for (number, workload) in self.workloads.iter().enumerate() {
             for (index, at) in workload.nodes.iter().enumerate() {
-                let pod = on(
-                    self.pod(number, &format!("w{number}-{index}")),
-                    &format!("n{at}"),
-                );
-                changes.push(pod.change());
+                let pod = self.pod(number, &format!("w{number}-{index}"));
+                changes.push(on(pod, &name(*at)).change());
             }
         }
         changes
@@ -226,47 +210,32 @@ impl Case {
         let app = format!("w{number}");
         let labels = [("app", &*app)];
         let workload = &self.workloads[number];
-        let constraints = workload.constraints.iter();
-        let constraints = constraints.map(|(key, skew)| hard(*skew, key, &labels));
+        let constraints = workload.constraints.iter().map(|it| it.counting(&labels));
         let pod = spread(pod(name, &labels), constraints.collect());
         let pod = requesting(pod, &[("cpu", &workload.cpu.to_string())]);
         owned_by(pod, "ReplicaSet", &app)
     }
 
     fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::default();
-        for change in self.changes() {
-            model::apply(&mut cluster, &change);
-        }
-        cluster
+        model::cluster(&self.changes())
     }
 
     /// How far the skew of each constraint exceeds what it allows.
     fn excess(&self, cluster: &Cluster) -> Vec<i64> {
+        let there = |at: &usize| cluster.nodes.iter().any(|it| name_of_node(it) == name(*at));
+        let there: Vec<usize> = (0..self.nodes.count()).filter(there).collect();
+        let nodes = Nodes(there.iter().map(|at| self.nodes.0[*at].clone()).collect());
         let mut all = Vec::new();
         for (number, Workload { constraints, .. }) in self.workloads.iter().enumerate() {
-            let labels = |node: &Node| node.metadata.clone().unwrap_or_default().labels;
-            let nodes: BTreeMap<String, _> = cluster
-                .nodes
-                .iter()
-                .filter(|node| {
-                    constraints
-                        .iter()
-                        .all(|(key, _)| labels(node).contains_key(*key))
-                })
-                .map(|node| (node.metadata.clone().unwrap_or_default().name, labels(node)))
-                .collect();
-            for (key, max_skew) in constraints {
-                let mut counts: BTreeMap<&String, i64> = BTreeMap::new();
-                for (name, labels) in &nodes {
-                    let own = cluster.pods.iter().filter(|pod| node_of(pod) == name);
-                    let app = format!("w{number}-");
-                    let own = own.filter(|pod| name_of(pod).starts_with(&app)).count();
-                    *counts.entry(&labels[*key]).or_default() += own as i64;
-                }
-                let least = counts.values().min().copied().unwrap_or(0);
-                let most = counts.values().max().copied().unwrap_or(0);
-                all.push((most - least - i64::from(*max_skew)).max(0));
+            let pods_on = |at: &usize| {
+                let own = cluster.pods.iter().filter(|pod| node_of(pod) == name(*at));
+                let app = format!("w{number}-");
+                own.filter(|pod| name_of(pod).starts_with(&app)).count()
+            };
+            let pods: Vec<usize> = there.iter().map(pods_on).collect();
+            for (of, constraint) in constraints.iter().enumerate() {
+                let skew = nodes.skew(constraints, of, &pods);
+                all.push((skew - i64::from(constraint.max_skew)).max(0));
             }
         }
         all
@@ -275,10 +244,7 @@ impl Case {
 
 /// Returns whether nodes can all be emptied and go, found by trying all orders and all targets.
 fn can_all_go(cluster: &Cluster, going: &BTreeSet<String>, seen: &mut HashSet<String>) -> bool {
-    let there = |name: &String| {
-        let mut nodes = cluster.nodes.iter();
-        nodes.any(|it| it.metadata.as_ref().is_some_and(|it| it.name == *name))
-    };
+    let there = |name: &String| cluster.nodes.iter().any(|it| name_of_node(it) == name);
     let left: Vec<&String> = going.iter().filter(|name| there(name)).collect();
     if left.is_empty() {
         return true;
@@ -369,8 +335,8 @@ async fn no_drain_that_is_said_to_be_impossible_is_possible() {
         let mut rng = Rng::with_seed(seed);
         let case = Case::random(&mut rng);
         server.replace_all(case.changes()).await;
-        let some = (0..case.nodes.len()).filter(|_| rng.usize(..3) == 0);
-        let mut names: Vec<String> = some.map(|at| format!("n{at}")).collect();
+        let some = (0..case.nodes.count()).filter(|_| rng.usize(..3) == 0);
+        let mut names: Vec<String> = some.map(name).collect();
         if names.is_empty() {
             names.push("n0".into());
         }
@@ -438,11 +404,11 @@ async fn no_more_nodes_can_go_than_the_bound_says() {
         found += spare;
         proven += u64::from(plan.optimal);
         let start = case.cluster();
-        let most = (0..1_u32 << case.nodes.len())
+        let most = (0..1_u32 << case.nodes.count())
             .filter(|set| set.count_ones() as usize == spare + 1)
             .any(|set| {
-                let going = (0..case.nodes.len()).filter(|at| set & (1 << at) != 0);
-                let going: BTreeSet<String> = going.map(|at| format!("n{at}")).collect();
+                let going = (0..case.nodes.count()).filter(|at| set & (1 << at) != 0);
+                let going: BTreeSet<String> = going.map(name).collect();
                 can_all_go(&cordoned(&start, &going), &going, &mut HashSet::new())
             });
         if most && (spare as i32) < max {
@@ -501,14 +467,12 @@ async fn no_fewer_nodes_do_than_are_proven() {
             for (zone, count) in zones.iter().zip(counts) {
                 for _ in 0..*count {
                     number += 1;
-                    let mut node = node(&format!("pool+{number}"), &[(RACK, "v0"), (ZONE, zone)]);
+                    let name = format!("pool+{number}");
+                    let mut node = node(&name, &[(RACK, "v0"), (ZONE, zone)]);
                     node.status = like.status.clone();
-                    model::apply(&mut cluster, &node.change());
-                    if case.has_daemons {
-                        let name = format!("pool+{number}");
-                        let daemon = on(pod(&format!("d{name}"), &[("app", "d")]), &name);
-                        model::apply(&mut cluster, &owned_by(daemon, "DaemonSet", "d").change());
-                    }
+                    let daemon = case.has_daemons.then(|| daemon(&name));
+                    let made = [node.change()].into_iter().chain(daemon);
+                    made.for_each(|change| model::apply(&mut cluster, &change));
                 }
             }
             cluster
@@ -593,93 +557,4 @@ fn fits(cluster: &Cluster, pods: &[Pod], seen: &mut HashSet<String>) -> bool {
         model::apply(&mut next, &on(first.clone(), &to).change());
         fits(&next, rest, seen)
     })
-}
-
-const WEB: [(&str, &str); 1] = [("app", "w0")];
-
-/// Nodes of a processor each, one in each of these zones.
-fn zones(names: &[&str]) -> Vec<Change> {
-    let nodes = names.iter().map(|zone| {
-        let node = node(&format!("{zone}1"), &[(ZONE, zone)]);
-        having(node, &[("cpu", "4"), ("pods", "9")]).change()
-    });
-    nodes.collect()
-}
-
-/// A need of this many pods of a processor each, on nodes of four.
-fn need(replicas: i32, zones: &[&str]) -> NodeNeed {
-    NodeNeed {
-        pods: vec![NeededPods {
-            pod: Some(requesting(pod("", &WEB), &[("cpu", "1")])),
-            replicas,
-        }],
-        templates: vec![NodeTemplate {
-            node: "a1".into(),
-            name: "pool".into(),
-            domains: vec![TopologyValues {
-                topology_key: ZONE.into(),
-                values: zones.iter().map(|zone| (*zone).into()).collect(),
-            }],
-            ..NodeTemplate::default()
-        }],
-        ..NodeNeed::default()
-    }
-}
-
-/// Each fault names its field, and an unknown node is told.
-#[tokio::test]
-async fn faults_name_their_fields() {
-    let server = Server::start().await;
-    server.replace_all(zones(&["a"])).await;
-    let spare = Question::Spare(NodeSpare::default());
-    let twice = Question::Drain(drain(&["a1", "a1"]));
-    let mut like = need(0, &[]);
-    like.templates[0].price = -1;
-    let zones: Vec<String> = (0..65).map(|number| format!("z{number}")).collect();
-    let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
-    let mut keys = need(1, &["a"]);
-    keys.templates[0].domains = zones
-        .iter()
-        .map(|zone| TopologyValues {
-            topology_key: (*zone).into(),
-            values: vec!["a".into()],
-        })
-        .collect();
-    let cases = [
-        (
-            Some(Question::Need(keys)),
-            "need.templates[0].domains: must have at most 64 keys",
-        ),
-        (
-            Some(Question::Need(need(1, &zones))),
-            "need.templates: must have at most 64 combinations of domains",
-        ),
-        (None, "question: is required"),
-        (
-            Some(Question::Drain(drain(&[]))),
-            "drain.nodes: is required",
-        ),
-        (Some(twice), "drain.nodes[1]: is in the list more than once"),
-        (Some(spare), "spare.max: must be at least 1"),
-        (
-            Some(Question::Need(NodeNeed::default())),
-            "need.pods: is required",
-        ),
-        (
-            Some(Question::Need(like)),
-            "need.pods[0].replicas: must be at least 1",
-        ),
-        (
-            Some(Question::Drain(drain(&["nope"]))),
-            "there is no node \"nope\"",
-        ),
-    ];
-    for (question, said) in cases {
-        let request = PlanNodesRequest {
-            question,
-            ..PlanNodesRequest::default()
-        };
-        let refused = server.client().plan_nodes(request).await.expect_err(said);
-        assert!(refused.message().starts_with(said), "{}", refused.message());
-    }
 }

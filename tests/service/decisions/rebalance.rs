@@ -1,13 +1,12 @@
 //! Plans of Rebalance: each move is accepted after those before it, no plan with fewer moves does
 //! as much, and after a plan nothing is left to plan.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use crate::decisions::joint::random_nodes;
-use crate::decisions::removals::{RACK, owned};
+use crate::decisions::worlds::{Constraint, KEYS, Nodes, by_node, cases, running};
 use evenkeel::proto::v1::{Change, NodeChecks, Pod, RebalanceRequest, RebalanceResponse};
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, hard, having, node, on, pod, spread};
+use support::build::{having, on, spread};
 use support::model::{self, Stored, delete};
 use support::recount::Cluster;
 use support::server::Server;
@@ -86,31 +85,29 @@ fn replay(
 /// A small cluster with one or two workloads, which share the room of its nodes.
 #[derive(Debug, Clone)]
 struct Case {
-    nodes: Vec<BTreeMap<&'static str, String>>,
+    nodes: Nodes,
     room: Vec<usize>,
-    constraints: Vec<(&'static str, i32)>,
+    constraints: Vec<Constraint>,
     /// The node of each pod, by workload.
     pods: Vec<Vec<usize>>,
 }
 
-const WORKLOADS: [&str; 2] = ["web", "db"];
-
 impl Case {
     fn random(rng: &mut Rng, keys: &[&'static str], workloads: usize) -> Self {
-        let nodes = random_nodes(rng, 6);
-        let mut room: Vec<usize> = nodes.iter().map(|_| rng.usize(1..5)).collect();
+        let nodes = Nodes::random(rng, 6);
+        let mut room: Vec<usize> = (0..nodes.count()).map(|_| rng.usize(1..5)).collect();
         let mut pods = vec![Vec::new(); workloads];
         for own in &mut pods {
             for _ in 0..rng.usize(1..6) {
-                let at = rng.usize(..nodes.len()).min(rng.usize(..nodes.len()));
-                own.push(at);
+                own.push(rng.usize(..nodes.count()).min(rng.usize(..nodes.count())));
             }
         }
-        for (at, room) in room.iter_mut().enumerate() {
-            *room = (*room).max(pods.iter().flatten().filter(|it| **it == at).count());
-        }
+        let taken = by_node(nodes.count(), pods.iter().flatten().copied());
+        room.iter_mut()
+            .zip(taken)
+            .for_each(|(room, taken)| *room = taken.max(*room));
         Self {
-            constraints: keys.iter().map(|key| (*key, rng.i32(1..3))).collect(),
+            constraints: Constraint::hard(rng, keys),
             nodes,
             room,
             pods,
@@ -118,71 +115,38 @@ impl Case {
     }
 
     fn changes(&self) -> Vec<Change> {
-        let nodes = self.nodes.iter().enumerate().map(|(index, labels)| {
-            let labels: Vec<_> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
-            let room = self.room[index].to_string();
-            having(node(&format!("n{index}"), &labels), &[("pods", &room)]).change()
-        });
+        let nodes = self.nodes.objects().zip(&self.room);
+        let nodes = nodes.map(|(node, room)| having(node, &[("pods", &room.to_string())]).change());
         let mut changes: Vec<Change> = nodes.collect();
-        for (app, own) in WORKLOADS.iter().zip(&self.pods) {
-            let labels = [("app", *app)];
-            let constraints = self.constraints.iter();
-            let constraints = constraints.map(|(key, skew)| hard(*skew, key, &labels));
+        for (app, own) in ["web", "db"].iter().zip(&self.pods) {
+            let constraints = self
+                .constraints
+                .iter()
+                .map(|it| it.counting(&[("app", app)]));
             let constraints: Vec<_> = constraints.collect();
             for (index, at) in own.iter().enumerate() {
-                let mut pod = owned(on(
-                    pod(&format!("{app}{index}"), &labels),
-                    &format!("n{at}"),
-                ));
-                pod.metadata.get_or_insert_default().owner_references[0].name = (*app).into();
+                let pod = running(&format!("{app}{index}"), app, *at);
                 changes.push(spread(pod, constraints.clone()).change());
             }
         }
         changes
     }
 
-    /// Returns whether a node has all keys. A node without one takes no pod and is in no domain.
-    fn is_keyed(&self, node: usize) -> bool {
-        let mut all = self.constraints.iter();
-        all.all(|(key, _)| self.nodes[node].contains_key(key))
-    }
-
-    /// The number of pods that count in each domain, by constraint.
-    fn counts(&self, on: &[usize]) -> Vec<BTreeMap<&String, i64>> {
-        let keyed = || (0..self.nodes.len()).filter(|node| self.is_keyed(*node));
-        let constraints = self.constraints.iter().map(|(key, _)| {
-            let mut counts: BTreeMap<&String, i64> = BTreeMap::new();
-            for at in keyed() {
-                *counts.entry(&self.nodes[at][key]).or_default() += on[at] as i64;
-            }
-            counts
-        });
-        constraints.collect()
-    }
-
     fn excess(&self, on: &[usize]) -> i64 {
-        let counts = self.counts(on);
-        let excess = counts
-            .iter()
-            .zip(&self.constraints)
-            .map(|(counts, (_, max_skew))| {
-                let least = counts.values().min().copied().unwrap_or(0);
-                let most = counts.values().max().copied().unwrap_or(0);
-                (most - least - i64::from(*max_skew)).max(0)
-            });
+        let all = self.constraints.iter().enumerate();
+        let excess = all.map(|(of, constraint)| {
+            let skew = self.nodes.skew(&self.constraints, of, on);
+            (skew - i64::from(constraint.max_skew)).max(0)
+        });
         excess.sum()
     }
 
     /// The fewest moves of pods that make the first workload even, found by trying all; `None` if
     /// that takes more than `most`.
     fn fewest(&self, most: usize) -> Option<usize> {
-        let count = |own: &Vec<usize>, at: usize| own.iter().filter(|it| **it == at).count();
-        let all = 0..self.nodes.len();
-        let others: Vec<usize> = all
-            .clone()
-            .map(|at| self.pods[1..].iter().map(|own| count(own, at)).sum())
-            .collect();
-        let first: Vec<usize> = all.clone().map(|at| count(&self.pods[0], at)).collect();
+        let all = 0..self.nodes.count();
+        let others = by_node(self.nodes.count(), self.pods[1..].iter().flatten().copied());
+        let first = by_node(self.nodes.count(), self.pods[0].iter().copied());
         let mut reached = HashSet::from([first]);
         let mut seen = reached.clone();
         for moves in 0..=most {
@@ -194,15 +158,9 @@ impl Case {
                 for from in all.clone().filter(|from| before[*from] > 0) {
                     let mut left = before.clone();
                     left[from] -= 1;
-                    let counts = self.counts(&left);
-                    for to in all.clone().filter(|to| *to != from && self.is_keyed(*to)) {
-                        let is_even = counts.iter().zip(&self.constraints).all(
-                            |(counts, (key, max_skew))| {
-                                let least = counts.values().min().expect("the node's own");
-                                counts[&self.nodes[to][key]] + 1 - least <= i64::from(*max_skew)
-                            },
-                        );
-                        if is_even && left[to] + others[to] < self.room[to] {
+                    for to in all.clone().filter(|to| *to != from) {
+                        let has_room = left[to] + others[to] < self.room[to];
+                        if has_room && self.nodes.admits(&self.constraints, &left, to) {
                             let mut after = left.clone();
                             after[to] += 1;
                             if seen.insert(after.clone()) {
@@ -221,10 +179,7 @@ impl Case {
 /// Checks all that must be true of every plan, and returns the plan.
 async fn check(server: &Server, case: &Case) -> RebalanceResponse {
     let changes = case.changes();
-    let mut cluster = Cluster::default();
-    for change in &changes {
-        model::apply(&mut cluster, change);
-    }
+    let mut cluster = model::cluster(&changes);
     server.replace_all(changes).await;
     let answer = ask(server, about("")).await;
     for workload in &answer.workloads {
@@ -251,22 +206,6 @@ async fn check(server: &Server, case: &Case) -> RebalanceResponse {
     };
     assert_eq!(left(&answer), left(&again), "{answer:?} of {case:?}");
     answer
-}
-
-/// Keys that contain one another, and two that cross.
-pub(crate) const KEYS: [&[&str]; 6] = [
-    &[ZONE],
-    &[HOSTNAME],
-    &[ZONE, HOSTNAME],
-    &[ZONE, RACK],
-    &[RACK, HOSTNAME],
-    &[ZONE, RACK, HOSTNAME],
-];
-
-/// Returns the number of random cases to try.
-pub(crate) fn cases() -> u64 {
-    let said = std::env::var("CASES").ok();
-    said.and_then(|said| said.parse().ok()).unwrap_or(600)
 }
 
 /// Of all sequences of moves, tried one by one, none shorter makes a workload even.

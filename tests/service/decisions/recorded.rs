@@ -1,15 +1,12 @@
 //! Recorded answers of kube-scheduler's Filter, asked of a real server and of the oracle: both
 //! answer as it did, in each version that answers some cases differently. `vectors/` says where the
-//! cases come from. The variable of a set names a file or a directory to take its cases from.
+//! cases come from.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
-use std::path::{Path, PathBuf};
 
 use evenkeel::proto::v1::{
-    Code, DefaultConstraints, FilterRequest, FilterResponse, Namespace, Node, NodeChecks,
-    NodeVerdict, PersistentVolume, PersistentVolumeClaim, PlaceRequest, Pod, ReplicaSet,
-    ReplicationController, Service, StatefulSet, StorageClass, UpdateSnapshotRequest, View,
+    Code, DefaultConstraints, FilterRequest, FilterResponse, NodeChecks, NodeVerdict, PlaceRequest,
+    Pod, UpdateSnapshotRequest, View,
 };
 use evenkeel::snapshot::Limits;
 use serde::Deserialize;
@@ -22,8 +19,6 @@ use support::{model, reasons, vectors};
 
 /// Cases of one subject.
 struct Set {
-    /// The variable with another file or directory of cases.
-    variable: &'static str,
     /// The versions, each with its files and how many cases these have. A version answers all other
     /// cases of the first one as the first one.
     versions: &'static [(&'static str, &'static [(&'static str, usize)])],
@@ -32,7 +27,6 @@ struct Set {
 }
 
 const ROOM: Set = Set {
-    variable: "ROOM",
     versions: &[
         ("1.35", &[("room.jsonl.gz", 399)]),
         ("1.36", &[("room-1.36.jsonl.gz", 10)]),
@@ -42,13 +36,11 @@ const ROOM: Set = Set {
 };
 
 const NOMINATED: Set = Set {
-    variable: "NOMINATED_CASES",
     versions: &[("1.35", &[("nominated.jsonl.gz", 622)])],
     is_placed: false,
 };
 
 const VOLUMES: Set = Set {
-    variable: "VOLUME_CASES",
     versions: &[("", &[("volumes.jsonl.gz", 600)])],
     is_placed: true,
 };
@@ -56,7 +48,6 @@ const VOLUMES: Set = Set {
 const AFFINITY_FILES: &[(&str, usize)] = &[("affinity.jsonl.gz", 670), ("features.jsonl.gz", 141)];
 
 const AFFINITY: Set = Set {
-    variable: "AFFINITY_CASES",
     versions: &[("1.36", AFFINITY_FILES), ("1.37", AFFINITY_FILES)],
     is_placed: true,
 };
@@ -71,31 +62,13 @@ const EMPTY_LIST: (&str, &str) = ("1.37", "random/1-0291");
 #[serde(rename_all = "camelCase")]
 pub(super) struct Case {
     pub(super) name: String,
-    nodes: Vec<Node>,
-    pods: Vec<Pod>,
-    #[serde(default)]
-    namespaces: Vec<Namespace>,
-    #[serde(default)]
-    persistent_volume_claims: Vec<PersistentVolumeClaim>,
-    #[serde(default)]
-    persistent_volumes: Vec<PersistentVolume>,
-    #[serde(default)]
-    storage_classes: Vec<StorageClass>,
-    #[serde(default)]
-    services: Vec<Service>,
-    #[serde(default)]
-    replica_sets: Vec<ReplicaSet>,
-    #[serde(default)]
-    stateful_sets: Vec<StatefulSet>,
-    #[serde(default)]
-    replication_controllers: Vec<ReplicationController>,
+    #[serde(flatten)]
+    cluster: Cluster,
     /// A list, or `"system"`.
     #[serde(default)]
     default_constraints: Value,
     pub(super) candidates: Option<Vec<String>>,
     pub(super) pod: Pod,
-    #[serde(skip)]
-    version: &'static str,
 }
 
 /// A case with what kube-scheduler answered.
@@ -141,20 +114,13 @@ pub(super) type Verdicts = BTreeMap<String, (Verdict, bool)>;
 impl Case {
     pub(super) fn cluster(&self) -> Cluster {
         Cluster {
-            nodes: self.nodes.clone(),
-            pods: self.pods.clone(),
-            namespaces: self.namespaces.clone(),
-            persistent_volume_claims: self.persistent_volume_claims.clone(),
-            persistent_volumes: self.persistent_volumes.clone(),
-            storage_classes: self.storage_classes.clone(),
-            services: self.services.clone(),
-            replica_sets: self.replica_sets.clone(),
-            stateful_sets: self.stateful_sets.clone(),
-            replication_controllers: self.replication_controllers.clone(),
             defaults: self.defaults(),
-            kubernetes_version: self.version.to_owned(),
-            ..Cluster::default()
+            ..self.cluster.clone()
         }
+    }
+
+    fn version(&self) -> &str {
+        &self.cluster.kubernetes_version
     }
 
     fn defaults(&self) -> DefaultConstraints {
@@ -182,7 +148,7 @@ impl Case {
     /// in a cluster that lists no namespaces, and a deferred resize.
     fn may_leave(&self, field: &str) -> bool {
         field.starts_with("spec.volumes (")
-            || field.ends_with(".namespaceSelector") && self.namespaces.is_empty()
+            || field.ends_with(".namespaceSelector") && self.cluster.namespaces.is_empty()
             || self.name.ends_with("deferred-resize")
     }
 }
@@ -219,16 +185,11 @@ impl Verdict {
     }
 }
 
-/// The cases of a file, one a line.
-pub(super) fn load<C: DeserializeOwned>(file: &Path) -> Vec<C> {
-    let lines = vectors::lines_of(file);
-    let cases = lines.map(|line| serde_json::from_str(&line).expect("a case"));
-    cases.collect()
-}
-
 /// The `count` cases of a file of `tests/vectors`.
 pub(super) fn load_recorded<C: DeserializeOwned>(file: &str, count: usize) -> Vec<C> {
-    let cases = load(&vectors::path(file));
+    let cases = vectors::lines(file);
+    let cases = cases.map(|line| serde_json::from_str(&line).expect("a case"));
+    let cases: Vec<C> = cases.collect();
     assert_eq!(cases.len(), count, "{file}");
     cases
 }
@@ -236,21 +197,11 @@ pub(super) fn load_recorded<C: DeserializeOwned>(file: &str, count: usize) -> Ve
 impl Set {
     /// Each case with each version.
     fn cases(&self) -> Vec<Judged> {
-        let other = env::var_os(self.variable).map(PathBuf::from);
         let load_all = |files: &[(&str, usize)]| -> Vec<Judged> {
-            match &other {
-                Some(path) if path.is_file() => load(path),
-                Some(path) => files
-                    .iter()
-                    .flat_map(|(file, _)| load(&path.join(file)))
-                    .collect(),
-                None => {
-                    let recorded = files
-                        .iter()
-                        .map(|(file, count)| load_recorded(file, *count));
-                    recorded.flatten().collect()
-                }
-            }
+            let files = files.iter();
+            files
+                .flat_map(|(file, count)| load_recorded(file, *count))
+                .collect()
         };
         let mut all = Vec::new();
         for (version, own) in self.versions {
@@ -259,14 +210,14 @@ impl Set {
                 let mut cases = load_all(files);
                 cases.retain(|judged| known.insert(judged.case.name.clone()));
                 for mut judged in cases {
-                    judged.case.version = version;
+                    judged.case.cluster.kubernetes_version = (*version).into();
                     let former = judged.until_1_36.take().filter(|_| *version <= "1.36");
                     judged.want = former.unwrap_or(judged.want);
                     all.push(judged);
                 }
             }
         }
-        all.retain(|judged| (judged.case.version, &*judged.case.name) != EMPTY_LIST);
+        all.retain(|judged| (judged.case.version(), &*judged.case.name) != EMPTY_LIST);
         all
     }
 
@@ -280,9 +231,9 @@ impl Set {
         .await;
         for judged in cases {
             let case = &judged.case;
-            let snapshot = format!("{}-{}", case.version, case.name).replace(['/', '_'], "-");
+            let snapshot = format!("{}-{}", case.version(), case.name).replace(['/', '_'], "-");
             let snapshot = snapshot.trim_start_matches('-');
-            let about = format!("{} {}", case.version, case.name);
+            let about = format!("{} {}", case.version(), case.name);
             feed(&server, snapshot, &case.cluster()).await;
             let answer = filter(&server, snapshot, &case.ungated()).await;
             assert_eq!(verdicts(&answer), judged.wanted(), "{about}");
@@ -308,7 +259,7 @@ impl Set {
         for judged in self.cases() {
             let case = &judged.case;
             let got = recounted(&case.cluster(), &case.ungated());
-            assert_eq!(got, judged.wanted(), "{} {}", case.version, case.name);
+            assert_eq!(got, judged.wanted(), "{} {}", case.version(), case.name);
         }
     }
 }
@@ -359,7 +310,7 @@ async fn check_gates(server: &Server, snapshot: &str, case: &Case, gated: bool) 
     if gated {
         assert_eq!(
             whole.reasons[0].count as usize,
-            case.nodes.len(),
+            case.cluster.nodes.len(),
             "{snapshot}"
         );
     }
@@ -367,7 +318,7 @@ async fn check_gates(server: &Server, snapshot: &str, case: &Case, gated: bool) 
     let spread = server.filter(spread).await;
     assert_eq!(
         spread.feasible_count as usize,
-        case.nodes.len(),
+        case.cluster.nodes.len(),
         "{snapshot}"
     );
 }

@@ -6,10 +6,8 @@ use evenkeel::proto::v1::{
     Change, FilterRequest, FilterResponse, PlaceRequest, Pod, Reservation, VerifySnapshotRequest,
 };
 use serde_json::{Value, json};
-use support::build::update_of;
 use support::recount::requests;
 use support::server::Server;
-use tonic::Code;
 
 pub(crate) fn changes(changes: Value) -> Vec<Change> {
     serde_json::from_value(changes).expect("changes")
@@ -184,35 +182,4 @@ async fn a_thousand_of_everything() {
     let placed = server.place(request).await;
     assert_eq!((placed.placements.len(), placed.unplaced), (3, 2));
     assert_verified(&server).await;
-}
-
-#[tokio::test]
-async fn what_is_no_quantity_is_refused() {
-    let server = Server::start().await;
-    let node = |cpu: &str| json!({"node": {"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": cpu}}}});
-    let with = |spec: Value| json!({"pod": {"metadata": {"name": "p"}, "spec": spec}});
-    let port = json!({"containers": [{"ports": [{"hostPort": 65536}]}]});
-    let cases = [
-        (node("1 core"), "changes[0].node.status.allocatable"),
-        (node("-1"), "changes[0].node.status.allocatable"),
-        (
-            with(cpu("1K")),
-            "changes[0].pod.spec.containers[0].resources.requests",
-        ),
-        (
-            with(json!({"overhead": {"cpu": ""}})),
-            "changes[0].pod.spec.overhead",
-        ),
-        (
-            with(port),
-            "changes[0].pod.spec.containers[0].ports[0].hostPort",
-        ),
-    ];
-    for (change, field) in cases {
-        let request = update_of(changes(json!([change])));
-        let refused = server.client().update_snapshot(request).await;
-        let status = refused.expect_err("it is refused");
-        assert_eq!(status.code(), Code::InvalidArgument, "{field}");
-        assert!(status.message().contains(field), "{field}: {status}");
-    }
 }

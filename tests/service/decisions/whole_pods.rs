@@ -4,13 +4,11 @@
 use evenkeel::matching::RequestsByVersion;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{Pod, Volume, VolumeSource};
-use evenkeel::snapshot::Limits;
 use proptest::prelude::*;
-use support::build::{ZONE, hard, on, pod, requiring_terms, spread, tolerating, update_of};
+use support::build::{ZONE, hard, on, pod, requiring_terms, spread, tolerating};
 use support::generate;
 use support::model::Stored;
 use support::server::Server;
-use tonic::Code;
 
 use evenkeel::proto::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use support::history::cases;
@@ -116,26 +114,6 @@ async fn what_a_pod_asks_for_comes_back() {
     let again = pods.iter().cloned().map(Stored::change).collect();
     let update = server.update("", again).await;
     assert_eq!((update.changed_count, update.unchanged_count), (0, 7));
-}
-
-#[tokio::test]
-async fn a_pod_that_asks_for_too_much_is_refused() {
-    let limits = Limits {
-        max_pod_spec_bytes: 100,
-        ..Limits::default()
-    };
-    let server = Server::with_limits(limits).await;
-    let asking = |bytes: usize| {
-        let value = "v".repeat(bytes);
-        tolerating(pod("web", &[]), "k", "Equal", &value, "").change()
-    };
-    server.update("", vec![asking(50)]).await;
-    let request = update_of(vec![asking(100)]);
-    let refused = server.client().update_snapshot(request).await;
-    let status = refused.expect_err("it is over the limit");
-    assert_eq!(status.code(), Code::ResourceExhausted);
-    assert!(status.message().contains("max-pod-spec-bytes"), "{status}");
-    assert!(status.message().contains("changes[0].pod.spec"), "{status}");
 }
 
 proptest! {

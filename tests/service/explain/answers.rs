@@ -4,7 +4,6 @@
 use evenkeel::proto::v1::{
     ExplainRequest, FilterRequest, NodeNames, TopologySpreadConstraint, View, left_out,
 };
-use tonic::Code;
 
 use support::build::{
     ZONE, cordoned, explain_of, hard, node, on, pod, selecting, soft, spread, tainted,
@@ -159,28 +158,4 @@ async fn a_view_says_which_nodes_are_named() {
         assert_eq!(answer.feasible_count, 1, "{view:?}");
         assert!(!answer.summary.is_empty(), "{view:?}");
     }
-}
-
-#[tokio::test]
-async fn a_faulty_request_is_refused_with_all_its_faults() {
-    let server = server().await;
-    let request = ExplainRequest {
-        pod: Some(spread(pod("next", &WEB), vec![hard(0, "", &WEB)])),
-        min_revision: -1,
-        ..Default::default()
-    };
-    let refused = server.client().explain(request).await;
-    let status = refused.expect_err("it has three faults");
-    assert_eq!(status.code(), Code::InvalidArgument);
-    for field in ["maxSkew", "topologyKey", "minRevision"] {
-        let details = String::from_utf8_lossy(status.details());
-        assert!(details.contains(field), "{field} in {details}");
-    }
-    let unknown = ExplainRequest {
-        snapshot: "no-such".into(),
-        pod: Some(asking()),
-        ..Default::default()
-    };
-    let refused = server.client().explain(unknown).await;
-    assert_eq!(refused.expect_err("there is none").code(), Code::NotFound);
 }

@@ -270,7 +270,7 @@ fn template_of(name: &str) -> Pod {
 }
 
 #[tokio::test]
-async fn faults_are_named_and_nothing_is_held() {
+async fn over_a_limit_nothing_is_held() {
     let limits = Limits {
         max_reservations: 2,
         max_replicas: 3,
@@ -280,31 +280,6 @@ async fn faults_are_named_and_nothing_is_held() {
     let web = |name: &str| (pod(name, &WEB), "a");
     let mut long_uid = pod("web-0", &WEB);
     long_uid.metadata.as_mut().expect("it has").uid = "u".repeat(5_000);
-    for (fields, pods) in [
-        (&["pods[0].pod.metadata.name"][..], vec![web("")]),
-        (&["pods[0].pod.metadata.name"], vec![web("Not a name")]),
-        (&["pods[0].node"], vec![(pod("web-0", &WEB), "")]),
-        (&["pods[0].node"], vec![(pod("web-0", &WEB), "~1")]),
-        (
-            &["pods[2].pod"],
-            vec![web("web-0"), web("web-1"), web("web-0")],
-        ),
-        (
-            &["pods[0].pod.spec.topologySpreadConstraints[0].maxSkew"],
-            vec![(spread(pod("web-0", &WEB), vec![hard(0, ZONE, &WEB)]), "a")],
-        ),
-    ] {
-        let refused = held.assign(pods).await.expect_err("it is refused");
-        assert_eq!(refused.code(), Code::InvalidArgument);
-        assert_eq!(named(&refused), fields);
-    }
-    let mut without = super::held::assignments("", vec![web("web-0")]);
-    without.reserve = None;
-    let refused = held.server.client().reserve_pods(without).await;
-    assert_eq!(
-        refused.expect_err("it is refused").code(),
-        Code::InvalidArgument
-    );
     let refused = held
         .assign(vec![(long_uid, "a")])
         .await

@@ -240,22 +240,3 @@ async fn renewed_reservations_end_one_by_one() {
     assert_eq!(renew(&ids[1..], None).await, Some(1_000_070));
     assert_eq!(renew(&ids[..1], None).await, Some(1_000_310));
 }
-
-#[tokio::test]
-async fn faults_of_renewing_are_named() {
-    let held = Held::start().await;
-    for (seconds, ids, named) in [
-        (0, &["a"][..], "ttl"),
-        (3_601, &["a"], "ttl"),
-        (60, &["a", "a"], "ids[1]"),
-        (60, &[""], "ids[0]"),
-    ] {
-        let request = RenewReservationsRequest {
-            snapshot: String::new(),
-            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
-            ttl: Some(Duration::from_secs(seconds).into()),
-        };
-        let refused = held.server.client().renew_reservations(request).await;
-        assert_eq!(field(&refused.expect_err("it is wrong")), named);
-    }
-}

@@ -1,181 +1,63 @@
 //! The calls that each role may make.
 
-use std::pin::Pin;
-
-use evenkeel::proto::v1::stream_snapshot_request::Step;
-use evenkeel::proto::v1::{self, FILE_DESCRIPTOR_SET, StreamSnapshotRequest};
-use prost::Message;
-use prost_types::FileDescriptorSet;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::security::client::{Client, batch, client, healthy, serve};
+use crate::bad_input::requests::encoded;
+use crate::security::client::{batch, client, healthy, serve};
 use crate::security::identity::{Role, access_file};
 use crate::security::pki::Files;
+use crate::security::process::DEADLINE;
+use support::descriptors::Protocol;
 
-type Answer = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
+/// A request about snapshot `s`.
+const S: &str = r#"{"snapshot": "s"}"#;
 
-/// A call about snapshot `s`.
-type Call = fn(Client) -> Answer;
-
-/// Makes a unary call with a request whose snapshot is `s`.
-macro_rules! unary {
-    ($method:ident, $request:ident $(, $field:ident: $value:expr)*) => {
-        |mut client| Box::pin(async move {
-            #[allow(clippy::needless_update, reason = "some have no other field")]
-            let request = v1::$request {
-                snapshot: "s".into(),
-                $($field: $value,)*
-                ..Default::default()
-            };
-            client.$method(request).await.map(drop)
-        })
-    };
-}
-
-/// Every RPC, with the role that it needs; `None` if every known caller may make it.
-const RPCS: &[(&str, Option<Role>, Call)] = &[
-    ("Filter", Some(Role::Reader), unary!(filter, FilterRequest)),
-    ("Score", Some(Role::Reader), unary!(score, ScoreRequest)),
-    ("Place", Some(Role::Reader), unary!(place, PlaceRequest)),
-    (
-        "Explain",
-        Some(Role::Reader),
-        unary!(explain, ExplainRequest),
-    ),
-    (
-        "DescribeSpread",
-        Some(Role::Reader),
-        unary!(describe_spread, DescribeSpreadRequest),
-    ),
-    (
-        "RankRemovals",
-        Some(Role::Reader),
-        unary!(rank_removals, RankRemovalsRequest),
-    ),
-    (
-        "Rebalance",
-        Some(Role::Reader),
-        unary!(rebalance, RebalanceRequest),
-    ),
-    (
-        "PlanNodes",
-        Some(Role::Reader),
-        unary!(plan_nodes, PlanNodesRequest),
-    ),
+/// Every RPC, with the role that it needs, or `None` if every known caller may make it, and a request.
+const RPCS: &[(&str, Option<Role>, &str)] = &[
+    ("Filter", Some(Role::Reader), S),
+    ("Score", Some(Role::Reader), S),
+    ("Place", Some(Role::Reader), S),
+    ("Explain", Some(Role::Reader), S),
+    ("DescribeSpread", Some(Role::Reader), S),
+    ("RankRemovals", Some(Role::Reader), S),
+    ("Rebalance", Some(Role::Reader), S),
+    ("PlanNodes", Some(Role::Reader), S),
     (
         "Place",
         Some(Role::Feeder),
-        unary!(place, PlaceRequest, reserve: Some(v1::Reservation::default())),
+        r#"{"snapshot": "s", "reserve": {}}"#,
     ),
+    ("GetSnapshot", Some(Role::Reader), S),
+    ("ListNodes", Some(Role::Reader), S),
+    ("ListReservations", Some(Role::Reader), S),
+    ("ListSnapshots", None, "{}"),
+    ("UpdateSnapshot", Some(Role::Feeder), S),
     (
-        "GetSnapshot",
+        "StreamSnapshot",
+        Some(Role::Feeder),
+        r#"{"update": {"snapshot": "s"}}"#,
+    ),
+    ("ConfirmReservations", Some(Role::Feeder), S),
+    ("ReservePods", Some(Role::Feeder), S),
+    ("RenewReservations", Some(Role::Feeder), S),
+    ("ReleaseReservations", Some(Role::Feeder), S),
+    ("ExportSnapshot", Some(Role::Feeder), S),
+    ("VerifySnapshot", Some(Role::Admin), S),
+    (
+        "Decide",
         Some(Role::Reader),
-        unary!(get_snapshot, GetSnapshotRequest),
+        r#"{"question": {"filter": {"snapshot": "s"}}}"#,
     ),
-    (
-        "ListNodes",
-        Some(Role::Reader),
-        unary!(list_nodes, ListNodesRequest),
-    ),
-    (
-        "ListReservations",
-        Some(Role::Reader),
-        unary!(list_reservations, ListReservationsRequest),
-    ),
-    ("ListSnapshots", None, |mut client| {
-        Box::pin(async move {
-            let listed = client.list_snapshots(v1::ListSnapshotsRequest::default());
-            listed.await.map(drop)
-        })
-    }),
-    (
-        "UpdateSnapshot",
-        Some(Role::Feeder),
-        unary!(update_snapshot, UpdateSnapshotRequest),
-    ),
-    ("StreamSnapshot", Some(Role::Feeder), |mut client| {
-        Box::pin(async move {
-            let step = StreamSnapshotRequest {
-                step: Some(Step::Update(batch("s"))),
-            };
-            let feed = client.stream_snapshot(tokio_stream::iter([step])).await?;
-            feed.into_inner().message().await.map(drop)
-        })
-    }),
-    (
-        "ConfirmReservations",
-        Some(Role::Feeder),
-        unary!(confirm_reservations, ConfirmReservationsRequest),
-    ),
-    (
-        "ReservePods",
-        Some(Role::Feeder),
-        unary!(reserve_pods, ReservePodsRequest),
-    ),
-    (
-        "RenewReservations",
-        Some(Role::Feeder),
-        unary!(renew_reservations, RenewReservationsRequest),
-    ),
-    (
-        "ReleaseReservations",
-        Some(Role::Feeder),
-        unary!(release_reservations, ReleaseReservationsRequest),
-    ),
-    ("ExportSnapshot", Some(Role::Feeder), |mut client| {
-        Box::pin(async move {
-            let request = v1::ExportSnapshotRequest {
-                snapshot: "s".into(),
-            };
-            let parts = client.export_snapshot(request).await?;
-            parts.into_inner().message().await.map(drop)
-        })
-    }),
-    (
-        "VerifySnapshot",
-        Some(Role::Admin),
-        unary!(verify_snapshot, VerifySnapshotRequest),
-    ),
-    ("Decide", Some(Role::Reader), |mut client| {
-        Box::pin(async move {
-            let filter = v1::FilterRequest {
-                snapshot: "s".into(),
-                ..Default::default()
-            };
-            let question = v1::Question {
-                ask: Some(v1::question::Ask::Filter(filter)),
-                ..Default::default()
-            };
-            let step = v1::DecideRequest {
-                step: Some(v1::decide_request::Step::Question(question)),
-            };
-            let answers = client.decide(tokio_stream::iter([step])).await?;
-            let answer = answers.into_inner().message().await?;
-            match answer.expect("one answer").answer {
-                Some(v1::decide_response::Answer::Error(error)) => {
-                    Err(Status::new(Code::from_i32(error.code), error.message))
-                }
-                _ => Ok(()),
-            }
-        })
-    }),
     // This is last, because it deletes the snapshot.
-    (
-        "DeleteSnapshot",
-        Some(Role::Admin),
-        unary!(delete_snapshot, DeleteSnapshotRequest),
-    ),
+    ("DeleteSnapshot", Some(Role::Admin), S),
 ];
 
 #[test]
 fn every_rpc_is_in_the_table() {
-    let all = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("it is one");
-    let services = all.file.iter().flat_map(|file| &file.service);
-    let methods = services.flat_map(|service| &service.method);
-    for method in methods {
-        let is_known = RPCS.iter().any(|(name, _, _)| *name == method.name());
-        assert!(is_known, "{} needs a line in RPCS", method.name());
+    for call in Protocol::read().calls {
+        let is_known = RPCS.iter().any(|(name, _, _)| *name == call.name);
+        assert!(is_known, "{} needs a line in RPCS", call.name);
     }
 }
 
@@ -201,16 +83,25 @@ async fn every_role_may_call_what_it_should_and_nothing_else() {
     let roles = [Role::Reader, Role::Feeder, Role::Admin];
     let rules = roles.map(|role| (role.name(), role, &["s"][..]));
     let server = serve(&["--access-file".into(), access_file(&files, &rules)]);
-    let as_role = |role: Role| client(server.channel(), Some(&format!("Bearer {}", role.name())));
-
-    for (method, needed, call) in RPCS {
+    let feeder = client(server.channel(), Some("Bearer feeder"));
+    let (protocol, channel) = (Protocol::read(), server.channel());
+    for (method, needed, request) in RPCS {
+        let call = protocol.calls.iter().find(|call| call.name == *method);
+        let request = serde_json::from_str(request).expect("JSON");
+        let message = encoded(method, &request);
+        let call = async |authorization: Option<&str>| {
+            let call = call.expect("a method");
+            let message = message.clone();
+            call.send_as(&channel, authorization, message, DEADLINE)
+                .await
+        };
         for stranger in [
             None,
             Some("Bearer unknown"),
             Some("Basic reader"),
             Some("Bearer"),
         ] {
-            let refused = call(client(server.channel(), stranger)).await;
+            let refused = call(stranger).await;
             let status = refused.expect_err("no rule is about it");
             assert_eq!(status.code(), Code::Unauthenticated, "{method}: {status}");
             let info = status
@@ -221,9 +112,9 @@ async fn every_role_may_call_what_it_should_and_nothing_else() {
         for role in roles {
             let what = format!("{method} as {}", role.name());
             // The snapshot exists, even if the call before has deleted it.
-            let made = as_role(Role::Feeder).update_snapshot(batch("s")).await;
+            let made = feeder.clone().update_snapshot(batch("s")).await;
             made.expect("a feeder may make it");
-            let answer = call(as_role(role)).await;
+            let answer = call(Some(&format!("Bearer {}", role.name()))).await;
             match needed {
                 Some(needed) if role < *needed => {
                     let status = answer.expect_err(&what);

@@ -2,16 +2,15 @@
 //! that the refusal has. Most limits are constants, and lower here.
 
 use evenkeel::limits::Limit;
-use evenkeel::proto::v1::{PlaceRequest, WorkloadReplicas};
+use evenkeel::proto::v1::{Dialect, FilterRequest, PlaceRequest, View};
+use serde_json::json;
 use tonic::Status;
 use tonic_types::StatusExt;
 
 use crate::serving::limits::{assert_over, update};
 use crate::serving::metrics::Page;
 use crate::serving::over_limits::{
-    self, Client, annotated, batch, choosy, constrained, filtered, node, of_candidate, overlaid,
-    place, placed, refusal, reserving, service, step_by_step, stored, tolerating, two, updated,
-    with_resources, with_terms,
+    self, Client, filter, filtered, place, placed, pod, read, refusal, two, updated,
 };
 use crate::serving::process::{Server, until};
 
@@ -73,21 +72,10 @@ async fn each_limit_refuses_and_is_counted() {
     }
 }
 
-/// A Place of one workload more than is allowed.
-fn too_many_workloads(most: Option<usize>) -> PlaceRequest {
-    let workload = WorkloadReplicas {
-        pod: place().pod,
-        replicas: 1,
-        ..Default::default()
-    };
-    PlaceRequest {
-        workloads: vec![workload; most.expect("it is fixed") + 1],
-        ..PlaceRequest::default()
-    }
-}
-
 /// Goes over a limit, and checks the refusal.
 async fn exceed(limit: Limit, server: &Server) {
+    // One more than is allowed.
+    let many = limit.row().default.unwrap_or_default() + 1;
     let channel = server.channel();
     let client = &mut Client::new(channel.clone());
     let status: Status = match limit {
@@ -95,22 +83,73 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::MessageBytes => updated(client, update(70)).await,
         Limit::MemoryBytes => updated(client, update(2_000)).await,
         Limit::ConcurrentCalls => over_limits::second_call(client, server).await,
-        Limit::ChangesPerBatch | Limit::Nodes => updated(client, two(node)).await,
-        Limit::Pods | Limit::LabelSets => updated(client, two(stored)).await,
-        Limit::Owners => updated(client, two(service)).await,
-        Limit::PodSpecBytes => updated(client, batch([choosy()])).await,
+        Limit::ChangesPerBatch | Limit::Nodes => updated(client, two("node")).await,
+        Limit::Pods | Limit::LabelSets => updated(client, two("pod")).await,
+        Limit::Owners => updated(client, two("service")).await,
+        Limit::PodSpecBytes => {
+            let choosy = pod(json!({"nodeSelector": {"disk": "ssd"}}));
+            updated(client, read(json!({"changes": [{"pod": choosy}]}))).await
+        }
         Limit::Snapshots => over_limits::second_snapshot(client).await,
-        Limit::OverlayChanges => filtered(client, overlaid()).await,
-        Limit::ObjectBytes => filtered(client, annotated(limit.row().default)).await,
-        Limit::ListEntries => filtered(client, tolerating()).await,
-        Limit::ConstraintsPerPod => filtered(client, constrained()).await,
-        Limit::NodeAffinityTerms => filtered(client, with_terms(limit.row().default)).await,
-        Limit::PodResources => filtered(client, with_resources(limit.row().default)).await,
-        Limit::StringBytes => filtered(client, of_candidate("ab")).await,
+        Limit::OverlayChanges => {
+            let overlay = two("node").changes;
+            let overlaid = FilterRequest {
+                overlay,
+                ..filter(json!({}))
+            };
+            filtered(client, overlaid).await
+        }
+        Limit::ObjectBytes => {
+            let annotated = json!({"metadata": {"annotations": {"note": "x".repeat(many)}}});
+            filtered(client, read(json!({"pod": annotated}))).await
+        }
+        Limit::ListEntries => filtered(client, filter(json!({"tolerations": [{}, {}]}))).await,
+        Limit::ConstraintsPerPod => {
+            let over = |key: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"});
+            let constraints = json!({"topologySpreadConstraints": [over("a"), over("b")]});
+            filtered(client, filter(constraints)).await
+        }
+        Limit::NodeAffinityTerms => {
+            let required = json!({"nodeSelectorTerms": vec![json!({}); many]});
+            let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": required});
+            filtered(
+                client,
+                filter(json!({"affinity": {"nodeAffinity": required}})),
+            )
+            .await
+        }
+        Limit::PodResources => {
+            let requests = (0..many).map(|i| (format!("e.io/r{i}"), json!("1")));
+            let requests: serde_json::Map<_, _> = requests.collect();
+            let container = json!({"resources": {"requests": requests}});
+            filtered(client, filter(json!({"containers": [container]}))).await
+        }
+        Limit::StringBytes => {
+            let candidates = json!({"names": ["ab"]});
+            filtered(
+                client,
+                read(json!({"pod": pod(json!({})), "candidates": candidates})),
+            )
+            .await
+        }
         Limit::Replicas => refusal(client.place(place()).await),
-        Limit::PlacedWorkloads => placed(client, too_many_workloads(limit.row().default)).await,
-        Limit::StepScores => placed(client, step_by_step()).await,
-        Limit::Reservations => placed(client, reserving()).await,
+        Limit::PlacedWorkloads => {
+            let workload = json!({"pod": pod(json!({})), "replicas": 1});
+            placed(client, read(json!({"workloads": vec![workload; many]}))).await
+        }
+        Limit::StepScores => {
+            // The answer has the scores of each step.
+            let request = PlaceRequest {
+                dialect: Dialect::Fleet.into(),
+                view: View::Full.into(),
+                ..place()
+            };
+            placed(client, request).await
+        }
+        Limit::Reservations => {
+            let reserve = read(json!({"owner": "me", "ttl": "60s"}));
+            placed(client, PlaceRequest { reserve, ..place() }).await
+        }
         Limit::WaitingDecisions => over_limits::many_decisions(client).await,
         Limit::Streams => over_limits::second_stream(client, channel).await,
         Limit::StreamQuestions => over_limits::second_question(client).await,

@@ -2,16 +2,14 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Affinity, Change, DecideRequest, Dialect, FilterRequest, ListSnapshotsRequest, Mode,
-    NodeAffinity, NodeNames, NodeSelector, NodeSelectorTerm, ObjectMeta, PlaceRequest, Pod,
-    PodSpec, Question, Reservation, Service, Toleration, TopologySpreadConstraint,
-    UpdateSnapshotRequest, View, change, decide_request, decide_response, question,
+    DecideRequest, FilterRequest, ListSnapshotsRequest, Mode, PlaceRequest, Question,
+    UpdateSnapshotRequest, decide_request, decide_response, question,
 };
-use support::build::{self, meta, plain_node, selecting, update_of};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::client::Grpc;
@@ -86,10 +84,13 @@ pub(crate) async fn second_call(client: &mut Client, server: &Server) -> Status 
 }
 
 pub(crate) async fn second_snapshot(client: &mut Client) -> Status {
-    client.update_snapshot(batch([])).await.expect("the first");
+    client
+        .update_snapshot(UpdateSnapshotRequest::default())
+        .await
+        .expect("the first");
     let second = UpdateSnapshotRequest {
         snapshot: "second".into(),
-        ..batch([])
+        ..UpdateSnapshotRequest::default()
     };
     let refused = refusal(client.update_snapshot(second).await);
     let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
@@ -123,7 +124,7 @@ pub(crate) async fn second_question(client: &mut Client) -> Status {
     let question = |id| {
         let filter = FilterRequest {
             min_revision: 1_000,
-            ..filter()
+            ..filter(json!({}))
         };
         let question = Question {
             id,
@@ -214,55 +215,25 @@ async fn unfinished_check(channel: Channel) -> Result<(), Status> {
     answer.await.map(drop)
 }
 
-fn metadata(name: &str) -> Option<ObjectMeta> {
-    Some(meta(name, &[("app", name)]))
+/// A message from JSON.
+pub(crate) fn read<T: DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).expect("a message")
 }
 
-pub(crate) fn node(name: &str) -> change::Object {
-    change::Object::Node(plain_node(name, &[("app", name)]))
-}
-
-pub(crate) fn stored(name: &str) -> change::Object {
-    change::Object::Pod(build::pod(name, &[("app", name)]))
-}
-
-pub(crate) fn service(name: &str) -> change::Object {
-    change::Object::Service(Service {
-        metadata: metadata(name),
-        ..Service::default()
-    })
-}
-
-fn constraint(key: &str) -> TopologySpreadConstraint {
-    TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: key.into(),
-        when_unsatisfiable: "DoNotSchedule".into(),
-        ..TopologySpreadConstraint::default()
-    }
-}
-
-pub(crate) fn batch<const N: usize>(objects: [change::Object; N]) -> UpdateSnapshotRequest {
-    let change = |object| Change {
-        object: Some(object),
-    };
-    update_of(objects.map(change).into())
-}
-
-/// Two objects, `a` and `b`.
-pub(crate) fn two(object: fn(&str) -> change::Object) -> UpdateSnapshotRequest {
-    batch(["a", "b"].map(object))
-}
-
-/// A pod whose spec is not empty.
-pub(crate) fn choosy() -> change::Object {
-    let pod = build::pod("a", &[("app", "a")]);
-    change::Object::Pod(selecting(pod, &[("disk", "ssd")]))
+/// Two objects of a kind, `a` and `b`.
+pub(crate) fn two(kind: &str) -> UpdateSnapshotRequest {
+    let objects = ["a", "b"].map(|name| {
+        let metadata = json!({"name": name, "labels": {"app": name}});
+        json!({kind: {"metadata": metadata}})
+    });
+    read(json!({"changes": objects}))
 }
 
 /// Makes an empty snapshot.
 async fn begin(client: &mut Client) {
-    let begun = client.update_snapshot(batch([])).await;
+    let begun = client
+        .update_snapshot(UpdateSnapshotRequest::default())
+        .await;
     begun.expect("an empty batch");
 }
 
@@ -270,127 +241,22 @@ async fn begin(client: &mut Client) {
 async fn fill(client: &mut Client) {
     let nodes = UpdateSnapshotRequest {
         mode: Mode::Replace.into(),
-        ..two(node)
+        ..two("node")
     };
     client.update_snapshot(nodes).await.expect("two nodes");
 }
 
-fn pod(spec: PodSpec) -> Option<Pod> {
-    Some(Pod {
-        spec: Some(spec),
-        ..build::pod("web", &[("app", "web")])
-    })
+/// A pod with this spec.
+pub(crate) fn pod(spec: Value) -> Value {
+    json!({"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": spec})
 }
 
-fn filter() -> FilterRequest {
-    FilterRequest {
-        pod: pod(PodSpec::default()),
-        ..FilterRequest::default()
-    }
+/// A Filter of a pod with this spec.
+pub(crate) fn filter(spec: Value) -> FilterRequest {
+    read(json!({"pod": pod(spec)}))
 }
 
+/// A Place of two pods.
 pub(crate) fn place() -> PlaceRequest {
-    PlaceRequest {
-        pod: pod(PodSpec::default()),
-        replicas: 2,
-        ..PlaceRequest::default()
-    }
-}
-
-/// A Filter with an overlay of two nodes.
-pub(crate) fn overlaid() -> FilterRequest {
-    FilterRequest {
-        overlay: two(node).changes,
-        ..filter()
-    }
-}
-
-/// A Filter of a pod with two constraints.
-pub(crate) fn constrained() -> FilterRequest {
-    let pod = pod(PodSpec {
-        topology_spread_constraints: ["a", "b"].map(constraint).into(),
-        ..PodSpec::default()
-    });
-    FilterRequest { pod, ..filter() }
-}
-
-/// A Filter of a pod with one term of node affinity more than `most`.
-pub(crate) fn with_terms(most: Option<usize>) -> FilterRequest {
-    let count = most.expect("the limit has a default") + 1;
-    let required = NodeSelector {
-        node_selector_terms: vec![NodeSelectorTerm::default(); count],
-    };
-    let affinity = Affinity {
-        node_affinity: Some(NodeAffinity {
-            required_during_scheduling_ignored_during_execution: Some(required),
-            ..NodeAffinity::default()
-        }),
-        ..Affinity::default()
-    };
-    let pod = pod(PodSpec {
-        affinity: Some(affinity),
-        ..PodSpec::default()
-    });
-    FilterRequest { pod, ..filter() }
-}
-
-/// A Filter of a pod that requests one resource more than is allowed.
-pub(crate) fn with_resources(most: Option<usize>) -> FilterRequest {
-    let count = most.expect("the limit has a default") + 1;
-    let names: Vec<String> = (0..count).map(|i| format!("e.io/r{i}")).collect();
-    let requests: Vec<_> = names.iter().map(|name| (&**name, "1")).collect();
-    FilterRequest {
-        pod: Some(build::requesting(build::pod("a", &[]), &requests)),
-        ..filter()
-    }
-}
-
-/// A Filter of a pod with an annotation of more bytes than an object may have.
-pub(crate) fn annotated(most: Option<usize>) -> FilterRequest {
-    let note = "x".repeat(most.expect("the limit has a default"));
-    let mut pod = build::pod("a", &[]);
-    let metadata = pod.metadata.get_or_insert_default();
-    metadata.annotations.insert("note".into(), note);
-    FilterRequest {
-        pod: Some(pod),
-        ..filter()
-    }
-}
-
-/// A Filter of a pod with two tolerations.
-pub(crate) fn tolerating() -> FilterRequest {
-    let pod = pod(PodSpec {
-        tolerations: vec![Toleration::default(); 2],
-        ..PodSpec::default()
-    });
-    FilterRequest { pod, ..filter() }
-}
-
-/// A Filter of one candidate.
-pub(crate) fn of_candidate(name: &str) -> FilterRequest {
-    let names = vec![name.into()];
-    FilterRequest {
-        candidates: Some(NodeNames { names }),
-        ..filter()
-    }
-}
-
-/// A Place whose answer has the scores of each step.
-pub(crate) fn step_by_step() -> PlaceRequest {
-    PlaceRequest {
-        dialect: Dialect::Fleet.into(),
-        view: View::Full.into(),
-        ..place()
-    }
-}
-
-/// A Place that reserves.
-pub(crate) fn reserving() -> PlaceRequest {
-    PlaceRequest {
-        reserve: Some(Reservation {
-            owner: "me".into(),
-            ttl: Some(Duration::from_secs(60).into()),
-        }),
-        ..place()
-    }
+    read(json!({"pod": pod(json!({})), "replicas": 2}))
 }

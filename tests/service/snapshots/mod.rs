@@ -3,7 +3,6 @@
 
 mod answers;
 mod copies;
-mod large_batches;
 mod node_order;
 mod registry;
 mod replaces;

@@ -216,17 +216,10 @@ async fn a_page_has_no_more_bytes_than_clients_take() {
     assert!(prost::Message::encoded_len(&page) < 4 << 20);
     assert_eq!(list(&server, 0, 0).await.names.len(), 20_000);
 
-    type Alter = fn(&mut ListNodesRequest);
-    let cases: [(Alter, Code); 4] = [
-        (|it| it.page_size = -1, Code::InvalidArgument),
-        (|it| it.min_revision = -1, Code::InvalidArgument),
-        (|it| it.epoch = "another".into(), Code::Aborted),
-        (|it| it.snapshot = "nothing".into(), Code::NotFound),
-    ];
-    for (alter, code) in cases {
-        let mut request = request.clone();
-        alter(&mut request);
-        let refused = server.client().list_nodes(request).await;
-        assert_eq!(refused.expect_err("it is refused").code(), code);
-    }
+    let elsewhere = ListNodesRequest {
+        epoch: "another".into(),
+        ..request
+    };
+    let refused = server.client().list_nodes(elsewhere).await;
+    assert_eq!(refused.expect_err("it is over").code(), Code::Aborted);
 }

@@ -5,9 +5,11 @@ use evenkeel::proto::v1::{
     PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet, StorageClass,
     Toleration,
 };
+use serde::Deserialize;
 
 /// The objects and the settings of a cluster.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Cluster {
     /// Nodes, in any order.
     pub nodes: Vec<Node>,
@@ -32,10 +34,13 @@ pub struct Cluster {
     /// Storage classes.
     pub storage_classes: Vec<StorageClass>,
     /// Constraints for pods that have none of their own.
+    #[serde(skip)]
     pub defaults: DefaultConstraints,
     /// The version of Kubernetes, such as `1.37`; empty means the newest.
+    #[serde(skip)]
     pub kubernetes_version: String,
     /// True if tolerations with `Gt` and `Lt` compare numbers.
+    #[serde(skip)]
     pub toleration_comparisons: bool,
 }
 
