@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::backend::{Answer, Client, UnaryRequest};
-use super::exit::Unreachable;
+use super::exit::{RefusedCall, Unreachable};
 use super::lint;
 use super::live_names;
 use super::loaded_question::LoadedQuestion;
@@ -150,6 +150,10 @@ impl QuestionArgs {
                 let place = file.display().to_string();
                 // Faults of the file are reported before the source is opened.
                 let found = find(&finder, &place)?;
+                finder
+                    .unapplied()
+                    .iter()
+                    .for_each(|it| output::warn(&it.to_string()));
                 tell_written_wrongly(&finder);
                 let of_pod = |found: &WorkloadPod| stored::namespace_of(&found.pod).to_owned();
                 let mut namespaces: Vec<String> = found.iter().map(of_pod).collect();
@@ -204,7 +208,11 @@ impl QuestionArgs {
         {
             let snapshot = self.state.snapshot();
             let taken = asked.take_out(pod, snapshot, self.min_revision).await;
-            taken.map_err(|error| self.explain(error))?;
+            match taken {
+                // No snapshot has such a pod. The question itself is told all that is wrong with it.
+                Err(error) if RefusedCall::is_invalid(&error) => {}
+                taken => taken.map_err(|error| self.explain(error))?,
+            }
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ pub(super) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "conf
 pub(super) static EVICTIONS: ApiResource = namespaced("Eviction", "v1", "pods/eviction");
 
 /// The kinds that decisions read, and other kinds of workloads.
-static RESOURCES: [ApiResource; 17] = [
+static RESOURCES: [ApiResource; 18] = [
     cluster_wide("Node", "v1", "nodes"),
     cluster_wide("Namespace", "v1", "namespaces"),
     namespaced("Pod", "v1", "pods"),
@@ -62,6 +62,7 @@ static RESOURCES: [ApiResource; 17] = [
     namespaced("DaemonSet", "apps/v1", "daemonsets"),
     namespaced("Job", "batch/v1", "jobs"),
     namespaced("CronJob", "batch/v1", "cronjobs"),
+    namespaced("PodTemplate", "v1", "podtemplates"),
     namespaced("Rollout", "argoproj.io/v1alpha1", "rollouts"),
     namespaced("CloneSet", "apps.kruise.io/v1alpha1", "clonesets"),
 ];

@@ -35,6 +35,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod workload;
+mod workload_ref;
 mod yaml;
 
 pub use admission::{Admission, NotCounted};
@@ -54,5 +55,6 @@ pub use pod_facts::WaitingPod;
 pub use positions::Positions;
 pub use saved::SavedOrigin;
 pub use source::{FiniteText, InputSource, expand};
-pub use templates::{ReadTemplate, Template, TemplateObject, templates_in};
+pub use templates::{ReadTemplate, Template, TemplateObject, resolve_references, templates_in};
 pub use workload::WorkloadPod;
+pub use workload_ref::referred_kinds;
