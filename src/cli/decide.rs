@@ -340,13 +340,16 @@ impl QuestionArgs {
         }
     }
 
-    /// Returns how many pods of the workload wait for a node: the replicas that it wants besides its
-    /// pods on nodes.
+    /// Returns how many pods like this one wait for a node: the replicas that the workload wants besides
+    /// its pods on nodes. Of pods with claims of their own no two are alike.
     pub(crate) async fn waiting(&self, asked: &LoadedQuestion) -> Result<i32> {
         let workload = &asked.workload;
         let Some(wanted) = workload.replicas.filter(|wanted| *wanted > 1) else {
             return Ok(1);
         };
+        if workload.has_own_claims() {
+            return Ok(1);
+        }
         let there = self.pods_there(asked, workload).await?;
         let placed = i32::try_from(there.on_nodes.len()).unwrap_or(i32::MAX);
         Ok(wanted.saturating_sub(placed).max(1))
