@@ -101,6 +101,16 @@ pub(super) async fn offer(
         return Ok(false);
     };
     finder.offer_object(object, &source);
+    let referred = finder.referred();
+    let referred = referred.map(|(kind, name)| (kind.to_owned(), name.to_owned()));
+    if let Some((kind, name)) = referred {
+        let template = cluster
+            .get(self::resource(&kind)?, namespace, &name)
+            .await?;
+        template
+            .into_iter()
+            .for_each(|it| finder.offer_object(it, &source));
+    }
     if has_replica_sets(resource.kind) {
         let selector = finder.selector().as_ref().map(selector_text);
         let made_by = ApiResource::of(ObjectKind::Owner(OwnerKind::ReplicaSet));

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::about::{self, parse_selector};
 use super::backend::{Answer, Client, UnaryRequest};
-use super::exit::{Exit, Unreachable};
+use super::exit::{Exit, RefusedCall, Unreachable};
 use super::output::{self, Format};
 use super::render::{self, Page};
 use super::source::{self, QuestionScope};
@@ -143,6 +143,10 @@ impl QuestionArgs {
                 let place = file.display().to_string();
                 // Faults of the file are reported before the source is opened.
                 let found = find(&finder, &place)?;
+                finder
+                    .unapplied()
+                    .iter()
+                    .for_each(|it| output::warn(&it.to_string()));
                 tell_written_wrongly(&finder);
                 let of_pod = |found: &WorkloadPod| stored::namespace_of(&found.pod).to_owned();
                 let mut namespaces: Vec<String> = found.iter().map(of_pod).collect();
@@ -199,7 +203,11 @@ impl QuestionArgs {
             let taken = asked
                 .take_out(pod, snapshot, self.at_least.min_revision)
                 .await;
-            taken.map_err(|error| self.explain(error))?;
+            match taken {
+                // No snapshot has such a pod. The question itself is told all that is wrong with it.
+                Err(error) if RefusedCall::is_invalid(&error) => {}
+                taken => taken.map_err(|error| self.explain(error))?,
+            }
         }
         Ok(())
     }
@@ -327,13 +335,16 @@ impl QuestionArgs {
         }
     }
 
-    /// Returns how many pods of the workload wait for a node: the replicas that it wants besides its
-    /// pods on nodes.
+    /// Returns how many pods like this one wait for a node: the replicas that the workload wants besides
+    /// its pods on nodes. Of pods with claims of their own no two are alike.
     pub(crate) async fn waiting(&self, asked: &LoadedQuestion) -> Result<i32> {
         let workload = &asked.workload;
         let Some(wanted) = workload.replicas.filter(|wanted| *wanted > 1) else {
             return Ok(1);
         };
+        if workload.has_own_claims() {
+            return Ok(1);
+        }
         let there = self.pods_there(asked, workload).await?;
         let placed = i32::try_from(there.on_nodes.len()).unwrap_or(i32::MAX);
         Ok(wanted.saturating_sub(placed).max(1))

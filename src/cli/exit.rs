@@ -129,6 +129,12 @@ impl RefusedCall {
         }
     }
 
+    /// Returns whether a call was refused because its request is invalid.
+    pub(crate) fn is_invalid(error: &anyhow::Error) -> bool {
+        let refused = error.downcast_ref::<Self>();
+        refused.is_some_and(|it| it.status.code() == Code::InvalidArgument)
+    }
+
     /// The name of the snapshot that a call was about and that does not exist.
     pub(crate) fn unknown_snapshot(error: &anyhow::Error) -> Option<String> {
         let refused = error.downcast_ref::<Self>()?;

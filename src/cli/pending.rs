@@ -98,9 +98,14 @@ impl Asking<'_> {
         id: WorkloadId,
         alike: Vec<Alike>,
     ) -> Result<PendingWorkload> {
-        let (waiting, stuck_count) = count_stuck(&alike);
+        let (_, stuck_count) = count_stuck(&alike);
         let worst = alike.iter().min_by_key(|it| it.answer.feasible_count);
         let worst = &worst.expect("a group has a pod").pod;
+        // What would help pods with the same volumes.
+        let volumes = |pod: &Pod| pod.spec.clone().unwrap_or_default().volumes;
+        let same = alike.iter();
+        let same = same.filter(|it| volumes(&it.pod) == volumes(worst));
+        let waiting: usize = same.map(|it| it.names.len()).sum();
         let (question, changes) = (self.question, &self.overlay.changes);
         let request = ExplainRequest {
             waiting: i32::try_from(waiting).unwrap_or(i32::MAX),

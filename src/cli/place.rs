@@ -16,7 +16,7 @@ use crate::manifest::{PlacementPolicy, Preference, WorkloadFinder, WorkloadPod};
 use crate::proto::v1::{
     Affinity, Completeness, Dialect, FilterRequest, NodeAffinity, NodeBonus, NodeChecks, NodeNames,
     NodeSelector, NodeSelectorTerm, PlaceRequest, PlaceResponse, Placement, Planning, Pod, PodSpec,
-    Reservation, Toleration, View, WorkloadReplicas,
+    Reservation, Toleration, View, WorkloadReplicas, hint,
 };
 
 /// Flags of `evenkeel place`.
@@ -189,10 +189,25 @@ impl PlaceCommand {
                 placement.pod_name = pods.name(ordinal);
             }
         }
+        if answer.unplaced > 0 && answer.placements.is_empty() && !is_list {
+            self.tell_preemption(&asked).await?;
+        }
         self.print(&asked, &answer, |head, answer| match is_list {
             true => render::place_numbered(head, answer, &there),
             false => render::place(head, answer, &there),
         })
+    }
+
+    /// Says where kube-scheduler would make room for a pod that fits nowhere.
+    async fn tell_preemption(&self, asked: &LoadedQuestion) -> Result<()> {
+        let (pod, changes) = (&asked.workload.pod, &asked.overlay.changes);
+        let request = self.question.explain_request(pod, changes, false);
+        let explained = self.question.ask(asked, request).await?;
+        let hints = explained.hints.iter();
+        hints
+            .filter(|hint| hint.kind() == hint::Kind::Preemption)
+            .for_each(|hint| output::warn(&hint.message));
+        Ok(())
     }
 
     /// Places several workloads together, and prints the answer.

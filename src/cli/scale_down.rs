@@ -107,7 +107,11 @@ impl ScaleDownCommand {
             removals.map(|removal| removal.name.clone()).collect()
         };
         let (gone, wanted) = (answer.removals.len() as i64, i64::from(self.by));
-        if is_known && gone < wanted.min(answer.pod_count) {
+        if is_known && gone < wanted.min(answer.pod_count) && answer.revisions.is_empty() {
+            output::warn(&format!(
+                "{gone} of {wanted} go: the {kind} has fewer pods than it wants"
+            ));
+        } else if is_known && gone < wanted.min(answer.pod_count) {
             output::warn(&format!(
                 "{gone} of {wanted} go now: in a rollout the controller gives each revision its own \
                  number of pods. The others go when the rollout ends"

@@ -589,6 +589,10 @@ const PLACEHOLDERS: [&str; 3] = ["{{", "{%", "<%"];
 pub(super) const UNRENDERED: &str = "this is a template with placeholders: lint what it is filled in \
                                      to, e.g. by `helm template`, `envsubst` or `flux build`";
 
+/// The message about a Kustomization with patches.
+pub(super) const PATCHES: &str = "the patches of this Kustomization are not applied: lint what \
+                                  `kustomize build` prints";
+
 /// Returns whether a template has placeholders, except in fields where a program may expect its
 /// own.
 pub(super) fn has_placeholder(template: &Template) -> bool {

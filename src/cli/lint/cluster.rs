@@ -32,7 +32,9 @@ pub(crate) async fn check(
     if workload.numbered.is_some() || wanted > 1 && policy.is_none() {
         let there = stored::pods_there(client, (snapshot, 0), workload, &overlay).await?;
         let placed = i32::try_from(there.on_nodes.len()).unwrap_or(i32::MAX);
-        waiting = wanted.saturating_sub(placed).max(1);
+        if !workload.has_own_claims() {
+            waiting = wanted.saturating_sub(placed).max(1);
+        }
         if let Some(pods) = &workload.numbered {
             // The pod that the StatefulSet creates next.
             let ordinal = there.missing(pods).next().unwrap_or(pods.start);

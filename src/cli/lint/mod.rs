@@ -130,7 +130,7 @@ impl Linted {
     fn unread(&mut self, finding: Option<LintFinding>) {
         let is_unrendered = finding
             .as_ref()
-            .is_some_and(|it| it.rule == LintRule::Unrendered);
+            .is_some_and(|it| it.rule == LintRule::Unrendered && it.message == checks::UNRENDERED);
         self.unrendered += usize::from(is_unrendered);
         self.findings.extend(finding);
     }
@@ -139,7 +139,7 @@ impl Linted {
 impl LintCommand {
     /// Checks the manifests and prints the findings.
     pub(crate) async fn run(mut self) -> Result<Exit> {
-        let texts = self.named.texts(&mut self.state).await?;
+        let mut texts = self.named.texts(&mut self.state).await?;
         let scope =
             source::QuestionScope::of(self.named.namespace.as_deref(), source::QuestionScope::All);
         self.state.is_about(scope);
@@ -155,13 +155,21 @@ impl LintCommand {
         let opened = opened.as_ref();
         let resources = custom_resources(self.settings_file.as_deref())?;
         let mut linted = Linted::default();
-        for source in &sources {
+        for source in sources {
             let text = source.read_to_string()?;
-            self.lint(source, &text, &resources, opened, &mut linted)
-                .await?;
+            texts.push((source, text));
         }
+        let mut templates = Vec::new();
         for (source, text) in &texts {
-            self.lint(source, text, &resources, opened, &mut linted)
+            let (found, faults) = manifest::templates_in(source, text, &resources);
+            for fault in &faults {
+                linted.unread(unread(source, fault, text));
+            }
+            templates.push(found);
+        }
+        manifest::resolve_references(&mut templates);
+        for ((source, text), templates) in texts.iter().zip(templates) {
+            self.lint(source, text, templates, opened, &mut linted)
                 .await?;
         }
         let place = match self.state.asks_cluster() {
@@ -197,14 +205,10 @@ impl LintCommand {
         &self,
         source: &InputSource,
         text: &str,
-        resources: &CustomResources,
+        mut templates: Vec<Template>,
         opened: Option<&Opened>,
         linted: &mut Linted,
     ) -> Result<()> {
-        let (mut templates, faults) = manifest::templates_in(source, text, resources);
-        for fault in &faults {
-            linted.unread(unread(source, fault, text));
-        }
         templates.retain(|template| self.named.is_meant(template, &mut linted.named));
         let positions = LazyCell::new(|| Positions::of(text));
         for template in &templates {
@@ -300,6 +304,7 @@ fn unread(source: &InputSource, error: &ManifestError, text: &str) -> Option<Lin
     };
     let (rule, message) = match error {
         ManifestError::NotAnObject { .. } => return None,
+        ManifestError::Patches(_) => (LintRule::Unrendered, checks::PATCHES.into()),
         _ if !text.contains("apiVersion") => return None,
         _ if checks::has_placeholder_near(text, at) => {
             (LintRule::Unrendered, checks::UNRENDERED.into())

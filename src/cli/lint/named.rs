@@ -122,6 +122,11 @@ impl NamedObjects {
                 of_name => of_name.or(self.namespace.as_deref()),
             };
             let objects = cluster::listed(&cluster, resource, namespace, &labels).await?;
+            for kind in manifest::referred_kinds(&objects) {
+                let referred = cluster::resource(&kind)?;
+                let others = cluster::listed(&cluster, referred, namespace, "").await?;
+                texts.push((cluster.source(), json!({ "items": others }).to_string()));
+            }
             texts.push((cluster.source(), json!({ "items": objects }).to_string()));
         }
         Ok(texts)
@@ -136,11 +141,16 @@ impl NamedObjects {
             let wanted = own.or(self.namespace.as_deref());
             (self.all_namespaces && own.is_none()) || wanted == Some(namespace)
         };
-        let is_it = |named: &ObjectOrKind| {
+        let is_called = |named: &ObjectOrKind, (kind, name): (&str, &str)| {
             let one = named.one.as_ref();
-            named.kind.eq_ignore_ascii_case(object.kind())
+            named.kind.eq_ignore_ascii_case(kind)
                 && in_namespace(one.and_then(|one| one.namespace.as_deref()))
-                && one.is_none_or(|one| one.name == object.own_name())
+                && one.is_none_or(|one| one.name == name)
+        };
+        let own = (object.kind(), object.own_name());
+        let is_it = |named: &ObjectOrKind| {
+            let mut names = std::iter::once(own).chain(object.template_of());
+            names.any(|name| is_called(named, name))
         };
         let selects = |selector: &Selector| selector.matches_labels(&object.labels());
         let arguments = self.objects.iter().enumerate();

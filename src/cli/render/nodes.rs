@@ -127,7 +127,9 @@ fn remarks(asked: Option<&Question>, answer: &PlanNodesResponse) -> Vec<String> 
 fn leaving(answer: &PlanNodesResponse) -> impl Iterator<Item = [String; 5]> {
     answer.nodes.iter().map(|it| {
         let of_node = |pods: &[PodOfNode]| {
-            let pods = pods.iter().filter(|pod| pod.node == it.name);
+            let pods = pods
+                .iter()
+                .filter(|pod| pod.node == it.name && !pod.pod.is_empty());
             number(pods.count() as i64)
         };
         let moves = answer.moves.iter().filter(|step| step.from == it.name);
@@ -141,9 +143,12 @@ fn leaving(answer: &PlanNodesResponse) -> impl Iterator<Item = [String; 5]> {
     })
 }
 
-/// The cells of a pod that cannot go.
+/// The cells of a pod that cannot go, or of a node that stays for the pods of others.
 fn of_node(it: &PodOfNode) -> [String; 3] {
-    let pod = format!("{}/{}", it.namespace, it.pod);
+    let pod = match &*it.pod {
+        "" => "(the node itself)".to_owned(),
+        pod => format!("{}/{pod}", it.namespace),
+    };
     [pod, it.node.clone(), it.text.clone()]
 }
 

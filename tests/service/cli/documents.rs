@@ -16,7 +16,7 @@ macro_rules! documents {
 documents! {
     advice bad_pods credentials endless gates in_process lint lint_cluster lint_custom lint_named lint_parts lint_settings lint_written made_pods matched
     named narrow new_workloads nodes nodes_cases odds place reassuring rebalance rebalance_reported refused remote report reservations
-    scale_down scheduler_plugins serve_settings spread spread_cases stateful_sets stories unchecked what_if worked_examples
+    rollouts scale_down scheduler_plugins serve_settings spread spread_cases stateful_sets stories unchecked what_if worked_examples
 }
 
 /// The table of the README says first what `scheduler_plugins` shows of each plugin.

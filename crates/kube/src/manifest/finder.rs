@@ -17,8 +17,9 @@ use super::object;
 use super::places::CustomResources;
 use super::scaling;
 use super::source::{InputSource, ManifestError, expand};
-use super::templates::{Template, templates_of};
+use super::templates::{Template, templates_of, unapplied};
 use super::workload::{WorkloadPod, path_of_kind, selector, template_paths, workload_pod};
+use super::workload_ref::{is_only_template, is_referable, referred, resolved};
 use crate::misspelt;
 use evenkeel_core::matching::{names, revisions::has_replica_sets};
 use evenkeel_core::proto::v1::{Change, LabelSelector, RevisionSize};
@@ -42,9 +43,13 @@ pub struct WorkloadFinder {
     choices: Vec<String>,
     /// The ReplicaSets of the named Deployment or Rollout.
     replica_sets: ReplicaSets,
+    /// The workloads whose template a Rollout may have.
+    referable: Vec<Value>,
     /// The Services of a file.
     services: Vec<Item>,
     admission: Admission,
+    /// What the files say that has no effect here.
+    unapplied: Vec<ManifestError>,
 }
 
 impl WorkloadFinder {
@@ -73,13 +78,47 @@ impl WorkloadFinder {
         };
         let sources = expand(&[path.to_path_buf()])?;
         for_each_item(sources, &ProgressBar::hidden(), &mut |item| {
+            finder.unapplied.extend(unapplied(&item));
             finder.offer(&item);
             Ok(())
         })?;
+        if name.is_none() {
+            finder.leave_out_templates();
+        }
         if let Some(namespace) = namespace {
             finder.move_to(namespace);
         }
         Ok(finder)
+    }
+
+    /// Leaves out the workloads without pods that are there for the template of a found Rollout.
+    fn leave_out_templates(&mut self) {
+        let found = self.found.iter().map(|item| item.value.clone());
+        let rollouts: Vec<Value> = found.filter(|it| referred(it).is_some()).collect();
+        self.found.retain(|item| {
+            let is_of = |rollout: &Value| resolved(rollout, &item.value).is_some();
+            !is_only_template(&item.value) || !rollouts.iter().any(is_of)
+        });
+    }
+
+    /// The object, with the template and selector that it refers to.
+    fn whole(&self, item: &Item) -> Item {
+        let mut item = item.clone();
+        let mut referable = self.referable.iter();
+        if let Some(resolved) = referable.find_map(|other| resolved(&item.value, other)) {
+            item.value = resolved;
+        }
+        item
+    }
+
+    /// What the files say that has no effect on the answer.
+    pub fn unapplied(&self) -> &[ManifestError] {
+        &self.unapplied
+    }
+
+    /// The kind and name of the workload that has the template of the found object, if that is another.
+    pub fn referred(&self) -> Option<(&str, &str)> {
+        referred(&self.found.first()?.value)
     }
 
     /// The namespace of the first found object, else the default namespace.
@@ -91,7 +130,7 @@ impl WorkloadFinder {
     /// The templates of the found objects, each with its source.
     pub fn templates(&self) -> impl Iterator<Item = (Template, &InputSource)> {
         self.found.iter().flat_map(|item| {
-            let templates = templates_of(item.clone(), &CustomResources::default());
+            let templates = templates_of(self.whole(item), &CustomResources::default());
             templates.map(move |template| (template, &*item.origin.source))
         })
     }
@@ -108,8 +147,10 @@ impl WorkloadFinder {
         let former: BTreeSet<String> = self.found.iter().map(of).collect();
         let beside = self.services.iter_mut();
         let beside = beside.filter(|service| former.contains(parts(&service.value).1));
-        for item in self.found.iter_mut().chain(beside) {
-            item.value["metadata"]["namespace"] = namespace.into();
+        let moved = self.found.iter_mut().chain(beside);
+        let moved = moved.map(|item| &mut item.value);
+        for value in moved.chain(&mut self.referable) {
+            value["metadata"]["namespace"] = namespace.into();
         }
     }
 
@@ -120,12 +161,19 @@ impl WorkloadFinder {
         let (kind, namespace, called) = parts(value);
         let is_called = |name: &ObjectName| name.is_of(kind, namespace, called);
         let is_named = self.name.as_ref().is_none_or(is_called);
+        let wanted = |kind: &str| {
+            let wanted = self.name.as_ref().and_then(|name| name.kind.as_deref());
+            wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(kind))
+        };
+        let is_choice = wanted(kind);
+        if is_referable(kind) && (wanted("Rollout") || !self.in_cluster) {
+            self.referable.push(value.clone());
+        }
         if self.in_cluster {
             self.offer_replica_set(item);
             // Only objects of the wanted kind are choices. A list of thousands of pods would not
             // help a question about a Deployment.
-            let wanted = self.name.as_ref().and_then(|name| name.kind.as_deref());
-            if !is_named && !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(kind)) {
+            if !is_named && !is_choice {
                 return;
             }
         } else if kind == "Service" {
@@ -163,7 +211,7 @@ impl WorkloadFinder {
         let [item] = &*self.found else {
             return None;
         };
-        selector(&item.value)
+        selector(&self.whole(item).value)
     }
 
     /// The pods that each revision of the named object keeps when it is scaled down by `count`, if
@@ -209,7 +257,12 @@ impl WorkloadFinder {
             let kind = parts(&item.value).0;
             matches!(
                 kind,
-                "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController"
+                "CloneSet"
+                    | "Deployment"
+                    | "ReplicaSet"
+                    | "ReplicationController"
+                    | "Rollout"
+                    | "StatefulSet"
             )
         };
         if self.found.len() < 2 || !self.found.iter().all(has_replicas) {
@@ -219,6 +272,7 @@ impl WorkloadFinder {
     }
 
     fn pod_of(&self, item: &Item) -> Result<WorkloadPod, ManifestError> {
+        let item = &self.whole(item);
         let mut workload = workload_pod(item.clone(), &self.admission)?;
         if let Some(replica_set) = self.replica_sets.current(item) {
             workload.pod = workload_pod(replica_set, &self.admission)?.pod;

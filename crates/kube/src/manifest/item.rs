@@ -170,10 +170,11 @@ const BULKY: [&str; 15] = [
 
 /// The annotations that are kept: those that the controllers of ReplicaSets, Deployments and Rollouts read,
 /// those that keep a pod where it is, and those of claims and volumes.
-const KEPT_ANNOTATIONS: [&str; 10] = [
+const KEPT_ANNOTATIONS: [&str; 11] = [
     DELETION_COST,
     MAX_REPLICAS,
     SCALE_DOWN_DEADLINE,
+    ROLLOUT_REVISION,
     STAYING[0].0,
     STAYING[1].0,
     STAYING[2].0,
@@ -200,6 +201,9 @@ pub(super) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 /// The annotation of a ReplicaSet that its Rollout keeps until this time.
 pub(super) const SCALE_DOWN_DEADLINE: &str = "scale-down-deadline";
+
+/// The annotation of a ReplicaSet with the number of its Rollout's revision.
+pub(super) const ROLLOUT_REVISION: &str = "rollout.argoproj.io/revision";
 
 /// The annotations that keep a pod where it is, each with its value; empty means any value.
 pub(super) const STAYING: [(&str, &str); 3] = [

@@ -67,7 +67,7 @@ pub(crate) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "conf
 pub(crate) static EVICTIONS: ApiResource = namespaced("Eviction", "v1", "pods/eviction", "");
 
 /// The kinds that decisions read, and other kinds of workloads.
-static KINDS: [ApiResource; 17] = [
+static KINDS: [ApiResource; 18] = [
     cluster_wide("Node", "v1", "nodes", "no"),
     cluster_wide("Namespace", "v1", "namespaces", "ns"),
     ApiResource {
@@ -104,6 +104,7 @@ static KINDS: [ApiResource; 17] = [
         template: Some("/spec/jobTemplate/spec/template"),
         ..namespaced("CronJob", "batch/v1", "cronjobs", "cj")
     },
+    namespaced("PodTemplate", "v1", "podtemplates", ""),
     namespaced("Rollout", "argoproj.io/v1alpha1", "rollouts", "ro"),
     namespaced("CloneSet", "apps.kruise.io/v1alpha1", "clonesets", "clone"),
 ];

@@ -28,6 +28,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod workload;
+mod workload_ref;
 
 pub use admission::{Admission, NotCounted};
 pub use controller::NumberedPods;
@@ -44,5 +45,6 @@ pub use objects::{LoadedObjects, ObjectReader, read_objects};
 pub use places::{CONSTRAINTS, ConstraintPlace, CustomResources, Unsaid};
 pub use pod_facts::WaitingPod;
 pub use source::{FiniteText, InputSource, ManifestError, Position, expand};
-pub use templates::{ReadTemplate, Template, TemplateObject, templates_in};
+pub use templates::{ReadTemplate, Template, TemplateObject, resolve_references, templates_in};
 pub use workload::WorkloadPod;
+pub use workload_ref::referred_kinds;

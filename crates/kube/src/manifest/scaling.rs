@@ -2,11 +2,12 @@
 //! kube-controller-manager 1.37 of a Deployment, Argo Rollouts 1.9 of a Rollout, OpenKruise 1.9 of
 //! a CloneSet.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::item::{MAX_REPLICAS, SCALE_DOWN_DEADLINE, text};
+use super::item::{MAX_REPLICAS, ROLLOUT_REVISION, SCALE_DOWN_DEADLINE, text};
 use super::pod_facts::time;
 use evenkeel_core::matching::revisions::{CLONE_SET, template_hash_label};
 use evenkeel_core::plan::{ReplicaSetShare, sizes_after};
@@ -37,7 +38,7 @@ pub(super) fn sizes<'v>(
         CLONE_SET => of_clone_set(workload, wanted),
         _ if sets.is_empty() => Sizes::new(),
         "Deployment" => of_deployment(workload, sets, wanted),
-        "Rollout" => of_rollout(workload, &sets, wanted),
+        "Rollout" => of_rollout(workload, sets, wanted),
         _ => Sizes::new(),
     };
     let sizes = sizes.into_iter();
@@ -50,6 +51,8 @@ struct ReplicaSet {
     share: ReplicaSetShare,
     /// True if a Rollout that has left it keeps its pods for a while.
     has_deadline: bool,
+    /// The number of its Rollout's revision.
+    revision: i64,
 }
 
 impl ReplicaSet {
@@ -66,9 +69,11 @@ impl ReplicaSet {
             hash,
         };
         let deadline = text(&metadata["annotations"], SCALE_DOWN_DEADLINE);
+        let revision = text(&metadata["annotations"], ROLLOUT_REVISION).parse();
         (!share.hash.is_empty()).then_some(Self {
             share,
             has_deadline: !deadline.is_empty(),
+            revision: revision.unwrap_or(0),
         })
     }
 }
@@ -87,7 +92,9 @@ fn of_deployment(deployment: &Value, sets: Vec<ReplicaSet>, wanted: i64) -> Size
 
 /// The sizes after the canary or the preview has reached what its step says, which needs no more than
 /// that its pods become available.
-fn of_rollout(rollout: &Value, sets: &[ReplicaSet], wanted: i64) -> Sizes {
+fn of_rollout(rollout: &Value, mut sets: Vec<ReplicaSet>, wanted: i64) -> Sizes {
+    sets.sort_by_key(|it| Reverse(it.revision));
+    let sets = &*sets;
     let (spec, status) = (&rollout["spec"], &rollout["status"]);
     let (new, stable) = (text(status, "currentPodHash"), text(status, "stableRS"));
     let is_updating = new != stable && sets.iter().any(|it| it.share.hash == stable);
@@ -119,15 +126,37 @@ fn of_rollout(rollout: &Value, sets: &[ReplicaSet], wanted: i64) -> Sizes {
             approximated(wanted, weight, surge)
         }
     };
+    let strategy = if is_blue_green { blue_green } else { canary };
+    let limit = number(strategy, "/scaleDownDelayRevisionLimit");
+    let mut delayed = 0;
+    // The newest of those that wait for their deadline stay.
+    let mut until_deadline = |size: i64| {
+        delayed += 1;
+        if limit.is_none_or(|limit| delayed <= limit) {
+            size
+        } else {
+            0
+        }
+    };
     each(sets, |it| match &*it.share.hash {
         hash if hash == new && stays => it.share.replicas,
         hash if hash == new => new_size,
         hash if hash == stable => stable_size,
-        _ if is_blue_green && it.has_deadline => wanted,
-        _ if is_blue_green => it.share.replicas,
-        _ if is_routed && !is_dynamic && (it.has_deadline || !is_updating) => it.share.replicas,
+        _ if it.share.replicas == 0 => 0,
+        hash if is_blue_green && is_served(&status["blueGreen"], hash) => it.share.replicas,
+        _ if is_blue_green && it.has_deadline => until_deadline(wanted),
+        _ if is_blue_green => until_deadline(it.share.replicas),
+        _ if is_routed && !is_dynamic && (it.has_deadline || !is_updating) => {
+            until_deadline(it.share.replicas)
+        }
         _ => 0,
     })
+}
+
+/// Returns whether a Service of a Rollout that is blue and green selects the pods with this hash.
+fn is_served(status: &Value, hash: &str) -> bool {
+    let selectors = ["activeSelector", "previewSelector"];
+    selectors.iter().any(|it| text(status, it) == hash)
 }
 
 /// The size of the preview of a Rollout that is blue and green.
@@ -265,7 +294,7 @@ fn of_clone_set(clone_set: &Value, wanted: i64) -> Sizes {
 }
 
 /// The sizes of ReplicaSets.
-fn each(sets: &[ReplicaSet], of: impl Fn(&ReplicaSet) -> i64) -> Sizes {
+fn each(sets: &[ReplicaSet], mut of: impl FnMut(&ReplicaSet) -> i64) -> Sizes {
     let sizes = sets.iter().map(|it| (it.share.hash.clone(), size(of(it))));
     sizes.collect()
 }

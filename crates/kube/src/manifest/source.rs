@@ -320,6 +320,11 @@ pub enum ManifestError {
         /// The fault.
         message: String,
     },
+    /// A Kustomization has patches, which only Kustomize applies.
+    #[error(
+        "{0}: the patches of a Kustomization are not applied: give what `kustomize build` prints"
+    )]
+    Patches(String),
     /// The file contains no pod or workload, or more than one, or not the requested one.
     #[error("{0}")]
     Choice(String),

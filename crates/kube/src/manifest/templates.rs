@@ -12,6 +12,7 @@ use super::item::{Item, ObjectOrigin, describe, text};
 use super::places::{CONSTRAINTS, CustomResources, TemplatePath, Unsaid};
 use super::source::{InputSource, ManifestError, Position};
 use super::workload::{WorkloadPod, made_pod, path_of_kind, pod_of, template_paths};
+use super::workload_ref::{is_only_template, referred, resolved, template_of};
 use evenkeel_core::proto::v1::Pod;
 
 /// An object with pod templates, or a placement.
@@ -58,6 +59,11 @@ impl TemplateObject {
     /// The object's kind.
     pub fn kind(&self) -> &str {
         text(&self.value, "kind")
+    }
+
+    /// The kind and name of the workload that has the template of a Rollout.
+    pub fn template_of(&self) -> Option<(&str, &str)> {
+        template_of(&self.value)
     }
 
     /// The object's namespace; empty when it has none.
@@ -302,6 +308,15 @@ fn fill_in(constraint: &mut Value) -> bool {
     true
 }
 
+/// Returns an error if an object is a Kustomization with patches.
+pub(super) fn unapplied(item: &Item) -> Option<ManifestError> {
+    let version = text(&item.value, "apiVersion");
+    let fields = ["patches", "patchesJson6902", "patchesStrategicMerge"];
+    let has_patches = fields.iter().any(|it| item.value[it].is_array());
+    let is_kustomization = version.starts_with("kustomize.config.k8s.io/");
+    (has_patches && is_kustomization).then(|| ManifestError::Patches(item.origin.describe()))
+}
+
 /// Returns whether a controller created an object, so that its owner has the template.
 fn is_made(value: &Value) -> bool {
     let owners = value["metadata"]["ownerReferences"].as_array();
@@ -317,13 +332,51 @@ pub fn templates_in(
     custom: &CustomResources,
 ) -> (Vec<Template>, Vec<ManifestError>) {
     let mut templates = Vec::new();
-    let faults = for_each_whole_item(text, source, &mut |item| {
+    let mut unapplied_patches = Vec::new();
+    let mut faults = for_each_whole_item(text, source, &mut |item| {
+        unapplied_patches.extend(unapplied(&item));
         if !is_made(&item.value) {
             templates.extend(templates_of(item, custom));
         }
         Ok(())
     });
+    faults.extend(unapplied_patches);
     (templates, faults)
+}
+
+/// Gives Rollouts the templates of the workloads that they refer to, among the templates of several
+/// texts. Such a Rollout comes to the text of the workload, and takes its place if that has no pods.
+pub fn resolve_references(texts: &mut [Vec<Template>]) {
+    let all = texts.iter().flatten().map(|it| Rc::clone(&it.object));
+    let rollouts: Vec<_> = all.filter(|it| referred(&it.value).is_some()).collect();
+    let mut done = BTreeSet::new();
+    for templates in texts.iter_mut() {
+        let mut made = Vec::new();
+        templates.retain(|template| {
+            let other = &template.object;
+            let before = made.len();
+            made.extend(rollouts.iter().filter_map(|rollout| {
+                let value = resolved(&rollout.value, &other.value)?;
+                done.insert(rollout.name.clone());
+                let object = Rc::new(TemplateObject {
+                    name: rollout.name.clone(),
+                    path: other.path.clone(),
+                    templates: rollout.templates.clone(),
+                    origin: other.origin.clone(),
+                    value,
+                });
+                let place = object.templates.first()?.clone();
+                Some(Template { object, place })
+            }));
+            made.len() == before || !is_only_template(&other.value)
+        });
+        templates.extend(made);
+    }
+    for templates in texts {
+        let is_done =
+            |it: &TemplateObject| referred(&it.value).is_some() && done.contains(&it.name);
+        templates.retain(|template| !is_done(&template.object));
+    }
 }
 
 /// The templates of an object: those of a custom resource that is known by the table, else its pod

@@ -11,6 +11,7 @@ use super::kinds::ApiResource;
 use super::places::TemplatePath;
 use super::pod_facts::other_scheduler;
 use super::source::ManifestError;
+use super::workload_ref::referred;
 use evenkeel_core::matching::names;
 use evenkeel_core::proto::v1::{Change, Dialect, LabelSelector, ObjectReference, Pod};
 
@@ -161,6 +162,11 @@ fn the_template(item: &Item) -> Result<TemplatePath, ManifestError> {
         field,
         message,
     };
+    if let Some((kind, name)) = referred(&item.value) {
+        let message =
+            format!("the {kind} {name} has the pod template, and is not there: put it there, too");
+        return Err(fault("spec.workloadRef".to_owned(), message));
+    }
     let mut paths = template_paths(&item.value);
     match (paths.pop(), &*paths) {
         (Some(path), []) => Ok(path),
@@ -256,8 +262,11 @@ pub(super) fn path_of_kind(kind: &str) -> Option<&'static str> {
 
 /// The places of all pod templates of an object, in the order of their paths. In other kinds, a
 /// template is a field `template`, or one that ends with `Template`, that has a `spec` with
-/// `containers`.
+/// `containers`. A Rollout that refers to another workload gets its template from that.
 pub(super) fn template_paths(object: &Value) -> Vec<TemplatePath> {
+    if referred(object).is_some() {
+        return vec![TemplatePath::of("/spec/template")];
+    }
     let known = path_of_kind(text(object, "kind"));
     if let Some(path) = known.filter(|path| object.pointer(path).is_some()) {
         return vec![TemplatePath::of(path)];

@@ -37,17 +37,8 @@ pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Diagnosis>, S
     );
     if case.waiting > 1 {
         let all = for_all(case, hard, max_skew)?;
-        hint.message.push_str(&format!(
-            ". Of the {} pods that wait, {}",
-            case.waiting,
-            joined(&all)
-        ));
-        remedy = format!(
-            "of the {} that wait, {} on {}",
-            case.waiting,
-            joined(&all),
-            hard.title()
-        );
+        hint.message.push_str(&format!(". {all}"));
+        remedy = format!("change {}: {all}", hard.title());
     }
     Ok(Some(Diagnosis {
         hint,
@@ -55,9 +46,9 @@ pub fn max_skew(case: &Case<'_>, hard: &Hard<'_>) -> Result<Option<Diagnosis>, S
     }))
 }
 
-/// Says how many of the waiting pods find a node with `ScheduleAnyway`, with this maxSkew, and with
-/// the smallest one that brings as much.
-fn for_all(case: &Case<'_>, hard: &Hard<'_>, max_skew: i32) -> Result<Vec<String>, Stopped> {
+/// Says how many of the waiting pods find a node with this maxSkew, with the smallest one that brings as
+/// much as `ScheduleAnyway`, and with that.
+fn for_all(case: &Case<'_>, hard: &Hard<'_>, max_skew: i32) -> Result<String, Stopped> {
     let placed = |revise: &dyn Fn(&mut Constraint)| {
         let revised = case.revised(hard.active(), |constraint, _| revise(constraint));
         case.placed(&revised, None)
@@ -68,24 +59,37 @@ fn for_all(case: &Case<'_>, hard: &Hard<'_>, max_skew: i32) -> Result<Vec<String
     })?;
     let with = |max_skew: i32| placed(&|constraint| constraint.max_skew = max_skew);
     let next = with(max_skew)?;
-    let mut said = vec![
-        format!("ScheduleAnyway places {anyway}"),
-        format!("maxSkew {max_skew} {next}"),
-    ];
     // With `high` all are placed that can be.
     let waiting = i32::try_from(case.waiting).unwrap_or(i32::MAX);
     let (mut low, mut high) = (max_skew, max_skew.saturating_add(waiting));
-    if next < anyway && with(high)? >= anyway {
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            match with(middle)? >= anyway {
-                true => high = middle,
-                false => low = middle,
-            }
-        }
-        said.push(format!("maxSkew {high} {anyway}"));
+    let is_enough = next >= anyway || with(high)? >= anyway;
+    if next >= anyway {
+        high = low;
     }
-    Ok(said)
+    while is_enough && high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match with(middle)? >= anyway {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    let last = match is_enough {
+        true => format!("maxSkew {high} or ScheduleAnyway"),
+        false => "ScheduleAnyway".to_owned(),
+    };
+    let mut settings = vec![(last, anyway)];
+    if next < anyway {
+        settings.insert(0, (format!("maxSkew {max_skew}"), next));
+    }
+    let all = case.waiting;
+    let said = settings.into_iter().enumerate();
+    let said = said.map(|(index, (setting, placed))| match (index, placed == all) {
+        (0, true) => format!("{setting} lets all {all} pods that wait be placed"),
+        (0, false) => format!("{setting} lets {placed} of the {all} pods that wait be placed"),
+        (_, true) => format!("{setting} all of them"),
+        (_, false) => format!("{setting} {placed}"),
+    });
+    Ok(joined(&said.collect::<Vec<_>>()))
 }
 
 /// Finds how many pods would have to leave a domain, and which domain. The other constraints have
