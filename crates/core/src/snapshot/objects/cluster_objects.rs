@@ -32,7 +32,7 @@ impl ClusterObjects {
 
     /// Returns whether there are Namespace objects.
     pub fn has_namespaces(&self) -> bool {
-        self.namespaces.len() > 0
+        !self.namespaces.is_empty()
     }
 
     /// The labels of a namespace; `None` where it has no object.
