@@ -50,10 +50,16 @@ impl Dialect for Question {
         let constraints = self.constraints_on(read_view)?;
         let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
         let mut reports = filter.reports(terms.max_domains)?;
-        let candidates = terms.candidates(read_view)?;
-        let Judgement { pass, tallies } = filter.judge_all(&candidates.known)?;
-        let refusal = |_, slot| Ok(filter.judge(slot)?.err().map(Cow::Owned));
-        let mut answer = terms.verdicts(candidates, &pass, refusal, &mut reports, read_view)?;
+        let (mut answer, tallies) = if terms.view == v1::View::Domains && terms.candidates.is_none()
+        {
+            (ListedAnswer::default(), filter.tally_all()?)
+        } else {
+            let candidates = terms.candidates(read_view)?;
+            let Judgement { pass, tallies } = filter.judge_all(&candidates.known)?;
+            let refusal = |_, slot| Ok(filter.judge(slot)?.err().map(Cow::Owned));
+            let answer = terms.verdicts(candidates, &pass, refusal, &mut reports, read_view)?;
+            (answer, tallies)
+        };
         answer.message = v1::FilterResponse {
             constraints: constraint_reports(&reports),
             ..terms.tallied(self, &tallies, answer.message, read_view)?

@@ -293,6 +293,39 @@ impl<'a> Checked<'a> {
         self.emptied = Some(slot);
     }
 
+    /// Returns how many nodes pass the checks of labels and taints.
+    pub fn passing(&self) -> usize {
+        self.passing.partition.eligible_total()
+    }
+
+    /// The nodes that pass the checks of labels and taints, grouped by a label.
+    pub fn passing_by(&self, topology: &DomainKey) -> Result<PartitionInUse, Stopped> {
+        let eligibility = self.checks.passing.eligibility.clone();
+        self.read_view
+            .in_use(&partition::Key::of(topology.clone(), eligibility))
+    }
+
+    /// Returns how many nodes fail the checks of labels and taints, by the first check that they
+    /// fail.
+    pub fn refusals(&self) -> Result<[(Reason, usize); 3], Stopped> {
+        let mut left = self.read_view.nodes.len();
+        let stages = self.checks.stages(&self.read_view)?;
+        Ok(stages.map(|(reason, in_use)| {
+            let before = std::mem::replace(&mut left, in_use.partition.eligible_total());
+            (reason, before - left)
+        }))
+    }
+
+    /// Returns whether there are checks other than those of labels and taints.
+    pub fn look_at_nodes(&self) -> bool {
+        let own = &self.checks.own;
+        !self.features.is_empty()
+            || own.gates.is_some()
+            || own.node.is_some()
+            || self.left_out.is_some()
+            || self.requests.is_some()
+    }
+
     /// Returns whether all nodes are refused before storage is checked.
     pub fn refuse_all(&self) -> bool {
         let left_out = self.left_out.as_ref().map(|(reason, _)| reason);

@@ -3,12 +3,13 @@
 //! (`docs/semantics.md`, "Nominated pods").
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::checks::Checked;
 use super::hard::{HardCount, Report};
 use super::pod_affinity::PodTerms;
 use super::question::{Active, Constraints, NodeChecks, Question};
-use super::verdict::{Affected, Judgement, NODES_PER_STEP, NodeRefusal, Reason};
+use super::verdict::{Affected, Judgement, NODES_PER_STEP, NodeRefusal, Reason, Tallies};
 use super::volumes::Volumes;
 use crate::proto::v1;
 use crate::snapshot::{NominatedPod, Partition, ReadView, Slot, Stopped, bits};
@@ -293,6 +294,76 @@ impl<'a> Filter<'a> {
             let declare = bits(slots, |slot| checks.declares_needed(*slot));
             judged.narrow(Reason::DeclaredFeatures, &declare);
         }
+        Ok(())
+    }
+
+    /// Judges all nodes and only counts the verdicts. With at most one hard constraint, no affinity
+    /// between pods, and no check that looks at each node, the cost does not depend on the number
+    /// of all nodes, but on that of domains and of nodes with nominated pods.
+    pub fn tally_all(&self) -> Result<Tallies, Stopped> {
+        let mut tallies = self.tally_all_without()?;
+        for slot in self.nominated.on.keys().copied() {
+            self.revise(slot, &mut tallies)?;
+        }
+        Ok(tallies)
+    }
+
+    /// As [`Self::tally_all`], as if no pod were nominated.
+    fn tally_all_without(&self) -> Result<Tallies, Stopped> {
+        let judge_all = || {
+            let slots = self.read_view.nodes.order();
+            let mut judged = Judgement::new(slots.len());
+            self.narrow(slots, &mut judged)?;
+            Ok::<_, Stopped>(judged)
+        };
+        let look_at_nodes = self.checks.as_ref().is_some_and(Checked::look_at_nodes);
+        if self.hard.len() > 1
+            || look_at_nodes
+            || self.pod_terms.is_some()
+            || self.volumes.is_some()
+        {
+            return Ok(judge_all()?.tallies);
+        }
+        let nodes = self.read_view.nodes.len();
+        let mut tallies = Tallies {
+            judged: nodes,
+            ..Tallies::default()
+        };
+        let mut passing = nodes;
+        if let Some(checks) = &self.checks
+            && checks.passing() < nodes
+        {
+            passing = checks.passing();
+            for (reason, nodes) in checks.refusals()? {
+                tallies.refuse(reason, nodes);
+            }
+        }
+        tallies.feasible = passing;
+        if let [hard] = &*self.hard {
+            let (keyed, skewed) = match &self.checks {
+                Some(checks) if passing < nodes => {
+                    let in_use = checks.passing_by(&hard.active.partition.topology)?;
+                    // If a partition was dropped and built again, its domains may have other
+                    // numbers.
+                    if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
+                        return Ok(judge_all()?.tallies);
+                    }
+                    hard.tally(in_use.partition.nodes_in())
+                }
+                _ => hard.tally(hard.counted.in_use().topology.nodes_in()),
+            };
+            tallies.feasible = keyed - skewed;
+            tallies.refuse(Reason::MissingTopologyKey, passing - keyed);
+            tallies.refuse(Reason::Skew, skewed);
+        }
+        Ok(tallies)
+    }
+
+    /// Replaces the verdict on a node in `tallies` by the verdict that counts nominated pods.
+    fn revise(&self, slot: Slot, tallies: &mut Tallies) -> Result<(), Stopped> {
+        let before = self.judge_with(VerdictPart::ALL, slot, None)?;
+        let after = self.judge(slot)?;
+        tallies.revise(&before, &after);
         Ok(())
     }
 

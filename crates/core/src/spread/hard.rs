@@ -227,6 +227,20 @@ impl<'a> HardCount<'a> {
         self.counted.at_most(slots, limit)
     }
 
+    /// Returns how many nodes are in the domains, and how many of them the constraint
+    /// refuses.
+    pub fn tally(&self, nodes_in: &[u32]) -> (usize, usize) {
+        let (mut keyed, mut skewed) = (0, 0);
+        for (index, nodes) in nodes_in.iter().enumerate() {
+            let matching_pods = self.counted.matching_pods(DomainId::at(index));
+            keyed += *nodes as usize;
+            if !self.rule.admits(matching_pods.into()) {
+                skewed += *nodes as usize;
+            }
+        }
+        (keyed, skewed)
+    }
+
     /// Judges a node, as if nominated pods were on it.
     pub fn judge(&self, slot: Slot, with: Option<&NominatedOn<'_>>) -> Result<(), NodeRefusal> {
         let refusal = |reason, matching_pods, skew| {
