@@ -20,8 +20,6 @@ pub use lifecycle::serve::{run, serve};
 pub use lifecycle::upkeep::end_reservations;
 pub use telemetry::logging;
 
-use crate::store;
-
 /// Any error of a caller.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -36,18 +34,13 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The state directory cannot be used.
+    /// The state directory, the log that the server shares with others, certificates or rules cannot
+    /// be used.
     #[error("{0}")]
-    State(store::StoreError),
-    /// The log that the server shares with others cannot be used.
-    #[error("{0}")]
-    Log(BoxError),
+    Unusable(BoxError),
     /// The files to load could not be loaded.
     #[error("cannot load: {0}")]
     Preload(BoxError),
-    /// Certificates or rules are bad.
-    #[error("{0}")]
-    Security(BoxError),
     /// The runtime's threads could not be started.
     #[error("cannot start threads: {0}")]
     Runtime(io::Error),

@@ -9,7 +9,7 @@ pub(super) mod telemetry;
 
 pub use file::{SettingsFileError, apply_file};
 pub use limits::RuleSettings;
-pub use replication::{LogConflict, ReplicationSettings, SharedLog};
+pub use replication::{ReplicationSettings, SharedLog};
 pub use settings::{
     ClientAuth, Config, Conflict, ConnectionSettings, DrainSettings, FixedSettings,
     SecuritySettings, StateSettings,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::settings::Conflict;
 use crate::log::nats::{Access, FleetName, Keeping};
 
 /// The log of a fleet, and the way in which it is kept.
@@ -61,20 +62,6 @@ pub struct ReplicationSettings {
     pub log_replicas: u8,
 }
 
-/// Settings of a log that are each right and together wrong.
-#[derive(Debug, thiserror::Error)]
-pub enum LogConflict {
-    /// A log is given without the fleet that shares it.
-    #[error("--log needs --fleet, the name of the servers that share the log")]
-    WithoutFleet,
-    /// A setting of a log is given without a log.
-    #[error("{0} needs --log")]
-    WithoutLog(&'static str),
-    /// Only one of the certificate and its key is given.
-    #[error("--log-certificate and --log-key need each other: give both, or neither")]
-    HalfCertificate,
-}
-
 /// A log, its fleet and the way in which the log is kept.
 #[derive(Debug, Clone)]
 pub struct SharedLog {
@@ -91,17 +78,17 @@ impl ReplicationSettings {
     ///
     /// # Errors
     /// Settings that do not go together.
-    pub fn shared_log(&self) -> Result<Option<SharedLog>, LogConflict> {
+    pub fn shared_log(&self) -> Result<Option<SharedLog>, Conflict> {
         let fleet = match (&self.fleet, self.log.is_empty()) {
             (Some(fleet), false) => fleet.clone(),
-            (None, false) => return Err(LogConflict::WithoutFleet),
-            (Some(_), true) => return Err(LogConflict::WithoutLog("--fleet")),
+            (None, false) => return Err(Conflict::LogWithoutFleet),
+            (Some(_), true) => return Err(Conflict::WithoutLog("--fleet")),
             (None, true) => return self.nothing_else(),
         };
         let certificate = match (&self.log_certificate, &self.log_key) {
             (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
             (None, None) => None,
-            _ => return Err(LogConflict::HalfCertificate),
+            _ => return Err(Conflict::HalfLogCertificate),
         };
         Ok(Some(SharedLog {
             access: Access {
@@ -118,7 +105,7 @@ impl ReplicationSettings {
     }
 
     /// Checks that no setting of a log is set without a log, which was probably forgotten.
-    fn nothing_else(&self) -> Result<Option<SharedLog>, LogConflict> {
+    fn nothing_else(&self) -> Result<Option<SharedLog>, Conflict> {
         let set = [
             ("--log-credentials", self.log_credentials.is_some()),
             ("--log-ca", self.log_ca.is_some()),
@@ -126,7 +113,7 @@ impl ReplicationSettings {
             ("--log-key", self.log_key.is_some()),
         ];
         match set.iter().find(|(_, is_set)| *is_set) {
-            Some((flag, _)) => Err(LogConflict::WithoutLog(flag)),
+            Some((flag, _)) => Err(Conflict::WithoutLog(flag)),
             None => Ok(None),
         }
     }

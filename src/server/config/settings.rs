@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 use super::limits::LimitSettings;
-use super::replication::{LogConflict, ReplicationSettings};
+use super::replication::ReplicationSettings;
 use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
 use crate::api;
 use crate::limits::processors;
@@ -168,9 +168,15 @@ pub enum Conflict {
          --allow-plaintext where a proxy or mesh encrypts"
     )]
     Plaintext(std::net::SocketAddr),
-    /// Settings of a shared log.
-    #[error(transparent)]
-    Log(#[from] LogConflict),
+    /// A log is given without the fleet that shares it.
+    #[error("--log needs --fleet, the name of the servers that share the log")]
+    LogWithoutFleet,
+    /// A setting of a log is given without a log.
+    #[error("{0} needs --log")]
+    WithoutLog(&'static str),
+    /// Only one of the certificate of a log and its key is given.
+    #[error("--log-certificate and --log-key need each other: give both, or neither")]
+    HalfLogCertificate,
 }
 
 /// The threads of the port.

@@ -346,7 +346,7 @@ pub async fn connect(settings: SharedLog, health: &HealthState) -> Result<Member
             Err(error) if error.is_temporary() => {
                 wait_for_log(health, &error, &mut pauses).await;
             }
-            Err(error) => return Err(Error::Log(error.into())),
+            Err(error) => return Err(Error::Unusable(error.into())),
         }
     };
     health.waits_for(None);

@@ -37,7 +37,7 @@ use crate::server::transport::connections::{ConnectionTerms, Listener};
 use crate::server::transport::requests::RequestBody;
 use crate::server::{BoxError, Error, Signal};
 use crate::snapshot::{MaxAges, Registry};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::tasks::{self, Task};
 
 /// The time that the decision log may take to be written out at the end.
@@ -76,7 +76,7 @@ where
     let mut signals = Signals::new().map_err(Error::Signals)?;
     let hangups = Hangups::new().map_err(Error::Signals)?;
     let counts = Arc::new(SecurityCounts::default());
-    let security = Security::new(&config, &counts).map_err(Error::Security)?;
+    let security = Security::new(&config, &counts).map_err(Error::Unusable)?;
     let health = HealthState::new(config.expect_snapshot.clone());
     let admin = Telemetry::open_admin(&config, health.clone(), feeds.clone())?;
     let kept = restore(&config, &health, &mut signals).await?;
@@ -164,7 +164,7 @@ async fn restore(
     signals: &mut Signals,
 ) -> Result<KeptSnapshots, Error> {
     let shared = config.replication.shared_log();
-    let (store, member) = match shared.map_err(|conflict| Error::Log(conflict.into()))? {
+    let (store, member) = match shared.map_err(|conflict| Error::Unusable(conflict.into()))? {
         Some(log) => {
             if config.state.state_dir.is_some() {
                 warn!("the log keeps the state: --state-dir is not used");
@@ -351,7 +351,7 @@ pub async fn open_store(settings: &StateSettings) -> Result<Option<Arc<Store>>, 
     let durability = settings.durability;
     info!(directory = %directory.display(), ?durability, "opening the state directory");
     let opened = aside(move || Store::open(&directory, durability)).await?;
-    Ok(Some(Arc::new(opened.map_err(Error::State)?)))
+    Ok(Some(Arc::new(opened.map_err(unusable)?)))
 }
 
 /// Restores the state of the directory into a registry.
@@ -363,7 +363,7 @@ pub async fn restore_store(store: &Arc<Store>, registry: &Arc<Registry>) -> Resu
         info!(snapshots, took = ?start.elapsed(), "restored");
         Ok(())
     });
-    restored.await?.map_err(Error::State)
+    restored.await?.map_err(unusable)
 }
 
 /// Writes everything out, once no call is under way any more.
@@ -371,6 +371,10 @@ pub async fn close_store(store: Arc<Store>) {
     if let Ok(Err(error)) = aside(move || store.close()).await {
         error!(%error, "the state directory was not closed; the next start checks it");
     }
+}
+
+fn unusable(error: StoreError) -> Error {
+    Error::Unusable(error.into())
 }
 
 /// Runs work that waits for a disk, on a blocking thread.
