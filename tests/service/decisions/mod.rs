@@ -12,6 +12,7 @@ mod gangs;
 mod interleavings;
 mod joint;
 mod joint_fleet;
+mod joint_scores;
 mod kube_scheduler;
 mod kubefleet;
 mod nodes;

@@ -1,11 +1,11 @@
 //! Places many pods jointly: if placing them one by one leaves some without a node, the nodes and
 //! their order are planned together. If there are few orders, all are tried.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::levels::{LevelFlows, PickProgress, PlanPart};
 use crate::snapshot::{Deadline, Stopped};
-use crate::spread::place::{Outlook, PlannedPicker};
+use crate::spread::place::{Outlook, PlannedPicker, PlannedPicks};
 use crate::spread::{Outcome, Picker, PlaceOptions, Report, SkewRule};
 
 /// A picker that plans jointly if pods remain without a node otherwise.
@@ -48,14 +48,27 @@ pub fn most_picks<P: PlannedPicker>(
         bound = most.max(best.picks.len());
     }
     best.bound = Some(bound);
-    let picks = i64::try_from(best.picks.len()).unwrap_or(i64::MAX);
-    best.total_bound = Some(start.highest_total().saturating_mul(picks));
     Ok(best)
 }
 
 impl<P: PlannedPicker> Picker for JointPlacer<P> {
     fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
-        most_picks(&mut self.placer, with_steps, deadline)
+        let start = self.placer.clone();
+        let mut best = most_picks(&mut self.placer, with_steps, deadline)?;
+        let picks = i64::try_from(best.picks.len()).unwrap_or(i64::MAX);
+        best.total_bound = Some(start.highest_total().saturating_mul(picks));
+        if best.total_bound != Some(best.total)
+            && let Some(found) = best_scored(&start, best.picks.len(), deadline)?
+        {
+            let mut placer = start;
+            let outcome = placer.run_along(&found, with_steps, deadline)?;
+            if outcome.picks.len() == best.picks.len() && outcome.total > best.total {
+                let bound = best.bound;
+                (self.placer, best) = (placer, Outcome { bound, ..outcome });
+            }
+            best.total_bound = Some(best.total);
+        }
+        Ok(best)
     }
 
     fn step_scores(&self) -> usize {
@@ -282,4 +295,88 @@ impl OrderSearch<'_> {
         }
         Ok(())
     }
+}
+
+/// The most combinations that are looked at.
+const MOST_SCORED: usize = 5_000;
+
+/// The number of picks of each node, and the best order of these picks. The order affects only the
+/// sum.
+struct ScoredPicks<P> {
+    placer: P,
+    /// The number of picks of each node.
+    picks: Box<[u8]>,
+    /// The sum of the best order.
+    total: i64,
+    /// The index of the progress before the last pick of that order, and the node of this pick.
+    before: (usize, u32),
+}
+
+/// The order of `count` picks with the best sum; `None` if there are too many orders to try.
+fn best_scored<P: PlannedPicker>(
+    start: &P,
+    count: usize,
+    deadline: &Deadline<'_>,
+) -> Result<Option<Vec<PlannedPicks>>, Stopped> {
+    let nodes = start.node_count();
+    if count > MOST || nodes > MOST {
+        return Ok(None);
+    }
+    let mut combinations = vec![ScoredPicks {
+        placer: start.clone(),
+        picks: vec![0; nodes].into(),
+        total: 0,
+        before: (0, 0),
+    }];
+    let mut steps: Vec<Vec<(usize, u32)>> = Vec::new();
+    let mut looked_at = 0;
+    for _ in 0..count {
+        let mut next: Vec<ScoredPicks<P>> = Vec::new();
+        let mut places: HashMap<Box<[u8]>, usize> = HashMap::new();
+        for (at, progress) in combinations.iter_mut().enumerate() {
+            for choice in progress.placer.choices(deadline)? {
+                let mut picks = progress.picks.clone();
+                picks[choice.node as usize] += 1;
+                let total = progress.total.saturating_add(choice.total);
+                let before = (at, choice.node);
+                if let Some(known) = places.get(&picks) {
+                    let known = &mut next[*known];
+                    if known.total < total {
+                        (known.total, known.before) = (total, before);
+                    }
+                    continue;
+                }
+                looked_at += 1;
+                if looked_at > MOST_SCORED {
+                    return Ok(None);
+                }
+                // A picker that is copied has many counts.
+                deadline.look()?;
+                let mut placer = progress.placer.clone();
+                placer.pick(choice.node, deadline)?;
+                places.insert(picks.clone(), next.len());
+                next.push(ScoredPicks {
+                    placer,
+                    picks,
+                    total,
+                    before,
+                });
+            }
+        }
+        steps.push(next.iter().map(|progress| progress.before).collect());
+        combinations = next;
+    }
+    let all = combinations.iter().enumerate();
+    let best = all.max_by_key(|(at, progress)| (progress.total, std::cmp::Reverse(*at)));
+    let Some((mut at, _)) = best else {
+        return Ok(None);
+    };
+    let mut order = Vec::with_capacity(count);
+    for step in steps.iter().rev() {
+        let (before, node) = step[at];
+        order.push(PlannedPicks::of_node(node));
+        at = before;
+    }
+    order.reverse();
+    Ok(Some(order))
 }

@@ -481,14 +481,6 @@ impl Choice {
             constraints: self.constraints,
         };
         let sides = Sides::of(cells);
-        if !sides.left_out.is_empty() {
-            let mut removed = vec![0; sizes.len()];
-            for cell in self.in_order(&sizes, count, deadline)? {
-                removed[cell] += 1;
-            }
-            let optimal = false;
-            return Ok(Chosen { removed, optimal });
-        }
         let mut trees = sides.network(cells, &sizes);
         let TreeNetwork { network, domain_of } = &mut trees;
         let pods: usize = sizes.iter().sum();
@@ -516,10 +508,12 @@ impl Choice {
             }
             left -= sent;
         }
-        Ok(Chosen {
-            removed: trees.flows(),
-            optimal: true,
-        })
+        let mut removed = trees.flows();
+        let optimal = sides.left_out.is_empty();
+        if !optimal {
+            improve(self, &mut removed, deadline)?;
+        }
+        Ok(Chosen { removed, optimal })
     }
 
     /// The cells of `count` pods, at most so many of each cell, in the order in which these go. The next
@@ -556,4 +550,57 @@ impl Choice {
         }
         Ok(order)
     }
+}
+
+/// Exchanges a pod that goes for a pod that stays, always by the best exchange, until no exchange
+/// reduces the cost.
+fn improve(choice: &Choice, removed: &mut [usize], deadline: &Deadline<'_>) -> Result<(), Stopped> {
+    let mut gone = vec![0; choice.domains.len()];
+    for (cell, count) in choice.cells.iter().zip(removed.iter()) {
+        for domain in cell.domains.iter().flatten() {
+            gone[*domain] += count;
+        }
+    }
+    while let Some((_, goes, stays)) = best(choice, removed, &gone, deadline)? {
+        removed[goes] += 1;
+        removed[stays] -= 1;
+        for domain in choice.cells[goes].domains.iter().flatten() {
+            gone[*domain] += 1;
+        }
+        for domain in choice.cells[stays].domains.iter().flatten() {
+            gone[*domain] -= 1;
+        }
+    }
+    Ok(())
+}
+
+/// The exchange that reduces the cost most: its cost, the cell of the pod that goes instead, and
+/// the cell of the pod that stays instead.
+fn best(
+    choice: &Choice,
+    removed: &[usize],
+    gone: &[usize],
+    deadline: &Deadline<'_>,
+) -> Result<Option<(PlanCost, usize, usize)>, Stopped> {
+    let cells = || choice.cells.iter().enumerate();
+    let mut best = None;
+    for (goes, more) in cells().filter(|(goes, more)| removed[*goes] < more.ranks.len()) {
+        deadline.step(choice.cells.len())?;
+        let less = cells().filter(|(stays, _)| *stays != goes && removed[*stays] > 0);
+        let exchanges = less.map(|(stays, less)| {
+            let mut cost = more.cost(removed[goes]) + -less.cost(removed[stays] - 1);
+            for (a, b) in more.domains.iter().zip(&less.domains) {
+                if a != b {
+                    let of = |domain: &usize| &choice.domains[*domain];
+                    cost = a.iter().fold(cost, |sum, a| sum + of(a).cost(gone[*a]));
+                    cost = b
+                        .iter()
+                        .fold(cost, |sum, b| sum + -of(b).cost(gone[*b] - 1));
+                }
+            }
+            (cost, goes, stays)
+        });
+        best = exchanges.chain(best).min();
+    }
+    Ok(best.filter(|(cost, ..)| *cost < PlanCost::default()))
 }

@@ -59,16 +59,6 @@ struct NodeTurn {
     counted: u32,
 }
 
-/// A candidate that can be picked.
-#[derive(Clone, Copy)]
-struct ScoredChoice {
-    node: u32,
-    /// The node's score, without its bonus.
-    score: i64,
-    /// The node's score with its bonus.
-    total: i64,
-}
-
 impl<'a> Placer<'a> {
     /// Makes the counts for placing pods by these constraints.
     pub fn of(
@@ -196,28 +186,6 @@ impl<'a> Placer<'a> {
         self.pick(best.node, deadline)
     }
 
-    /// Counts a pick.
-    fn pick(&mut self, picked: u32, deadline: &Deadline<'_>) -> Result<(), Stopped> {
-        let candidate = &mut self.candidates[picked as usize];
-        candidate.turn.picks += 1;
-        candidate.capacity = candidate.capacity.map(|left| left - 1);
-        let slot = self.slots[picked as usize];
-        self.scores.add(slot);
-        let affected = self.filter.add(slot)?;
-        let takes_pods = self.takes_pods(picked as usize)?;
-        self.open.set(picked as usize, takes_pods);
-        if affected.is_none() {
-            return Ok(());
-        }
-        deadline.step(self.slots.len() / NODES_PER_STEP)?;
-        for node in self.open.clone().ones() {
-            if affected.has(self.slots[node]) && !self.takes_pods(node)? {
-                self.open.remove(node);
-            }
-        }
-        Ok(())
-    }
-
     /// The reasons why nodes take no more pods, with the number of nodes.
     fn reasons(&self) -> Result<BTreeMap<Reason, usize>, Stopped> {
         let mut reasons = self.refused.clone();
@@ -314,6 +282,36 @@ impl PlannedPicker for Placer<'_> {
         let score = if self.scores.skipped { 0 } else { MAX_SCORE };
         let bonuses = self.candidates.iter().map(|node| node.bonus);
         score.saturating_add(bonuses.max().unwrap_or(0))
+    }
+
+    fn node_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn choices(&mut self, deadline: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped> {
+        let feasible = self.feasible(deadline)?.into_iter().enumerate();
+        Ok(feasible.map(|(at, node)| self.choice(at, node)).collect())
+    }
+
+    fn pick(&mut self, picked: u32, deadline: &Deadline<'_>) -> Result<(), Stopped> {
+        let candidate = &mut self.candidates[picked as usize];
+        candidate.turn.picks += 1;
+        candidate.capacity = candidate.capacity.map(|left| left - 1);
+        let slot = self.slots[picked as usize];
+        self.scores.add(slot);
+        let affected = self.filter.add(slot)?;
+        let takes_pods = self.takes_pods(picked as usize)?;
+        self.open.set(picked as usize, takes_pods);
+        if affected.is_none() {
+            return Ok(());
+        }
+        deadline.step(self.slots.len() / NODES_PER_STEP)?;
+        for node in self.open.clone().ones() {
+            if affected.has(self.slots[node]) && !self.takes_pods(node)? {
+                self.open.remove(node);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -548,6 +546,17 @@ pub struct NodeOutlook {
     pub judged_by: Vec<(usize, bool)>,
 }
 
+/// A node that can be picked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScoredChoice {
+    /// The node.
+    pub node: u32,
+    /// The node's score, without its bonus.
+    pub score: i64,
+    /// The node's score with its bonus.
+    pub total: i64,
+}
+
 /// Nodes that no hard constraint distinguishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCell {
@@ -580,6 +589,15 @@ pub trait PlannedPicker: Picker + Clone {
 
     /// Returns an upper bound of the number that a pick adds to the total.
     fn highest_total(&self) -> i64;
+
+    /// Returns the number of nodes.
+    fn node_count(&self) -> usize;
+
+    /// Returns the nodes that can be picked next.
+    fn choices(&mut self, deadline: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped>;
+
+    /// Counts a pick.
+    fn pick(&mut self, node: u32, deadline: &Deadline<'_>) -> Result<(), Stopped>;
 }
 
 impl Outlook {
@@ -638,6 +656,11 @@ impl Outlook {
 }
 
 impl PlannedPicks {
+    /// The plan of one pick of this node.
+    pub fn of_node(node: u32) -> Self {
+        Self(vec![(vec![node], 1)])
+    }
+
     /// The nodes that may be picked.
     pub fn nodes(&self) -> FixedBitSet {
         let nodes = self.0.iter().flat_map(|(nodes, _)| nodes);

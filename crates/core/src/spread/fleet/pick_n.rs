@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use super::super::hard::Report;
 use super::super::place::{
     Holding, NodeOutlook, Outcome, Outlook, Pick, PickStep, Picker, PlaceOptions, PlannedPicker,
-    PlannedPicks,
+    PlannedPicks, ScoredChoice,
 };
 use super::super::question::NodeChecks;
 use super::super::verdict::Reason;
@@ -138,7 +138,7 @@ impl<'a> PickN<'a> {
                 score,
             });
             outcome.total = outcome.total.saturating_add(score);
-            self.pick(rank);
+            self.pick(rank, deadline)?;
         }
         Ok(())
     }
@@ -174,13 +174,6 @@ impl<'a> PickN<'a> {
         let slot = self.clusters[self.candidates[rank as usize]].slot;
         let score = || score(&self.spreads, slot).ok();
         (!self.taken[rank as usize]).then(score).flatten()
-    }
-
-    /// Counts a pick.
-    fn pick(&mut self, rank: Rank) {
-        self.taken[rank as usize] = true;
-        let slot = self.clusters[self.candidates[rank as usize]].slot;
-        self.spreads.iter_mut().for_each(|spread| spread.add(slot));
     }
 
     fn step(&self, is_first: bool) -> PickStep {
@@ -282,6 +275,29 @@ impl PlannedPicker for PickN<'_> {
     // Each constraint adds at most 1. Bonuses only decide between equal scores.
     fn highest_total(&self) -> i64 {
         i64::try_from(self.spreads.len()).unwrap_or(i64::MAX)
+    }
+
+    fn node_count(&self) -> usize {
+        self.candidates.len()
+    }
+
+    fn choices(&mut self, _: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped> {
+        let ranks = 0..self.candidates.len() as Rank;
+        let scored = ranks.filter_map(|node| {
+            let score = self.score(node)?;
+            let total = score;
+            Some(ScoredChoice { node, score, total })
+        });
+        Ok(scored.collect())
+    }
+
+    fn pick(&mut self, node: u32, _: &Deadline<'_>) -> Result<(), Stopped> {
+        self.taken[node as usize] = true;
+        let slot = self.clusters[self.candidates[node as usize]].slot;
+        for spread in &mut self.spreads {
+            spread.add(slot);
+        }
+        Ok(())
     }
 }
 
