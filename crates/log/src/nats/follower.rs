@@ -60,7 +60,7 @@ enum Open {
     No,
     /// A task, because a caller may give up waiting before it is open.
     Soon(Task<Result<Opened, Error>>),
-    Yes(Opened),
+    Yes(Box<Opened>),
 }
 
 /// An open consumer.
@@ -148,7 +148,7 @@ impl Consumer {
             self.open = Open::No;
             let opened = opened.inspect_err(|error| log.generations.note(&log.snapshot, error))?;
             self.stream = Some(opened.stream.clone());
-            self.open = Open::Yes(opened);
+            self.open = Open::Yes(Box::new(opened));
         }
         match &mut self.open {
             Open::Yes(opened) => Ok(opened),
