@@ -289,7 +289,8 @@ type RevisionSize struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Value of the label that its pods have: "pod-template-hash" of a Deployment,
 	// "rollouts-pod-template-hash" of a Rollout, "controller-revision-hash" of a
-	// CloneSet. Required.
+	// CloneSet. Empty: all revisions that are not in the list, together; only of a
+	// CloneSet.
 	Hash string `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
 	// The pods that it keeps. At least 0.
 	Replicas      int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
@@ -650,10 +651,10 @@ func (x *RankRemovalsResponse) GetDefaults() DefaultsKind {
 	return DefaultsKind_DEFAULTS_KIND_UNSPECIFIED
 }
 
-// A replica set that loses pods in the middle of a rollout.
+// A revision that loses pods in the middle of a rollout.
 type ShrunkRevision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The hash of its pods.
+	// The hash of its pods. Empty: all revisions of a CloneSet but the newest.
 	Hash string `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
 	// The number of its pods.
 	PodCount int64 `protobuf:"varint,2,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
@@ -1915,8 +1916,8 @@ type NodeTemplate struct {
 	Object *Node `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
 	// The domains in which nodes can be made, by topology key: each key with the values
 	// that it may have. A key that is not named has the value of the node. A domain that
-	// has no node yet counts, too. All combinations are tried, of all templates at most 64, with at most
-	// 1,000 nodes each.
+	// has no node yet counts, too. At most 64 keys. All combinations are tried, of all templates at most
+	// 64, with at most 1,000 nodes each.
 	Domains []*TopologyValues `protobuf:"bytes,4,rep,name=domains,proto3" json:"domains,omitempty"`
 	// The price of a node, or its weight: the cheapest nodes are taken. 0 means 1, so that
 	// without prices the fewest are. At most 1,000,000.
@@ -2510,7 +2511,8 @@ type PodOfNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Namespace of the pod.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Name of the pod, or the id of a reservation.
+	// Name of the pod, or the id of a reservation. Empty: no pod of the node is kept, but
+	// the node itself, without which a constraint of the workload would be violated.
 	Pod string `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
 	// The node.
 	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
