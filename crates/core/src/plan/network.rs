@@ -6,7 +6,7 @@
 //!
 //! A choice of the pods that go is one: pods that no constraint distinguishes are in one cell, and the
 //! number of pods to remove of each cell is a flow of least cost through the domains. If some constraints
-//! do not fit into two trees, the pod goes next whose removal costs least.
+//! do not fit into two trees, single pods are exchanged after that.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -516,12 +516,11 @@ impl Choice {
         Ok(Chosen { removed, optimal })
     }
 
-    /// The cells of `count` pods, at most so many of each cell, in the order in which these go. The next
-    /// is always the pod whose removal costs least.
+    /// The cells of the pods that go, so many of each cell, in the order in which these go. The next is
+    /// always the pod whose removal costs least.
     pub fn in_order(
         &self,
-        most: &[usize],
-        count: usize,
+        removed: &[usize],
         deadline: &Deadline<'_>,
     ) -> Result<Vec<usize>, Stopped> {
         let mut taken = vec![0; self.cells.len()];
@@ -529,7 +528,7 @@ impl Choice {
         let mut order = Vec::new();
         let worst = |taken: &[usize], left: &[usize]| {
             let cells = self.cells.iter().enumerate();
-            let waiting = cells.filter(|(index, _)| taken[*index] < most[*index]);
+            let waiting = cells.filter(|(index, _)| taken[*index] < removed[*index]);
             let costs = waiting.map(|(index, cell)| {
                 let domains = cell.domains.iter().flatten();
                 let costs = domains.map(|domain| self.domains[*domain].cost(left[*domain]));
@@ -538,9 +537,7 @@ impl Choice {
             });
             costs.min().map(|(_, index)| index)
         };
-        while order.len() < count
-            && let Some(cell) = worst(&taken, &left)
-        {
+        while let Some(cell) = worst(&taken, &left) {
             deadline.step(self.cells.len())?;
             order.push(cell);
             taken[cell] += 1;

@@ -492,7 +492,7 @@ fn best<'r>(
     let choice = choice(&away, free, counted, read_view)?;
     let chosen = choice.choose(count - forced, read_view.deadline)?;
     let mut taken = vec![0; choice.cells.len()];
-    let in_order = choice.in_order(&chosen.removed, usize::MAX, read_view.deadline)?;
+    let in_order = choice.in_order(&chosen.removed, read_view.deadline)?;
     let picked = in_order.into_iter().map(|cell| {
         let rank = choice.cells[cell].ranks[taken[cell]];
         taken[cell] += 1;

@@ -396,6 +396,7 @@ impl Tallies {
             *self.refused.entry(reason).or_default() += nodes;
         }
     }
+
     /// Replaces the verdict on one node by another.
     pub(super) fn revise(
         &mut self,
