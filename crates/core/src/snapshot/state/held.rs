@@ -23,6 +23,9 @@ use crate::snapshot::objects::slots::Slot;
 /// The number of objects in a batch of many.
 const BATCH_OBJECTS: usize = 1_000;
 
+/// The encoded bytes after which a batch has no more objects.
+const BATCH_BYTES: usize = 1 << 20;
+
 impl State {
     /// Returns the requests of the pods of all namespaces on a node, whether or not it exists.
     pub fn requested(&self, slot: Slot) -> &Requested {
@@ -78,7 +81,7 @@ impl State {
         let mut state = Self::empty(account, &Arc::default());
         for batch in in_batches(self.objects()) {
             deadline.look()?;
-            let room = account.check(Purpose::Objects, 0);
+            let room = account.check(Purpose::Cache, 0);
             room.map_err(Stopped::Full)?;
             state.apply(&batch, self.revision);
         }
@@ -134,8 +137,15 @@ impl State {
 
 fn in_batches(mut objects: impl Iterator<Item = Object>) -> impl Iterator<Item = Batch> {
     iter::from_fn(move || {
-        let batch = Batch::trusted(objects.by_ref().take(BATCH_OBJECTS));
-        (!batch.is_empty()).then_some(batch)
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH_OBJECTS
+            && bytes < BATCH_BYTES
+            && let Some(object) = objects.next()
+        {
+            bytes += object.encoded_len();
+            batch.push(object);
+        }
+        (!batch.is_empty()).then(|| Batch::trusted(batch))
     })
 }
 
