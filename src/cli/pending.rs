@@ -98,7 +98,7 @@ impl Asking<'_> {
         id: WorkloadId,
         alike: Vec<Alike>,
     ) -> Result<PendingWorkload> {
-        let (_, stuck_count) = count_stuck(&alike);
+        let stuck_count = count_stuck(&alike);
         let worst = alike.iter().min_by_key(|it| it.answer.feasible_count);
         let worst = &worst.expect("a group has a pod").pod;
         // What would help pods with the same volumes.
@@ -252,11 +252,10 @@ impl WaitingPods {
     }
 }
 
-/// The number of pods of groups, and of those that fit nowhere.
-pub(super) fn count_stuck(groups: &[Alike]) -> (usize, usize) {
-    let all = groups.iter().map(|alike| alike.names.len()).sum();
+/// The number of pods of groups that fit nowhere.
+pub(super) fn count_stuck(groups: &[Alike]) -> usize {
     let stuck = groups.iter().filter(|it| it.answer.feasible_count == 0);
-    (all, stuck.map(|alike| alike.names.len()).sum())
+    stuck.map(|alike| alike.names.len()).sum()
 }
 
 /// Returns whether a pod waits for a node.

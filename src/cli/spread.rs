@@ -378,7 +378,7 @@ fn judged(
 pub(super) fn stuck(waiting: &WaitingPods) -> Vec<Stuck> {
     let all = waiting.workloads.iter();
     let stuck = all.filter_map(|((namespace, id), groups)| {
-        let (_, pods) = count_stuck(groups);
+        let pods = count_stuck(groups);
         let answers = groups.iter().map(|alike| &alike.answer);
         let last = answers.filter(|it| it.feasible_count == 0).last()?;
         Some(Stuck {

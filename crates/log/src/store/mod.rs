@@ -8,8 +8,7 @@
 //! A batch is first appended whole to a table of batches. Later one transaction moves many batches
 //! under the keys of their objects.
 //!
-//! `commit` writes transactions of `rows`; `pending` has the batches that are not under the keys of
-//! their objects yet. `opening` and `session` open the `file`, `restore` reads snapshots back.
+//! `commit` writes transactions of `rows`, `file` opens the file, and `restore` reads snapshots back.
 
 mod commit;
 mod disk;

@@ -91,7 +91,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             }
             workloads.entry(workload).or_default().push(member);
         }
-        for members in workloads.values_mut() {
+        for members in workloads.values_mut().filter(|it| it.len() > 1) {
             // The answer must not depend on the order of arrival.
             let mut sorted = Vec::with_capacity(members.len());
             for member in read_view.deadline.each(members.drain(..)) {
