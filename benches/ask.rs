@@ -111,7 +111,7 @@ impl Compiled {
 
     /// Score of the nodes that pass Filter.
     pub fn score(&self) -> Vec<u8> {
-        self.scored(|scores| scores.packed().to_vec())
+        self.scored(|scores| scores.packed())
     }
 
     /// The indices of the ten best nodes.
@@ -123,6 +123,9 @@ impl Compiled {
         self.read(|constraints, cut| {
             let filter = Filter::of(&self.question, constraints, NodeChecks::All, cut)?;
             let all = cut.nodes.order();
+            if filter.passes_all() {
+                return Ok(answer(Scores::of(constraints, all, cut)?));
+            }
             let passing = filter.judge_all(all)?.pass;
             let candidates: Vec<_> = passing.ones().map(|at| all[at]).collect();
             Ok(answer(Scores::of(constraints, &candidates, cut)?))

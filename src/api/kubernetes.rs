@@ -77,8 +77,10 @@ impl Dialect for Question {
         // Named candidates are scored whether or not Filter refuses them.
         if terms.candidates.is_none() {
             let filter = Filter::of(self, &constraints, terms.checks, read_view)?;
-            let judged = filter.judge_all(&candidates.known)?;
-            candidates.keep(judged.pass);
+            if !filter.passes_all() {
+                let judged = filter.judge_all(&candidates.known)?;
+                candidates.keep(judged.pass);
+            }
         } else if terms.top.is_some() && terms.view != v1::View::Bitmap {
             candidates.sort_by_name(read_view.nodes);
         }
@@ -97,7 +99,7 @@ impl Dialect for Question {
                 (0..candidates.known.len()).for_each(&mut score);
             }
             (v1::View::Bitmap, _) => {
-                answer.packed(scores.packed());
+                answer.packed(&scores.packed());
                 answer.message.scored_bitmap = candidates.known_bitmap();
                 answer.message.node_order_revision = candidates.ordered_at;
             }

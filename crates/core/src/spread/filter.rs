@@ -297,6 +297,14 @@ impl<'a> Filter<'a> {
         Ok(())
     }
 
+    /// Returns whether every node passes.
+    pub fn passes_all(&self) -> bool {
+        let nodes = self.read_view.nodes.len();
+        let passes = |checks: &Checked<'_>| !checks.look_at_nodes() && checks.passing() == nodes;
+        let by_pods = self.pod_terms.is_some() || self.volumes.is_some();
+        self.hard.is_empty() && !by_pods && self.checks.as_ref().is_none_or(passes)
+    }
+
     /// Judges all nodes and only counts the verdicts. With at most one hard constraint, no affinity
     /// between pods, and no check that looks at each node, the cost does not depend on the number
     /// of all nodes, but on that of domains and of nodes with nominated pods.

@@ -379,13 +379,3 @@ impl<'a> Report<'a> {
         lowest.iter().map(|domain| domain.tally.value).collect()
     }
 }
-
-/// The first `max` of `all`, in order.
-pub fn first<T: Ord>(mut all: Vec<T>, max: usize) -> Vec<T> {
-    if max < all.len() {
-        all.select_nth_unstable(max);
-        all.truncate(max);
-    }
-    all.sort_unstable();
-    all
-}
