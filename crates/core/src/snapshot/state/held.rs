@@ -81,7 +81,7 @@ impl State {
         let mut state = Self::empty(account, &Arc::default());
         for batch in in_batches(self.objects()) {
             deadline.look()?;
-            let room = account.check(Purpose::Cache, 0);
+            let room = account.check(Purpose::Objects, 0);
             room.map_err(Stopped::Full)?;
             state.apply(&batch, self.revision);
         }
