@@ -8,16 +8,16 @@ use std::iter;
 use std::sync::Arc;
 
 /// The number of bits of a hash that choose a child.
-const BITS: u32 = 3;
+const BITS: u32 = 2;
 const FANOUT: usize = 1 << BITS;
 
 /// The most entries of a leaf that can be split.
-const MAX_LEAF: usize = 32;
+const MAX_LEAF: usize = 16;
 
 /// An entry that knows its hash.
 pub trait Hashed: Clone {
     /// The hash, of which the lowest bits are used first.
-    fn hash(&self) -> u64;
+    fn hash(&self) -> u32;
 }
 
 #[derive(Debug, Clone)]
@@ -43,13 +43,13 @@ impl<T> Default for HashTrie<T> {
 }
 
 /// The child of a node at a depth.
-fn child_of(hash: u64, depth: u32) -> usize {
+fn child_of(hash: u32, depth: u32) -> usize {
     (hash >> (BITS * depth)) as usize % FANOUT
 }
 
 impl<T> HashTrie<T> {
     /// An entry.
-    pub fn find(&self, hash: u64, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+    pub fn find(&self, hash: u32, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
         let mut node = &self.root;
         for depth in 0.. {
             match node {
@@ -84,7 +84,7 @@ impl<T> HashTrie<T> {
 
 impl<T: Hashed> HashTrie<T> {
     /// The leaf for a hash, to change it, and its depth.
-    fn leaf(&mut self, hash: u64) -> (&mut Node<T>, u32) {
+    fn leaf(&mut self, hash: u32) -> (&mut Node<T>, u32) {
         let (mut node, mut depth) = (&mut self.root, 0);
         while let Node::Inner(children) = node {
             node = &mut Arc::make_mut(children)[child_of(hash, depth)];
@@ -94,7 +94,7 @@ impl<T: Hashed> HashTrie<T> {
     }
 
     /// An entry, to change it.
-    pub fn find_mut(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
+    pub fn find_mut(&mut self, hash: u32, is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
         let (Node::Leaf(entries), _) = self.leaf(hash) else {
             return None;
         };
@@ -111,7 +111,7 @@ impl<T: Hashed> HashTrie<T> {
         };
         let entries = Arc::make_mut(entries);
         entries.push(entry);
-        if entries.len() > MAX_LEAF && BITS * depth < u64::BITS {
+        if entries.len() > MAX_LEAF && BITS * depth < u32::BITS {
             let mut parts: [Vec<T>; FANOUT] = Default::default();
             for entry in entries.drain(..) {
                 parts[child_of(entry.hash(), depth)].push(entry);
@@ -122,7 +122,7 @@ impl<T: Hashed> HashTrie<T> {
     }
 
     /// Removes an entry.
-    pub fn remove(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+    pub fn remove(&mut self, hash: u32, is_it: impl FnMut(&T) -> bool) -> Option<T> {
         let removed = self.root.remove(hash, is_it)?;
         self.len -= 1;
         Some(removed)
@@ -131,7 +131,7 @@ impl<T: Hashed> HashTrie<T> {
 
 impl<T: Clone> Node<T> {
     /// Removes an entry. `bits` are those of the hash that choose between the children.
-    fn remove(&mut self, bits: u64, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+    fn remove(&mut self, bits: u32, is_it: impl FnMut(&T) -> bool) -> Option<T> {
         match self {
             Self::Leaf(entries) => {
                 let at = entries.iter().position(is_it)?;
@@ -171,12 +171,12 @@ mod tests {
     use super::*;
 
     /// A hash with equal lowest bits for many numbers, and equal in all bits for some.
-    fn hash(number: &u32) -> u64 {
-        u64::from(number / 3 % 500) << 12
+    fn hash(number: &u32) -> u32 {
+        (number / 3 % 500) << 12
     }
 
     impl Hashed for u32 {
-        fn hash(&self) -> u64 {
+        fn hash(&self) -> u32 {
             hash(self)
         }
     }

@@ -25,19 +25,19 @@ pub struct Interner<V, const BLOCK: usize> {
 #[derive(Debug, Clone)]
 struct Interned<V> {
     value: V,
-    hash: u64,
+    hash: u32,
     uses: u32,
 }
 
 /// The number of a value, by the hash of the value.
 #[derive(Debug, Clone)]
 struct Numbered {
-    hash: u64,
+    hash: u32,
     number: u32,
 }
 
 impl Hashed for Numbered {
-    fn hash(&self) -> u64 {
+    fn hash(&self) -> u32 {
         self.hash
     }
 }
@@ -55,12 +55,12 @@ impl<V, const BLOCK: usize> Default for Interner<V, BLOCK> {
 
 impl<V, const BLOCK: usize> Interner<V, BLOCK> {
     /// Returns the hash by which a content is found.
-    pub fn hash(&self, content: impl Hash) -> u64 {
-        self.hasher.hash_one(content)
+    pub fn hash(&self, content: impl Hash) -> u32 {
+        self.hasher.hash_one(content) as u32
     }
 
     /// The number of the value with this hash for which `same` returns true.
-    pub fn find(&self, hash: u64, same: impl Fn(&V) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u32, same: impl Fn(&V) -> bool) -> Option<u32> {
         let is_it = |it: &Numbered| it.hash == hash && same(self.get(it.number));
         self.by_hash.find(hash, is_it).map(|it| it.number)
     }
@@ -114,7 +114,7 @@ impl<V: Clone, const BLOCK: usize> Interner<V, BLOCK> {
     }
 
     /// Adds a new value, which is used once, and returns its number.
-    pub fn insert(&mut self, hash: u64, value: V) -> u32 {
+    pub fn insert(&mut self, hash: u32, value: V) -> u32 {
         let entry = Some(Interned {
             value,
             hash,

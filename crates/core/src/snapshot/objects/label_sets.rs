@@ -57,7 +57,7 @@ impl LabelSets {
         set.labels.len() == labels.len() && self.symbols.label_texts(&set.labels).eq(texts(labels))
     }
 
-    fn hash(&self, labels: &BTreeMap<String, String>) -> u64 {
+    fn hash(&self, labels: &BTreeMap<String, String>) -> u32 {
         self.sets.hash(labels)
     }
 

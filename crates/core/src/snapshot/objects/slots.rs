@@ -96,15 +96,15 @@ impl Slots {
 pub struct SlotCounts(HashTrie<(Slot, u32)>);
 
 impl Hashed for (Slot, u32) {
-    fn hash(&self) -> u64 {
+    fn hash(&self) -> u32 {
         hash(self.0)
     }
 }
 
 /// Spreads the numbers of slots, which are small and consecutive, over all bits.
-fn hash(slot: Slot) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    (slot.index() as u64 + 1).wrapping_mul(FACTOR)
+fn hash(slot: Slot) -> u32 {
+    const FACTOR: u32 = 0x9e37_79b9;
+    (slot.index() as u32 + 1).wrapping_mul(FACTOR)
 }
 
 fn is_of(slot: Slot) -> impl Fn(&(Slot, u32)) -> bool {
