@@ -68,7 +68,7 @@ Exit codes:
   1  no node is feasible; place: some found no node; reservation: some had ended;
      healthcheck: not serving; verify: counts differ; spread, report, scale-down: a hard constraint
      is violated; nodes: a node cannot be emptied, none is spare, or pods fit on none;
-     replay: a decision differs; lint: something was found; log: it is damaged
+     replay: a decision differs; lint: something was found
   2  the request or its input was refused; the snapshot did not reach --min-revision in time
   3  the server could not be reached, or did not answer in time
 

@@ -162,10 +162,11 @@ type SpreadServiceClient interface {
 	// The last part is a summary: an export without it is incomplete. NOT_FOUND:
 	// no such snapshot.
 	ExportSnapshot(ctx context.Context, in *ExportSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportSnapshotResponse], error)
-	// Recounts a snapshot from its nodes and pods, and compares every number that
-	// the server keeps for quick answers. It works on a copy of one revision.
-	// Updates wait while the copy is made; other calls do not. One verification
-	// runs at a time, others wait. Any mismatch is a bug in the server.
+	// Builds one revision of a snapshot again from its objects, and compares every
+	// number that the server keeps for quick answers. No other call waits for it.
+	// Its memory is that of the objects: RESOURCE_EXHAUSTED when it would leave less
+	// than a sixteenth of `--max-memory-bytes` free. One verification runs at a time,
+	// others wait. Any mismatch is a bug in the server.
 	//
 	// NOT_FOUND: no such snapshot.
 	VerifySnapshot(ctx context.Context, in *VerifySnapshotRequest, opts ...grpc.CallOption) (*VerifySnapshotResponse, error)
@@ -522,10 +523,11 @@ type SpreadServiceServer interface {
 	// The last part is a summary: an export without it is incomplete. NOT_FOUND:
 	// no such snapshot.
 	ExportSnapshot(*ExportSnapshotRequest, grpc.ServerStreamingServer[ExportSnapshotResponse]) error
-	// Recounts a snapshot from its nodes and pods, and compares every number that
-	// the server keeps for quick answers. It works on a copy of one revision.
-	// Updates wait while the copy is made; other calls do not. One verification
-	// runs at a time, others wait. Any mismatch is a bug in the server.
+	// Builds one revision of a snapshot again from its objects, and compares every
+	// number that the server keeps for quick answers. No other call waits for it.
+	// Its memory is that of the objects: RESOURCE_EXHAUSTED when it would leave less
+	// than a sixteenth of `--max-memory-bytes` free. One verification runs at a time,
+	// others wait. Any mismatch is a bug in the server.
 	//
 	// NOT_FOUND: no such snapshot.
 	VerifySnapshot(context.Context, *VerifySnapshotRequest) (*VerifySnapshotResponse, error)

@@ -364,10 +364,11 @@ class SpreadServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def VerifySnapshot(self, request, context):
-        """Recounts a snapshot from its nodes and pods, and compares every number that
-        the server keeps for quick answers. It works on a copy of one revision.
-        Updates wait while the copy is made; other calls do not. One verification
-        runs at a time, others wait. Any mismatch is a bug in the server.
+        """Builds one revision of a snapshot again from its objects, and compares every
+        number that the server keeps for quick answers. No other call waits for it.
+        Its memory is that of the objects: RESOURCE_EXHAUSTED when it would leave less
+        than a sixteenth of `--max-memory-bytes` free. One verification runs at a time,
+        others wait. Any mismatch is a bug in the server.
 
         NOT_FOUND: no such snapshot.
         """

@@ -160,10 +160,11 @@ class SpreadServiceStub:
     no such snapshot.
     """
     VerifySnapshot: grpc.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.VerifySnapshotRequest, evenkeel.v1.spread_service_pb2.VerifySnapshotResponse]
-    """Recounts a snapshot from its nodes and pods, and compares every number that
-    the server keeps for quick answers. It works on a copy of one revision.
-    Updates wait while the copy is made; other calls do not. One verification
-    runs at a time, others wait. Any mismatch is a bug in the server.
+    """Builds one revision of a snapshot again from its objects, and compares every
+    number that the server keeps for quick answers. No other call waits for it.
+    Its memory is that of the objects: RESOURCE_EXHAUSTED when it would leave less
+    than a sixteenth of `--max-memory-bytes` free. One verification runs at a time,
+    others wait. Any mismatch is a bug in the server.
 
     NOT_FOUND: no such snapshot.
     """
@@ -294,10 +295,11 @@ class SpreadServiceAsyncStub(SpreadServiceStub):
     no such snapshot.
     """
     VerifySnapshot: grpc.aio.UnaryUnaryMultiCallable[evenkeel.v1.spread_service_pb2.VerifySnapshotRequest, evenkeel.v1.spread_service_pb2.VerifySnapshotResponse]  # type: ignore[assignment]
-    """Recounts a snapshot from its nodes and pods, and compares every number that
-    the server keeps for quick answers. It works on a copy of one revision.
-    Updates wait while the copy is made; other calls do not. One verification
-    runs at a time, others wait. Any mismatch is a bug in the server.
+    """Builds one revision of a snapshot again from its objects, and compares every
+    number that the server keeps for quick answers. No other call waits for it.
+    Its memory is that of the objects: RESOURCE_EXHAUSTED when it would leave less
+    than a sixteenth of `--max-memory-bytes` free. One verification runs at a time,
+    others wait. Any mismatch is a bug in the server.
 
     NOT_FOUND: no such snapshot.
     """
@@ -557,10 +559,11 @@ class SpreadServiceServicer(metaclass=abc.ABCMeta):
         request: evenkeel.v1.spread_service_pb2.VerifySnapshotRequest,
         context: _ServicerContext,
     ) -> typing.Union[evenkeel.v1.spread_service_pb2.VerifySnapshotResponse, collections.abc.Awaitable[evenkeel.v1.spread_service_pb2.VerifySnapshotResponse]]:
-        """Recounts a snapshot from its nodes and pods, and compares every number that
-        the server keeps for quick answers. It works on a copy of one revision.
-        Updates wait while the copy is made; other calls do not. One verification
-        runs at a time, others wait. Any mismatch is a bug in the server.
+        """Builds one revision of a snapshot again from its objects, and compares every
+        number that the server keeps for quick answers. No other call waits for it.
+        Its memory is that of the objects: RESOURCE_EXHAUSTED when it would leave less
+        than a sixteenth of `--max-memory-bytes` free. One verification runs at a time,
+        others wait. Any mismatch is a bug in the server.
 
         NOT_FOUND: no such snapshot.
         """
