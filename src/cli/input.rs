@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use indicatif::ProgressBar;
 use prost::Message;
 use serde::Serialize;
 
@@ -56,7 +55,7 @@ impl Input {
         finder: Option<&mut WorkloadFinder>,
     ) -> Result<Self> {
         let sources = manifest::expand(files)?;
-        let mut objects = manifest::read_objects(sources, finder, &ProgressBar::hidden())?;
+        let mut objects = manifest::read_objects(sources, finder)?;
         Ok(Self {
             default_constraints: of_flag(rules)?.or(objects.default_constraints.take()),
             kubernetes_version: version(&objects, rules),
