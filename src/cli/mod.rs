@@ -114,7 +114,7 @@ enum Command {
     /// Say how many nodes must come and where, or which may go
     #[command(subcommand)]
     Nodes(nodes::NodesCommand),
-    /// Report on a whole cluster: constraints, violations, risks, and a score
+    /// Report on a whole cluster: constraints, violations and risks
     Report(spread::ReportCommand),
     /// List, describe, save and delete snapshots
     #[command(subcommand)]
