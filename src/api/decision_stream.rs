@@ -12,19 +12,18 @@ use std::task::Poll;
 use std::time::{Duration, Instant as Moment};
 
 use futures::FutureExt;
-use futures::future::{AbortHandle, BoxFuture, abortable, ready};
+use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use prost::Message;
 use prost::bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::{Response, Status, Streaming};
 
-use super::answer::{Decision, Loggable, MeasuredAnswer};
+use super::answer::Decision;
 use super::error::Error;
 use super::executor::{LARGE_REQUEST, until};
-use super::questions::{PodRequest, ValidDecision};
+use super::questions::PodRequest;
 use super::read_your_writes::AskedSnapshot;
 use super::request_context::{OpenedCall, RequestContext, deadline_after};
 use super::service::Service;
@@ -61,7 +60,7 @@ struct DecodedStep {
 
 /// Names an answer, and tells how to report it to the observer.
 #[derive(Clone, Copy)]
-pub(super) struct AnswerTag {
+struct AnswerTag {
     /// The id of the question.
     id: u64,
     /// The index of its method in [`STREAMED_METHODS`].
@@ -70,7 +69,7 @@ pub(super) struct AnswerTag {
 }
 
 impl AnswerTag {
-    pub(super) fn new(question: &v1::Question) -> Self {
+    fn new(question: &v1::Question) -> Self {
         Self {
             id: question.id,
             method: match &question.ask {
@@ -89,42 +88,31 @@ impl AnswerTag {
 }
 
 /// The answer of a question, or its error.
-pub(super) type Outcome = Result<Response<Bytes>, Status>;
+type Outcome = Result<Response<Bytes>, Status>;
 
-/// A question that is asked.
-pub(super) struct Asked {
-    pub tag: AnswerTag,
-    /// Cancels the question.
-    pub handle: AbortHandle,
-    pub answer: BoxFuture<'static, (AnswerTag, Outcome)>,
-}
+/// A question with its name, and what cancels it.
+type Question = (AnswerTag, CancellationToken, v1::Question);
 
-impl Asked {
-    /// A question that ends at once when it is cancelled.
-    pub(super) fn new(
-        tag: AnswerTag,
-        answer: impl Future<Output = Result<Response<Bytes>, Error>> + Send + 'static,
-    ) -> Self {
-        let (answer, handle) = abortable(answer);
-        let answer = answer.map(move |it| {
-            let outcome = it.unwrap_or(Err(Error::Cancelled));
-            (tag, outcome.map_err(Status::from))
-        });
-        Self {
-            tag,
-            handle,
-            answer: answer.boxed(),
-        }
-    }
-}
+/// Questions that are answered together, each with its name.
+type Answering = BoxFuture<'static, Vec<(AnswerTag, Outcome)>>;
 
-/// Where the answers of a stream go.
+/// The questions of a stream, and where their answers go.
 struct Answers {
     observer: Option<QuestionObserver>,
     sender: mpsc::Sender<Result<Bytes, Status>>,
+    /// What cancels the unanswered questions, by id, which can be used again afterwards.
+    unanswered: HashMap<u64, CancellationToken>,
 }
 
 impl Answers {
+    /// Sends the answers of questions, which are answered then.
+    async fn finish(&mut self, outcomes: Vec<(AnswerTag, Outcome)>) {
+        for (tag, outcome) in outcomes {
+            self.unanswered.remove(&tag.id);
+            self.send(tag, outcome).await;
+        }
+    }
+
     /// Tells the observer of an answer, and sends it. Nothing comes of it if the client is gone.
     async fn send(&self, tag: AnswerTag, outcome: Outcome) {
         if let Some(observer) = &self.observer {
@@ -163,22 +151,23 @@ pub async fn answer_questions(
         gone: Some(gone),
         ..call.by
     };
-    let answers = Answers { observer, sender };
+    let mut answers = Answers {
+        observer,
+        sender,
+        unanswered: HashMap::new(),
+    };
     let steps = call.request.then(|step| {
         let (service, by) = (service.clone(), by.clone());
         async move { service.decode_step(step?, by).await }
     });
     let mut steps = pin!(steps);
-    let mut waiting = FuturesUnordered::new();
-    // An id can be used again once its question is answered.
-    let mut unanswered: HashMap<u64, AbortHandle> = HashMap::new();
+    let mut waiting: FuturesUnordered<Answering> = FuturesUnordered::new();
+    let limits = service.registry.limits();
     let end = loop {
         let step = tokio::select! {
             biased;
-            Some((tag, outcome)) = waiting.next() => {
-                let tag: AnswerTag = tag;
-                unanswered.remove(&tag.id);
-                answers.send(tag, outcome).await;
+            Some(outcomes) = waiting.next() => {
+                answers.finish(outcomes).await;
                 continue;
             }
             () = answers.sender.closed() => return Ok(()),
@@ -190,57 +179,60 @@ pub async fn answer_questions(
             Some(Err(status)) => break Some(status),
             Some(Ok(step)) => step,
         };
-        let asked = match step.step {
-            Step::Question(question) => {
-                let tag = AnswerTag::new(&question);
-                let service = service.clone();
-                let asked = service.ask_streamed(question, step.is_large, step.entries, by.clone());
-                vec![Asked::new(tag, asked)]
-            }
-            Step::SameRevision(group) => {
-                match service.ask_together(group.questions, step.entries, &by) {
-                    Ok(asked) => asked,
-                    Err(error) => break Some(error.into()),
-                }
-            }
+        let (questions, is_group) = match step.step {
+            Step::Question(question) => (vec![question], false),
+            Step::SameRevision(group) => (group.questions, true),
             Step::Cancel(id) => {
-                unanswered.get(&id).inspect(|asked| asked.abort());
+                answers.unanswered.get(&id).inspect(|it| it.cancel());
                 continue;
             }
         };
-        for Asked {
-            tag,
-            handle,
-            mut answer,
-        } in asked
-        {
-            if unanswered.contains_key(&tag.id) {
+        if let Err(over) = limits.check(Limit::StreamQuestions, questions.len()) {
+            break Some(Error::from(over).into());
+        }
+        let mut asked = Vec::with_capacity(questions.len());
+        for question in questions {
+            let tag = AnswerTag::new(&question);
+            if answers.unanswered.contains_key(&tag.id) {
                 let rule = "is that of an unanswered question";
                 let fault = Error::fault(Path::root("id"), rule);
                 answers.send(tag, Err(fault.into())).await;
                 continue;
             }
-            // Most questions are answered at once.
-            let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
-            match begun {
-                Poll::Ready((tag, outcome)) => answers.send(tag, outcome).await,
-                Poll::Pending if unanswered.len() >= service.most_questions() => {
-                    let over = Exceeded {
-                        limit: Limit::StreamQuestions,
-                        most: service.most_questions(),
-                        actual: None,
-                    };
-                    answers.send(tag, Err(Error::from(over).into())).await;
-                }
-                Poll::Pending => {
-                    unanswered.insert(tag.id, handle);
-                    waiting.push(answer);
-                }
-            }
+            let cancelled = CancellationToken::new();
+            answers.unanswered.insert(tag.id, cancelled.clone());
+            asked.push((tag, cancelled, question));
         }
+        let tags: Vec<AnswerTag> = asked.iter().map(|(tag, ..)| *tag).collect();
+        let (service, by) = (service.clone(), by.clone());
+        let mut answering = match is_group {
+            true => service.ask_together(asked, step.entries, by).boxed(),
+            false => service
+                .ask_apart(asked, step.is_large, step.entries, by)
+                .boxed(),
+        };
+        // Most questions are answered at once.
+        let begun = poll_fn(|context| Poll::Ready(answering.as_mut().poll(context))).await;
+        let outcomes = match begun {
+            Poll::Ready(outcomes) => outcomes,
+            Poll::Pending if answers.unanswered.len() > limits.max_stream_questions => {
+                let over = Exceeded {
+                    limit: Limit::StreamQuestions,
+                    most: limits.max_stream_questions,
+                    actual: None,
+                };
+                let over = |tag| (tag, Err(Error::from(over).into()));
+                tags.into_iter().map(over).collect()
+            }
+            Poll::Pending => {
+                waiting.push(answering);
+                continue;
+            }
+        };
+        answers.finish(outcomes).await;
     };
-    while let Some((tag, outcome)) = waiting.next().await {
-        answers.send(tag, outcome).await;
+    while let Some(outcomes) = waiting.next().await {
+        answers.finish(outcomes).await;
     }
     if let Some(status) = end {
         let _ = answers.sender.send(Err(status)).await;
@@ -249,10 +241,6 @@ pub async fn answer_questions(
 }
 
 impl Service {
-    fn most_questions(&self) -> usize {
-        self.registry.limits().max_stream_questions
-    }
-
     /// Decodes a step as long as somebody waits for its answer, a large one beside the threads that
     /// serve.
     async fn decode_step(&self, step: Bytes, by: RequestContext) -> Result<DecodedStep, Status> {
@@ -274,9 +262,27 @@ impl Service {
         Ok(decoded?)
     }
 
-    /// Answers a question as the call would be answered, a large one beside the threads that serve.
-    async fn ask_streamed(
+    /// Answers each question as the call would be answered, a large one beside the threads that
+    /// serve. It ends at once when it is cancelled.
+    async fn ask_apart(
         self,
+        questions: Vec<Question>,
+        is_large: bool,
+        entries: usize,
+        by: RequestContext,
+    ) -> Vec<(AnswerTag, Outcome)> {
+        let mut outcomes = Vec::with_capacity(questions.len());
+        for (tag, cancelled, question) in questions {
+            let asked = self.ask_streamed(question, is_large, entries, by.clone());
+            let outcome = cancelled.run_until_cancelled(asked).await;
+            let outcome = outcome.unwrap_or(Err(Error::Cancelled));
+            outcomes.push((tag, outcome.map_err(Status::from)));
+        }
+        outcomes
+    }
+
+    async fn ask_streamed(
+        &self,
         question: v1::Question,
         is_large: bool,
         entries: usize,
@@ -303,10 +309,7 @@ impl Service {
 ///
 /// # Errors
 /// The faults of the question itself.
-pub(super) fn check(
-    question: v1::Question,
-    by: RequestContext,
-) -> Result<(Ask, RequestContext), Error> {
+fn check(question: v1::Question, by: RequestContext) -> Result<(Ask, RequestContext), Error> {
     let mut faults = Violations::default();
     if question.ask.is_none() {
         faults.add(Path::root("ask"), "is required");
@@ -323,136 +326,89 @@ pub(super) fn check(
     Ok((ask, RequestContext { deadline, ..by }))
 }
 
-/// A valid question of a group.
-trait Member: Send {
-    /// The snapshot, and the revision to wait for.
-    fn asked(&self) -> &AskedSnapshot;
-
-    /// Answers the question on a state of its snapshot.
-    fn answer(
-        &mut self,
-        on: &Snapshot,
-        state: &State,
-        is_given_up: &dyn Fn() -> bool,
-    ) -> Result<Response<Bytes>, Stopped>;
-}
-
-impl<A: Message + Clone + MeasuredAnswer + Loggable> Member for ValidDecision<A> {
-    fn asked(&self) -> &AskedSnapshot {
-        &self.asked
-    }
-
-    fn answer(
-        &mut self,
-        on: &Snapshot,
-        state: &State,
-        is_given_up: &dyn Fn() -> bool,
-    ) -> Result<Response<Bytes>, Stopped> {
-        let decide = |read_view: ReadView<'_>| self.on_view(on, &read_view);
-        let answered = state.decide(self.reach(), is_given_up, decide)?;
-        Ok(self.finish(answered))
-    }
-}
+/// Answers a valid question of a group on a state of its snapshot.
+type AnswerOn = Box<
+    dyn FnOnce(&Snapshot, &State, &dyn Fn() -> bool) -> Result<Response<Bytes>, Stopped> + Send,
+>;
 
 impl Service {
-    /// Begins to answer questions that see one revision. Each has its answer, or its own error, once
-    /// all are decided.
-    ///
-    /// # Errors
-    /// There are more questions than a stream may have.
-    pub(super) fn ask_together(
-        &self,
-        questions: Vec<v1::Question>,
+    /// Answers questions that see one revision. Each has its answer, or its own error, once all are
+    /// decided, even if it was cancelled.
+    async fn ask_together(
+        self,
+        questions: Vec<Question>,
         entries: usize,
-        by: &RequestContext,
-    ) -> Result<Vec<Asked>, Error> {
-        let limits = self.registry.limits();
-        limits.check(Limit::StreamQuestions, questions.len())?;
-        let mut answers = Vec::new();
-        let (mut asks, mut senders, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
-        let mut deadline: Option<Instant> = by.deadline;
-        for question in questions {
-            let tag = AnswerTag::new(&question);
-            match check(question, by.clone()) {
-                Ok((Ask::Place(_), _)) => {
-                    let rule = "cannot be asked with the same revision as others";
-                    let fault = Error::fault(Path::root("place"), rule);
-                    answers.push(Asked::new(tag, ready(Err(fault))));
-                }
-                Ok((ask, own)) => {
-                    deadline = deadline.into_iter().chain(own.deadline).min();
-                    let (sender, receiver) = oneshot::channel();
-                    asks.push(ask);
-                    senders.push(sender);
-                    receivers.push((tag, receiver));
-                }
-                Err(error) => answers.push(Asked::new(tag, ready(Err(error)))),
-            }
+        mut by: RequestContext,
+    ) -> Vec<(AnswerTag, Outcome)> {
+        let (mut tags, mut asks) = (Vec::new(), Vec::new());
+        for (tag, cancelled, question) in questions {
+            tags.push((tag, cancelled));
+            asks.push(check(question, by.clone()).map(|(ask, own)| {
+                by.deadline = own.deadline;
+                ask
+            }));
         }
-        let by = RequestContext {
-            deadline,
-            ..by.clone()
-        };
-        let service = self.clone();
-        let run = async move {
-            let outcomes = service.decide_together(asks, entries, &by).await;
-            for (sender, outcome) in senders.into_iter().zip(outcomes) {
-                // A question that was cancelled has no receiver.
-                let _ = sender.send(outcome);
-            }
-        };
-        let task = Arc::new(self.beside.spawn(run).owned());
-        for (tag, receiver) in receivers {
-            let task = Arc::clone(&task);
-            let (handle, _) = AbortHandle::new_pair();
-            let cancel = handle.clone();
-            let answer = async move {
-                let outcome = until(deadline, receiver).await;
-                drop(task);
-                // It is answered with the others, even if it was cancelled.
-                let outcome = match cancel.is_aborted() {
-                    true => Err(Error::Cancelled.into()),
-                    false => outcome
-                        .map_err(Status::from)
-                        .and_then(|sent| sent.unwrap_or_else(|_| Err(Error::Internal.into()))),
-                };
-                (tag, outcome)
+        let (service, deadline) = (self.clone(), by.deadline);
+        let decide = async move { service.decide_together(asks, entries, &by).await };
+        let decided = until(deadline, self.beside.spawn(decide).owned()).await;
+        let decided = decided.and_then(|it| it.unwrap_or(Err(Error::Internal)));
+        let mut outcomes = decided.map(Vec::into_iter).map_err(Status::from);
+        let outcome = |(tag, cancelled): (AnswerTag, CancellationToken)| {
+            let own = match &mut outcomes {
+                _ if cancelled.is_cancelled() => Err(Error::Cancelled.into()),
+                Ok(outcomes) => outcomes
+                    .next()
+                    .unwrap_or_else(|| Err(Error::Internal.into())),
+                Err(status) => Err(status.clone()),
             };
-            answers.push(Asked {
-                tag,
-                handle,
-                answer: answer.boxed(),
-            });
-        }
-        Ok(answers)
+            (tag, own)
+        };
+        tags.into_iter().map(outcome).collect()
     }
 
-    /// Decides questions on one revision.
+    /// Decides questions on one revision, once their snapshot has reached what each of them asks
+    /// for.
+    ///
+    /// # Errors
+    /// The reason why no question is answered.
     async fn decide_together(
         &self,
-        asks: Vec<Ask>,
+        asks: Vec<Result<Ask, Error>>,
         entries: usize,
         by: &RequestContext,
-    ) -> Vec<Outcome> {
-        let mut members: Vec<Result<Box<dyn Member>, Error>> = Vec::new();
+    ) -> Result<Vec<Outcome>, Error> {
+        let mut members: Vec<Result<(AskedSnapshot, AnswerOn), Error>> = Vec::new();
         for ask in asks {
             let first = members.iter().flatten().next();
-            let name = first.map(|member| member.asked().name.clone());
-            members.push(match ask {
-                Ask::Filter(request) => self.member(request, entries, by, name.as_deref()),
-                Ask::Score(request) => self.member(request, entries, by, name.as_deref()),
-                Ask::Place(_) => Err(Error::Internal),
+            let name = first.map(|(asked, _)| &*asked.name);
+            let member = ask.and_then(|ask| match ask {
+                Ask::Filter(request) => self.member(request, entries, by, name),
+                Ask::Score(request) => self.member(request, entries, by, name),
+                Ask::Place(_) => {
+                    let rule = "cannot be asked with the same revision as others";
+                    Err(Error::fault(Path::root("place"), rule))
+                }
             });
+            members.push(member);
             tokio::task::yield_now().await;
         }
-        let count = members.len();
-        match self.decide_members(members, by).await {
-            Ok(outcomes) => outcomes,
-            Err(error) => {
-                let status = Status::from(error);
-                (0..count).map(|_| Err(status.clone())).collect()
-            }
+        let mut reached = None;
+        for (asked, _) in members.iter_mut().flatten() {
+            reached = Some(self.reach(asked, by.deadline).await?);
         }
+        let Some(on) = reached else {
+            let refused = members.into_iter().filter_map(Result::err);
+            return Ok(refused.map(|error| Err(error.into())).collect());
+        };
+        let state = on.state();
+        let decide = move |is_given_up: &dyn Fn() -> bool| {
+            let answered = members.into_iter().map(|member| match member {
+                Ok((_, answer)) => answer(&on, &state, is_given_up).map(Ok),
+                Err(refused) => Ok(Err(refused.into())),
+            });
+            answered.collect::<Result<_, Stopped>>()
+        };
+        Ok(self.executor.decide(by, decide).await??)
     }
 
     /// Checks a question of a group, which must be about the snapshot of this name, if there is one.
@@ -465,8 +421,8 @@ impl Service {
         entries: usize,
         by: &RequestContext,
         snapshot: Option<&str>,
-    ) -> Result<Box<dyn Member>, Error> {
-        let request = self.question(request, entries, by)?;
+    ) -> Result<(AskedSnapshot, AnswerOn), Error> {
+        let mut request = self.question(request, entries, by)?;
         let mut faults = Violations::default();
         if snapshot.is_some_and(|name| name != request.asked.name) {
             let rule = "must be that of the first question with the same revision";
@@ -477,34 +433,12 @@ impl Service {
             faults.add(Path::root("overlay"), rule);
         }
         faults.finish(())?;
-        Ok(Box::new(request))
-    }
-
-    /// Decides the valid questions once their snapshot has reached what each of them asks for.
-    ///
-    /// # Errors
-    /// The reason why no question is answered.
-    async fn decide_members(
-        &self,
-        mut members: Vec<Result<Box<dyn Member>, Error>>,
-        by: &RequestContext,
-    ) -> Result<Vec<Outcome>, Error> {
-        let mut reached = None;
-        for member in members.iter_mut().flatten() {
-            reached = Some(self.reach(member.asked(), by.deadline).await?);
-        }
-        let Some(on) = reached else {
-            let refused = members.into_iter().filter_map(Result::err);
-            return Ok(refused.map(|error| Err(Status::from(error))).collect());
+        let asked = request.asked.clone();
+        let answer = move |on: &Snapshot, state: &State, is_given_up: &dyn Fn() -> bool| {
+            let decide = |read_view: ReadView<'_>| request.on_view(on, &read_view);
+            let answered = state.decide(request.reach(), is_given_up, decide)?;
+            Ok(request.finish(answered))
         };
-        let state = on.state();
-        let decide = move |is_given_up: &dyn Fn() -> bool| {
-            let answered = members.drain(..).map(|member| match member {
-                Ok(mut member) => member.answer(&on, &state, is_given_up).map(Ok),
-                Err(refused) => Ok(Err(refused.into())),
-            });
-            answered.collect::<Result<Vec<Outcome>, Stopped>>()
-        };
-        Ok(self.executor.decide(by, decide).await??)
+        Ok((asked, Box::new(answer)))
     }
 }

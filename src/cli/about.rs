@@ -283,35 +283,40 @@ pub(super) async fn with_nearest(
     if let Some(unknown) = named.of_unknown_kind() {
         return error.context(unknown);
     }
-    let mut known = BTreeSet::new();
-    let take = |object: &Object| {
-        if let Object::Pod(pod) = object {
-            let WorkloadId { kind, name, .. } = WorkloadId::of(pod, None);
-            if !kind.is_empty() {
-                known.insert(format!("{kind}/{}/{name}", stored::namespace_of(pod)));
-            }
-        }
+    let name = |object: &Object| {
+        let Object::Pod(pod) = object else {
+            return None;
+        };
+        let WorkloadId { kind, name, .. } = WorkloadId::of(pod, None);
+        let namespace = stored::namespace_of(pod);
+        (!kind.is_empty()).then(|| format!("{kind}/{namespace}/{name}"))
     };
-    if stored::objects(client, snapshot, take).await.is_err() {
-        return error;
+    match nearest(client, snapshot, &named.to_string(), name).await {
+        Ok(nearest) => anyhow::anyhow!("{error:#}{nearest}"),
+        Err(_) => error,
     }
-    let known = known.iter().map(String::as_str);
-    let nearest = misspelt::nearest(&named.to_string(), known);
-    anyhow::anyhow!("{error:#}{nearest}")
 }
 
 /// The end of a message that there is no node of a name: the nearest nodes, if they can be read.
 pub(super) async fn nearest_nodes(client: &Client, snapshot: &str, name: &str) -> String {
-    let mut known = BTreeSet::new();
-    let take = |object: &Object| {
-        if let Object::Node(node) = object {
-            known.extend(node.metadata.as_ref().map(|it| it.name.clone()));
-        }
+    let node = |object: &Object| match object {
+        Object::Node(node) => Some(node.metadata.as_ref()?.name.clone()),
+        _ => None,
     };
-    match stored::objects(client, snapshot, take).await {
-        Ok(()) => misspelt::nearest(name, known.iter().map(String::as_str)),
-        Err(_) => String::new(),
-    }
+    let nearest = nearest(client, snapshot, name, node).await;
+    nearest.unwrap_or_default()
+}
+
+/// The end of a message that a name is unknown: the nearest of the names that objects have.
+async fn nearest(
+    client: &Client,
+    snapshot: &str,
+    unknown: &str,
+    name: impl Fn(&Object) -> Option<String>,
+) -> Result<String> {
+    let mut known = BTreeSet::new();
+    stored::objects(client, snapshot, |object| known.extend(name(object))).await?;
+    Ok(misspelt::nearest(unknown, known.iter().map(String::as_str)))
 }
 
 /// Says where the pods of a workload are that names no namespace, if `default` has none of them.

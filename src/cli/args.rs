@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use indicatif::ProgressBar;
 
 use super::backend::Client;
 use super::endpoint::Endpoint;
@@ -144,7 +143,7 @@ impl OutputFlag {
 /// Reads the objects of files. Objects that occur more than once are reported.
 pub(crate) fn read_files(files: &[PathBuf]) -> Result<LoadedObjects> {
     let sources = manifest::expand(files)?;
-    let objects = manifest::read_objects(sources, None, &ProgressBar::hidden())?;
+    let objects = manifest::read_objects(sources, None)?;
     for line in &objects.repeated {
         output::warn(line);
     }

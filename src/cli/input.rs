@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use indicatif::ProgressBar;
 use prost::Message;
 use serde::Serialize;
 
@@ -25,7 +23,7 @@ use crate::proto::v1::{
     BeginReplace, Change, CommitReplace, DefaultConstraints, StreamSnapshotRequest,
     UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
-use crate::snapshot::{Batch, Limits, ObjectKind, ResourceVersions};
+use crate::snapshot::{Batch, Limits, ObjectKind};
 
 /// The most repeated objects that are named.
 const NAMED_REPEATS: usize = 5;
@@ -56,7 +54,7 @@ impl Input {
         finder: Option<&mut WorkloadFinder>,
     ) -> Result<Self> {
         let sources = manifest::expand(files)?;
-        let mut objects = manifest::read_objects(sources, finder, &ProgressBar::hidden())?;
+        let mut objects = manifest::read_objects(sources, finder)?;
         Ok(Self {
             default_constraints: of_flag(rules)?.or(objects.default_constraints.take()),
             kubernetes_version: version(&objects, rules),
@@ -278,29 +276,87 @@ pub(crate) async fn send(
     }
 }
 
+/// Returns the last acknowledgement, with the counts of all batches.
 async fn send_all(
     client: &Client,
     input: &Input,
     snapshot: &str,
     replace: bool,
 ) -> Result<UpdateSnapshotResponse> {
-    let objects = Arc::clone(&input.objects);
-    let target = FeedTarget {
-        snapshot: snapshot.to_owned(),
-        replace,
-        default_constraints: input.default_constraints.clone(),
-        kubernetes_version: input.kubernetes_version.clone(),
-        listed: objects.listed.clone(),
+    let ranges = ranges(&input.objects.changes);
+    let count = ranges.len() + if replace { 2 } else { 0 };
+    // Steps are acknowledged in order, so the first step without an acknowledgement was refused.
+    let refused = |status, step: usize| {
+        let batch = step.checked_sub(usize::from(replace));
+        let range = batch.and_then(|batch| ranges.get(batch)).cloned();
+        let named = range.into_iter().flatten();
+        let named = named.map(|index| input.objects.describe(index)).collect();
+        let refused = RefusedCall::or_unreachable(status, named);
+        refused.context(format!("loading snapshot {snapshot:?}"))
     };
-    let ranges = Arc::new(ranges(&objects.changes));
-    let (sent, cuts) = (Arc::clone(&objects), Arc::clone(&ranges));
-    // A batch is copied only when it is sent.
-    let batches = (0..cuts.len()).map(move |batch| sent.changes[cuts[batch].clone()].to_vec());
-    let describe = |batch: usize| {
-        let range = ranges.get(batch).cloned().unwrap_or_default();
-        range.map(|index| objects.describe(index)).collect()
+
+    let steps = steps(input.clone(), ranges.clone(), snapshot.to_owned(), replace);
+    let answer = client
+        .rpc()
+        .stream_snapshot(tokio_stream::iter(steps))
+        .await;
+    let mut answers = answer.map_err(|status| refused(status, 0))?.into_inner();
+    let mut total = UpdateSnapshotResponse::default();
+    let mut done = 0;
+    while let Some(answer) = answers
+        .message()
+        .await
+        .map_err(|status| refused(status, done))?
+    {
+        let update = answer.update.unwrap_or_default();
+        // In a replace, the last acknowledgement is that of the commit, which counts all changes.
+        total = match replace {
+            true => update,
+            false => UpdateSnapshotResponse {
+                changed_count: total.changed_count + update.changed_count,
+                unchanged_count: total.unchanged_count + update.unchanged_count,
+                skipped_count: total.skipped_count + update.skipped_count,
+                ..update
+            },
+        };
+        done += 1;
+    }
+    anyhow::ensure!(
+        done == count,
+        "loading snapshot {snapshot:?}: the server ended the stream after {done} of {count} steps"
+    );
+    Ok(total)
+}
+
+/// The steps that load these ranges of the changes. A batch is copied only when it is sent.
+fn steps(
+    input: Input,
+    ranges: Vec<Range<usize>>,
+    snapshot: String,
+    replace: bool,
+) -> impl Iterator<Item = StreamSnapshotRequest> + Send + 'static {
+    let begin = BeginReplace {
+        snapshot: snapshot.clone(),
     };
-    stream(client, batches, describe, &target).await
+    let commit = CommitReplace {
+        snapshot: snapshot.clone(),
+        expected_revision: None,
+    };
+    let updates = ranges.into_iter().enumerate().map(move |(number, range)| {
+        Step::Update(UpdateSnapshotRequest {
+            snapshot: snapshot.clone(),
+            changes: input.objects.changes[range].to_vec(),
+            default_constraints: input.default_constraints.clone().filter(|_| number == 0),
+            // The version applies to the changes of this batch and later ones.
+            kubernetes_version: input.kubernetes_version.clone(),
+            resource_versions: input.objects.listed.to_wire(),
+            ..Default::default()
+        })
+    });
+    let begin = replace.then_some(Step::BeginReplace(begin));
+    let commit = replace.then_some(Step::CommitReplace(commit));
+    let steps = begin.into_iter().chain(updates).chain(commit);
+    steps.map(|step| StreamSnapshotRequest { step: Some(step) })
 }
 
 /// The fault of a single change, by its field in the object.
@@ -320,89 +376,13 @@ fn counted<K: std::fmt::Display>(kinds: &BTreeMap<K, u64>) -> String {
 }
 
 /// The most changes in a batch. A server's limits allow this number.
-pub(crate) const BATCH_CHANGES: usize = 1_000;
+const BATCH_CHANGES: usize = 1_000;
 /// The most bytes in a batch, well below gRPC's default limit of 4 MiB for a message.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The snapshot that receives the objects, with its settings.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct FeedTarget {
-    /// Name of the snapshot; empty means "default".
-    pub(crate) snapshot: String,
-    /// True if the objects replace the whole state at the end.
-    pub(crate) replace: bool,
-    /// Default constraints to set; `None` leaves them unchanged.
-    pub(crate) default_constraints: Option<DefaultConstraints>,
-    /// The version of Kubernetes to set; empty leaves it unchanged.
-    pub(crate) kubernetes_version: String,
-    /// The kinds of which the objects are all that there are.
-    pub(crate) listed: ResourceVersions,
-}
-
-/// Sends `batches`. Returns the last acknowledgement, with the counts
-/// of all batches. With `replace`, all changes become visible at once, otherwise batch by batch.
-/// `describe` returns the names of the changes of a refused batch.
-async fn stream(
-    client: &Client,
-    batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
-    describe: impl Fn(usize) -> Vec<String>,
-    target: &FeedTarget,
-) -> Result<UpdateSnapshotResponse> {
-    let answer = transfer(client, batches, describe, target).await;
-    answer.with_context(|| format!("loading snapshot {:?}", target.snapshot))
-}
-
-async fn transfer(
-    client: &Client,
-    batches: impl Iterator<Item = Vec<Change>> + Send + 'static,
-    describe: impl Fn(usize) -> Vec<String>,
-    target: &FeedTarget,
-) -> Result<UpdateSnapshotResponse> {
-    let steps_before_batches = usize::from(target.replace);
-    // Steps are acknowledged in order, so the first step without an acknowledgement was refused.
-    let refused = |status, step: usize| {
-        let batch = step.checked_sub(steps_before_batches);
-        RefusedCall::or_unreachable(status, batch.map_or_else(Vec::new, &describe))
-    };
-
-    let sent = Arc::new(AtomicUsize::new(0));
-    let steps = requests(batches, target, Arc::clone(&sent));
-    let answer = client
-        .rpc()
-        .stream_snapshot(tokio_stream::iter(steps))
-        .await;
-    let mut answers = answer.map_err(|status| refused(status, 0))?.into_inner();
-    let mut total = UpdateSnapshotResponse::default();
-    let mut done = 0;
-    while let Some(answer) = answers
-        .message()
-        .await
-        .map_err(|status| refused(status, done))?
-    {
-        let update = answer.update.unwrap_or_default();
-        // In a replace, the last acknowledgement is that of the commit, which counts all changes.
-        total = match target.replace {
-            true => update,
-            false => UpdateSnapshotResponse {
-                changed_count: total.changed_count + update.changed_count,
-                unchanged_count: total.unchanged_count + update.unchanged_count,
-                skipped_count: total.skipped_count + update.skipped_count,
-                ..update
-            },
-        };
-        done += 1;
-    }
-    let sent = sent.load(Ordering::Relaxed);
-    anyhow::ensure!(
-        done == sent,
-        "the server ended the stream after {done} of {sent} steps"
-    );
-    Ok(total)
-}
-
 /// Returns the ranges of changes that become batches. There is at least one range, perhaps empty,
 /// because the first batch carries the default constraints.
-pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
+fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
     let mut size_bytes = 0;
@@ -418,45 +398,6 @@ pub(crate) fn ranges(changes: &[Change]) -> Vec<Range<usize>> {
     }
     ranges.push(start..changes.len());
     ranges
-}
-
-/// The requests of a feed. `sent` counts those that the stream has taken.
-fn requests<B>(
-    batches: B,
-    target: &FeedTarget,
-    sent: Arc<AtomicUsize>,
-) -> impl Iterator<Item = StreamSnapshotRequest> + Send + use<B>
-where
-    B: Iterator<Item = Vec<Change>> + Send,
-{
-    let begin = target.replace.then(|| {
-        Step::BeginReplace(BeginReplace {
-            snapshot: target.snapshot.clone(),
-        })
-    });
-    let commit = target.replace.then(|| {
-        Step::CommitReplace(CommitReplace {
-            snapshot: target.snapshot.clone(),
-            expected_revision: None,
-        })
-    });
-    let target = target.clone();
-    let updates = batches.enumerate().map(move |(number, changes)| {
-        Step::Update(UpdateSnapshotRequest {
-            snapshot: target.snapshot.clone(),
-            changes,
-            default_constraints: target.default_constraints.clone().filter(|_| number == 0),
-            // The version applies to the changes of this batch and later ones.
-            kubernetes_version: target.kubernetes_version.clone(),
-            resource_versions: target.listed.to_wire(),
-            ..Default::default()
-        })
-    });
-    let steps = begin.into_iter().chain(updates).chain(commit);
-    steps.map(move |step| {
-        sent.fetch_add(1, Ordering::Relaxed);
-        StreamSnapshotRequest { step: Some(step) }
-    })
 }
 
 /// Flags of `evenkeel load`.

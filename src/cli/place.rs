@@ -192,9 +192,8 @@ impl PlaceCommand {
         if answer.unplaced > 0 && answer.placements.is_empty() && !is_list {
             self.tell_preemption(&asked).await?;
         }
-        self.print(&asked, &answer, |head, answer| match is_list {
-            true => render::place_numbered(head, answer, &there),
-            false => render::place(head, answer, &there),
+        self.print(&asked, &answer, |head, answer| {
+            render::place(head, answer, &there)
         })
     }
 

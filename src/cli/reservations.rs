@@ -28,7 +28,7 @@ pub(crate) enum ReservationCommand {
     /// Hold reservations for longer
     Renew(Renew),
     /// Give reservations up
-    Release(Release),
+    Release(Held),
 }
 
 impl ReservationCommand {
@@ -36,9 +36,34 @@ impl ReservationCommand {
     pub(crate) async fn run(self) -> Result<Exit> {
         match self {
             ReservationCommand::List(list) => list.run().await,
-            ReservationCommand::Confirm(confirm) => confirm.run().await,
-            ReservationCommand::Renew(renew) => renew.run().await,
-            ReservationCommand::Release(release) => release.run().await,
+            ReservationCommand::Confirm(it) => {
+                let total = it.confirmations.len();
+                let request = ConfirmReservationsRequest {
+                    snapshot: it.target.name.snapshot,
+                    confirmations: it.confirmations,
+                };
+                let answer = it.target.server.client().await?.call(request).await?;
+                report("confirmed", total, &answer.unknown_ids, answer.revision)
+            }
+            ReservationCommand::Renew(Renew { ttl, held }) => {
+                let total = held.ids.len();
+                let request = RenewReservationsRequest {
+                    snapshot: held.target.name.snapshot,
+                    ids: held.ids,
+                    ttl: ttl.map(Into::into),
+                };
+                let answer = held.target.server.client().await?.call(request).await?;
+                report("renewed", total, &answer.unknown_ids, answer.revision)
+            }
+            ReservationCommand::Release(held) => {
+                let total = held.ids.len();
+                let request = ReleaseReservationsRequest {
+                    snapshot: held.target.name.snapshot,
+                    ids: held.ids,
+                };
+                let answer = held.target.server.client().await?.call(request).await?;
+                report("released", total, &answer.unknown_ids, answer.revision)
+            }
         }
     }
 }
@@ -119,19 +144,6 @@ pub(crate) struct Confirm {
     target: args::ServedSnapshot,
 }
 
-impl Confirm {
-    async fn run(self) -> Result<Exit> {
-        let client = self.target.server.client().await?;
-        let total = self.confirmations.len();
-        let request = ConfirmReservationsRequest {
-            snapshot: self.target.name.snapshot,
-            confirmations: self.confirmations,
-        };
-        let answer = client.call(request).await?;
-        report("confirmed", total, &answer.unknown_ids, answer.revision)
-    }
-}
-
 /// Flags of `evenkeel reservation renew`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -140,54 +152,23 @@ A reservation that would end later anyway stays as it is.
 Examples:
   evenkeel reservation renew 1f 20 --for 5m")]
 pub(crate) struct Renew {
-    /// The reservations
-    #[arg(value_name = "ID", required = true)]
-    ids: Vec<String>,
-
     /// How long to hold them from now on, e.g. 5m; as long as before if not given
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     ttl: Option<Duration>,
 
     #[command(flatten)]
-    target: args::ServedSnapshot,
+    held: Held,
 }
 
-impl Renew {
-    async fn run(self) -> Result<Exit> {
-        let client = self.target.server.client().await?;
-        let total = self.ids.len();
-        let request = RenewReservationsRequest {
-            snapshot: self.target.name.snapshot,
-            ids: self.ids,
-            ttl: self.ttl.map(Into::into),
-        };
-        let answer = client.call(request).await?;
-        report("renewed", total, &answer.unknown_ids, answer.revision)
-    }
-}
-
-/// Flags of `evenkeel reservation release`.
+/// Reservations of a snapshot.
 #[derive(Debug, Args)]
-pub(crate) struct Release {
+pub(crate) struct Held {
     /// The reservations
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
     #[command(flatten)]
     target: args::ServedSnapshot,
-}
-
-impl Release {
-    async fn run(self) -> Result<Exit> {
-        let client = self.target.server.client().await?;
-        let total = self.ids.len();
-        let request = ReleaseReservationsRequest {
-            snapshot: self.target.name.snapshot,
-            ids: self.ids,
-        };
-        let answer = client.call(request).await?;
-        report("released", total, &answer.unknown_ids, answer.revision)
-    }
 }
 
 /// Prints how many of `total` reservations were `done`, and names those that had ended before.

@@ -19,7 +19,7 @@ pub(crate) use decision::{explain, filter, score};
 pub(crate) use nodes::nodes;
 pub(crate) use page::{Head, Look, Page, Source, TAKEN_OUT, found_by_selector, styled};
 pub(crate) use pending::{PendingPods, PendingWorkload, PodNotJudged, pending};
-pub(crate) use place::{place, place_numbered, place_together, waiting};
+pub(crate) use place::{place, place_together, waiting};
 pub(crate) use plans::{rebalance, scale_down};
 pub(crate) use snapshot::{
     Different, LogRow, Replayed, loaded, logs, replayed, reservations, snapshot, snapshots,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::page::{Look, Page, Parts, Source, Table};
-use super::plans::{row, workload};
+use super::plans::{moves, workloads};
 use super::text::{number, plural};
 use crate::explain::{joined, quoted};
 use crate::proto::v1::plan_nodes_request::Question;
@@ -24,24 +24,16 @@ pub(crate) fn nodes(source: &Source, asked: Option<&Question>, answer: &PlanNode
         let headings = ["NODE", "EMPTY", "MOVES", "CANNOT GO", "GO WITH IT"];
         parts.table(Table::new("node", headings, leaving(answer)));
     }
-    let moves = answer.moves.iter().enumerate();
-    let moves = moves.map(|(at, it)| row(at, it));
-    let headings = ["MOVE", "POD", "FROM", "TO", "WHY"];
-    parts.table(Table::new("move", headings, moves));
+    parts.table(moves(&answer.moves));
     let blocked = answer.blocked.iter().map(of_node);
-    let mut below = Parts::default();
-    below.table(Table::new("pod", ["POD", "NODE", "WHY"], blocked));
-    parts.section("Cannot go", below);
+    let blocked = Table::new("pod", ["POD", "NODE", "WHY"], blocked);
+    parts.listed("Cannot go", blocked);
     let headings = ["NEW NODES", "LIKE", "IN", "PRICE", "NAMES"];
     let new = answer.new_nodes.iter().map(new);
     parts.table(Table::new("row", headings, new));
-    let mut below = Parts::default();
-    below.table(Table::new("node", ["NODE", "PODS", "OF"], placed(answer)));
-    parts.section("The pods go to", below);
-    answer
-        .workloads
-        .iter()
-        .for_each(|it| workload(&mut parts, it));
+    let placed = Table::new("node", ["NODE", "PODS", "OF"], placed(answer));
+    parts.listed("The pods go to", placed);
+    workloads(&mut parts, &answer.workloads);
     Page::new("nodes", format!("{about}: {}", source.snapshot))
         .of(source, answer.revision, answer.defaults())
         .verdict(Look::of(is_well), headline(asked, answer))

@@ -196,6 +196,13 @@ impl Parts {
         }
     }
 
+    /// Adds a table under a heading, unless it is empty.
+    pub(super) fn listed(&mut self, heading: impl Into<String>, table: Table) -> &mut Self {
+        let mut below = Self::default();
+        below.table(table);
+        self.section(heading, below)
+    }
+
     pub(super) fn push(&mut self, part: PagePart) -> &mut Self {
         self.0.push(part);
         self

@@ -14,22 +14,9 @@ use crate::proto::v1::{ConstraintReport, PlaceResponse, Placement};
 const ALL: &str = "--all lists them";
 
 /// The answer: summary, picks by node, constraints before and after. `there` are the pods that the
-/// workload had before.
+/// workload had before. The pods of a StatefulSet, each of which has claims of its own, are workloads
+/// of the answer.
 pub(crate) fn place(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> Page {
-    let mut parts = Parts::default();
-    parts.lines(waiting(there));
-    rest(&mut parts, answer);
-    parts.table(nodes(head, answer));
-    for after in &answer.constraints {
-        let mut all = answer.constraints_before.iter();
-        let before = all.find(|before| before.constraint_index == after.constraint_index);
-        parts.push(changes(head, before, after));
-    }
-    page(head, answer, there).with(parts)
-}
-
-/// The answer about pods of a StatefulSet, each of which has claims of its own.
-pub(crate) fn place_numbered(head: &Head, answer: &PlaceResponse, there: &PodsThere) -> Page {
     let mut parts = Parts::default();
     parts.lines(waiting(there));
     rest(&mut parts, answer);
@@ -48,15 +35,11 @@ pub(crate) fn place_numbered(head: &Head, answer: &PlaceResponse, there: &PodsTh
     parts.table(nodes(head, answer));
     // They are in the order of their numbers, which need not be that in which they were placed.
     let of = |it: &Placement| pods.get(usize::try_from(it.workload).unwrap_or(0));
-    let (first, last) = (answer.placements.first(), answer.placements.last());
-    let before = first
-        .map_or(pods.first(), of)
-        .map(|pod| &*pod.constraints_before);
-    let after = last.map_or(pods.last(), of).map(|pod| &*pod.constraints);
-    let before = before.unwrap_or_default().iter();
-    for (before, after) in before.zip(after.unwrap_or_default()) {
-        parts.push(changes(head, Some(before), after));
-    }
+    let first = answer.placements.first().map_or(pods.first(), of);
+    let last = answer.placements.last().map_or(pods.last(), of);
+    let before = first.map_or(&answer.constraints_before, |pod| &pod.constraints_before);
+    let after = last.map_or(&answer.constraints, |pod| &pod.constraints);
+    changes(&mut parts, head, before, after);
     page(head, answer, there).with(parts)
 }
 
@@ -88,10 +71,8 @@ pub(crate) fn place_together(head: &Head, answer: &PlaceResponse, names: &[Strin
         below.styled(look, line);
         rest(&mut below, &one);
         below.table(nodes(head, &one));
-        let before = workload.constraints_before.iter();
-        for (before, after) in before.zip(&workload.constraints) {
-            below.push(changes(head, Some(before), after));
-        }
+        let before = &workload.constraints_before;
+        changes(&mut below, head, before, &workload.constraints);
         parts.section(name, below);
     }
     page(head, answer, &nobody).with(parts)
@@ -177,24 +158,32 @@ fn nodes(head: &Head, answer: &PlaceResponse) -> Table {
     head.listed(table, ALL)
 }
 
-/// The counts of each domain, before and after.
-fn changes(head: &Head, before: Option<&ConstraintReport>, after: &ConstraintReport) -> PagePart {
-    let constraint = after.constraint.clone().unwrap_or_default();
-    let domains = before.into_iter().flat_map(|report| &report.domains);
-    let counts: BTreeMap<&str, i64> = domains.map(|d| (&*d.value, d.matching_pods)).collect();
-    let mut domains: Vec<_> = after.domains.iter().collect();
-    domains.sort_by(|a, b| a.value.cmp(&b.value));
-    let bar = |count: i64| Bar {
-        count,
-        ..Bar::default()
-    };
-    let rows = domains.into_iter().map(|domain| {
-        let then = counts.get(&*domain.value).copied().unwrap_or(0);
-        (&*domain.value, bar(then), bar(domain.matching_pods))
-    });
-    let table = changed_domains(rows);
-    let mut parts = Parts::default();
-    parts.table(head.listed(table, ALL));
-    let heading = heading("constraint", after.constraint_index, &constraint);
-    PagePart::Section(heading, parts)
+/// Adds the counts of each domain by constraints, before and after.
+fn changes(
+    parts: &mut Parts,
+    head: &Head,
+    before: &[ConstraintReport],
+    after: &[ConstraintReport],
+) {
+    for after in after {
+        let mut all = before.iter();
+        let before = all.find(|before| before.constraint_index == after.constraint_index);
+        let constraint = after.constraint.clone().unwrap_or_default();
+        let domains = before.into_iter().flat_map(|report| &report.domains);
+        let counts: BTreeMap<&str, i64> = domains.map(|d| (&*d.value, d.matching_pods)).collect();
+        let mut domains: Vec<_> = after.domains.iter().collect();
+        domains.sort_by(|a, b| a.value.cmp(&b.value));
+        let bar = |count: i64| Bar {
+            count,
+            ..Bar::default()
+        };
+        let rows = domains.into_iter().map(|domain| {
+            let then = counts.get(&*domain.value).copied().unwrap_or(0);
+            (&*domain.value, bar(then), bar(domain.matching_pods))
+        });
+        let heading = heading("constraint", after.constraint_index, &constraint);
+        let mut below = Parts::default();
+        below.table(head.listed(changed_domains(rows), ALL));
+        parts.push(PagePart::Section(heading, below));
+    }
 }

@@ -111,11 +111,7 @@ fn removal(removal: &Removal) -> [String; 3] {
 }
 
 /// Adds the counts of each domain of topologies, before and after.
-pub(super) fn changed_topologies(
-    parts: &mut Parts,
-    before: &[TopologySpread],
-    after: &[TopologySpread],
-) {
+fn changed_topologies(parts: &mut Parts, before: &[TopologySpread], after: &[TopologySpread]) {
     for (before, after) in before.iter().zip(after) {
         let left = after.domains.iter();
         let left: BTreeMap<&str, i64> = left.map(|d| (&*d.value, d.matching_pods)).collect();
@@ -155,14 +151,8 @@ pub(crate) fn rebalance(source: &Source, answer: &RebalanceResponse) -> Page {
     let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());
     let mut parts = Parts::default();
     parts.lines(remarks(answer));
-    let moves = answer.moves.iter().enumerate();
-    let moves = moves.map(|(at, it)| row(at, it));
-    let headings = ["MOVE", "POD", "FROM", "TO", "WHY"];
-    parts.table(Table::new("move", headings, moves));
-    answer
-        .workloads
-        .iter()
-        .for_each(|it| workload(&mut parts, it));
+    parts.table(moves(&answer.moves));
+    workloads(&mut parts, &answer.workloads);
     Page::new("rebalance", format!("Moves in {}", source.snapshot))
         .of(source, answer.revision, answer.defaults())
         .verdict(Look::of(is_even), headline(answer))
@@ -205,7 +195,13 @@ fn remarks(answer: &RebalanceResponse) -> Vec<String> {
     lines
 }
 
-pub(super) fn row(at: usize, it: &PodMove) -> [String; 5] {
+/// A row for each move.
+pub(super) fn moves(moves: &[PodMove]) -> Table {
+    let rows = moves.iter().enumerate().map(|(at, it)| row(at, it));
+    Table::new("move", ["MOVE", "POD", "FROM", "TO", "WHY"], rows)
+}
+
+fn row(at: usize, it: &PodMove) -> [String; 5] {
     let pod = match it.successor_of {
         0 => format!("{}/{}", it.namespace, it.pod),
         earlier => format!("the pod of move {earlier}"),
@@ -238,18 +234,21 @@ fn effect(it: &MoveEffect) -> String {
     }
 }
 
-pub(super) fn workload(parts: &mut Parts, it: &RebalancedWorkload) {
-    let name = name_of_workload(&it.namespace, &it.kind, &it.name, &it.labels);
-    let title = format!("{name}: {}", plural(it.move_count, "move"));
-    let mut below = Parts::default();
-    if !it.fault.is_empty() {
-        below.line(format!("not judged by their constraints: {}", it.fault));
+/// Adds what becomes of workloads.
+pub(super) fn workloads(parts: &mut Parts, workloads: &[RebalancedWorkload]) {
+    for it in workloads {
+        let name = name_of_workload(&it.namespace, &it.kind, &it.name, &it.labels);
+        let title = format!("{name}: {}", plural(it.move_count, "move"));
+        let mut below = Parts::default();
+        if !it.fault.is_empty() {
+            below.line(format!("not judged by their constraints: {}", it.fault));
+        }
+        below.lines(found_by_selector(it.selected_count));
+        below.lines(it.blockers.iter().map(blocker));
+        let look = Look::of(it.blockers.is_empty());
+        parts.push(PagePart::Section(vec![(look, title)], below));
+        changed_topologies(parts, &it.before, &it.after);
     }
-    below.lines(found_by_selector(it.selected_count));
-    below.lines(it.blockers.iter().map(blocker));
-    let look = Look::of(it.blockers.is_empty());
-    parts.push(PagePart::Section(vec![(look, title)], below));
-    changed_topologies(parts, &it.before, &it.after);
 }
 
 /// Returns a blocker, in words.

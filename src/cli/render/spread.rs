@@ -456,26 +456,16 @@ pub(crate) fn report(source: &Source, report: &ClusterReport) -> Page {
     let mut parts = Parts::default();
     let stuck = report.stuck.iter();
     let stuck = stuck.map(|it| [it.workload.clone(), number(it.pods), it.reason.clone()]);
-    listed(
-        &mut parts,
-        "fit nowhere",
-        Table::new("workload", ["WORKLOAD", "PODS", "REASON"], stuck),
-    );
+    let headings = ["WORKLOAD", "PODS", "REASON"];
+    parts.listed("fit nowhere", Table::new("workload", headings, stuck));
     constraints(&mut parts, report);
     let risks = report.risks.iter();
     let risks = risks.map(|it| [it.workload.clone(), number(it.pods), it.risk.clone()]);
-    listed(
-        &mut parts,
-        "risks",
-        Table::new("workload", ["WORKLOAD", "PODS", "RISK"], risks),
-    );
+    let headings = ["WORKLOAD", "PODS", "RISK"];
+    parts.listed("risks", Table::new("workload", headings, risks));
     let mut load = Parts::default();
     if report.load.len() > 1 {
-        listed(
-            &mut load,
-            &format!("load by {}", report.by),
-            loads(&report.load),
-        );
+        load.listed(format!("load by {}", report.by), loads(&report.load));
     }
     parts.push(PagePart::OnPage(load));
     let headings = ["WORKLOAD", "PODS", "FULLEST", "IF EVEN"];
@@ -488,11 +478,7 @@ pub(crate) fn report(source: &Source, report: &ClusterReport) -> Page {
         ]
     });
     let unbalanced = format!("unbalanced over {}", report.by);
-    listed(
-        &mut parts,
-        &unbalanced,
-        Table::new("workload", headings, rows),
-    );
+    parts.listed(unbalanced, Table::new("workload", headings, rows));
     let mut page = Page::new("report", format!("Report on {}", source.snapshot));
     page.remarks.push(format!(
         "{}, {}, {}",
@@ -509,13 +495,6 @@ fn look(report: &ClusterReport) -> Look {
     Look::of(report.constraints.violating_count == 0 && report.stuck.is_empty())
 }
 
-/// Adds a table under a heading, unless it is empty.
-fn listed(parts: &mut Parts, heading: &str, table: Table) {
-    let mut below = Parts::default();
-    below.table(table);
-    parts.section(heading, below);
-}
-
 /// Adds the rules that keep workloads even, the pods that cannot be judged, and what
 /// violates constraints.
 fn constraints(parts: &mut Parts, report: &ClusterReport) {
@@ -530,7 +509,7 @@ fn constraints(parts: &mut Parts, report: &ClusterReport) {
     parts.section("constraints", below);
     let beyond = "beyond max skew";
     let mut text = Parts::default();
-    listed(&mut text, beyond, violations(answer));
+    text.listed(beyond, violations(answer));
     parts.push(PagePart::InText(text));
     let workloads = answer.workloads.iter();
     let workloads: Vec<PagePart> = workloads.map(|it| workload(None, it, "")).collect();

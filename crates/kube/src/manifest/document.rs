@@ -8,7 +8,6 @@ use std::iter::successors;
 use std::sync::Arc;
 
 use granit_parser::Event;
-use indicatif::ProgressBar;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -22,11 +21,10 @@ pub(super) type DocumentSink<'a> = &'a mut dyn FnMut(Item) -> Result<(), Manifes
 /// used. JSON lists are never in memory as a whole.
 pub(super) fn for_each_item(
     sources: impl IntoIterator<Item = InputSource>,
-    progress: &ProgressBar,
     sink: DocumentSink,
 ) -> Result<(), ManifestError> {
     for source in sources {
-        let OpenedText { syntax, input } = source.open(progress)?;
+        let OpenedText { syntax, input } = source.open()?;
         let mut splitter = Splitter::new(source, false, &mut *sink);
         match syntax {
             Syntax::Json => splitter.json(serde_json::Deserializer::from_reader(input))?,

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::admission::Admission;
@@ -77,7 +76,7 @@ impl WorkloadFinder {
             ..Self::default()
         };
         let sources = expand(&[path.to_path_buf()])?;
-        for_each_item(sources, &ProgressBar::hidden(), &mut |item| {
+        for_each_item(sources, &mut |item| {
             finder.unapplied.extend(unapplied(&item));
             finder.offer(&item);
             Ok(())

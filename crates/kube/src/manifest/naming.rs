@@ -4,8 +4,6 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use indicatif::ProgressBar;
-
 use super::document::for_each_item;
 use super::item::text;
 use super::kinds::ApiResource;
@@ -96,7 +94,7 @@ impl ObjectName {
     pub fn for_each_in(path: &Path, mut take: impl FnMut(Self)) -> Result<(), ManifestError> {
         let mut sources = expand(&[path.to_path_buf()])?;
         sources.retain(|it| *it != InputSource::StandardInput);
-        for_each_item(sources, &ProgressBar::hidden(), &mut |item| {
+        for_each_item(sources, &mut |item| {
             let namespace = names::namespace_or_default(item.metadata("namespace"));
             take(Self {
                 kind: Some(text(&item.value, "kind").to_owned()),

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use indicatif::ProgressBar;
-
 use super::admission::Admission;
 use super::document::for_each_item;
 use super::finder::WorkloadFinder;
@@ -90,15 +88,13 @@ impl LoadedObjects {
     }
 }
 
-/// Reads all of `sources`, and shows each object to `finder`. `progress` counts
-/// bytes.
+/// Reads all of `sources`, and shows each object to `finder`.
 pub fn read_objects(
     sources: Vec<InputSource>,
     mut finder: Option<&mut WorkloadFinder>,
-    progress: &ProgressBar,
 ) -> Result<LoadedObjects, ManifestError> {
     let mut reader = ObjectReader::default();
-    for_each_item(sources, progress, &mut |item| {
+    for_each_item(sources, &mut |item| {
         if let Some(finder) = &mut finder {
             finder.offer(&item);
         }

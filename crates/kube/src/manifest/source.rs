@@ -8,7 +8,6 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use granit_parser::{Marker, Parser, StrInput};
-use indicatif::ProgressBar;
 
 /// The number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -107,7 +106,7 @@ impl InputSource {
     }
 
     /// Opens the source and detects its syntax.
-    pub(super) fn open(&self, progress: &ProgressBar) -> Result<OpenedText, ManifestError> {
+    pub(super) fn open(&self) -> Result<OpenedText, ManifestError> {
         let mut input: Box<dyn Read> = match self {
             InputSource::File(path) => Box::new(File::open(path).map_err(|error| self.io(error))?),
             InputSource::StandardInput => Box::new(io::stdin()),
@@ -130,7 +129,7 @@ impl InputSource {
         let input = FiniteText {
             most,
             is_wide,
-            ..FiniteText::new(progress.wrap_read(input))
+            ..FiniteText::new(input)
         };
         let input: Box<dyn Read> = Box::new(input);
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
@@ -150,7 +149,7 @@ impl InputSource {
 
     /// The whole text, without a byte order mark.
     pub fn read_to_string(&self) -> Result<String, ManifestError> {
-        let mut opened = self.open(&ProgressBar::hidden())?;
+        let mut opened = self.open()?;
         let mut text = String::new();
         let read = opened.input.read_to_string(&mut text);
         read.map_err(|error| self.io(error))?;

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use indicatif::ProgressBar;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -28,7 +27,7 @@ fn message(error: &ManifestError, directory: &TempDir) -> String {
 
 fn read(directory: &TempDir) -> Result<LoadedObjects, ManifestError> {
     let sources = expand(&[directory.path().to_path_buf()])?;
-    read_objects(sources, None, &ProgressBar::hidden())
+    read_objects(sources, None)
 }
 
 fn names(objects: &LoadedObjects) -> Vec<String> {
@@ -81,7 +80,7 @@ fn a_file_without_a_telling_name_is_json_when_it_starts_like_json() {
     ] {
         let directory = directory_with(&[("dump", content)]);
         let sources = expand(&[directory.path().join("dump")]).expect("it is there");
-        let objects = read_objects(sources, None, &ProgressBar::hidden()).expect("it is readable");
+        let objects = read_objects(sources, None).expect("it is readable");
         assert_eq!(names(&objects), ["Node k"]);
     }
 }
