@@ -349,7 +349,7 @@ impl<A: Message + Clone + MeasuredAnswer + Loggable> Member for ValidDecision<A>
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<Response<Bytes>, Stopped> {
         let decide = |read_view: ReadView<'_>| self.on_view(on, &read_view);
-        let answered = state.decide(self.reach(), is_given_up, decide)?;
+        let answered = state.decide(self.namespace(), is_given_up, decide)?;
         Ok(self.finish(answered))
     }
 }

@@ -163,20 +163,17 @@ pub fn move_pod<N>(
     class: &PodClass,
     choose: impl FnOnce(&ReadView<'_>) -> Result<Result<(Slot, Vec<MoveEffect>), N>, Stopped>,
 ) -> Result<Result<Moved, N>, Stopped> {
-    let find = |view: ReadView<'_>| view.whole_pod(namespace, name);
-    let old = imagined.read(namespace, find).flatten();
+    let old = imagined.read(namespace).whole_pod(namespace, name);
     if old.is_some() {
         imagined.change([deletion("Pod", namespace, name)])?;
     }
-    let found = imagined.read(namespace, |view| {
-        let chosen = choose(&view)?.map(|(to, effects)| {
-            let node = view.nodes.name(to).to_owned();
-            let made = successor(class, (namespace, name), to, &view);
-            (Moved { to, node, effects }, made)
-        });
-        Ok::<_, Stopped>(chosen)
+    let view = imagined.read(namespace);
+    let chosen = choose(&view)?.map(|(to, effects)| {
+        let node = view.nodes.name(to).to_owned();
+        let made = successor(class, (namespace, name), to, &view);
+        (Moved { to, node, effects }, made)
     });
-    match found.expect("the namespace of a pod is there")? {
+    match chosen {
         Ok((moved, made)) => {
             imagined.change([Object::Pod(made)])?;
             Ok(Ok(moved))

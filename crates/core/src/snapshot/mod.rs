@@ -66,5 +66,5 @@ pub use objects::reservation::{
 pub use objects::resource_versions::{FeedBehind, OtherCluster, ResourceVersions};
 pub use objects::slots::Slot;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
-pub use state::read_view::{CountedSet, Reach, ReadView};
+pub use state::read_view::{CountedSet, ReadView};
 pub use state::revision::{Applied, Namespace, Sizes, State};

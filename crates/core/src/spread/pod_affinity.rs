@@ -126,9 +126,6 @@ impl<'a> PodTerms<'a> {
         if rules.is_empty() && kept_away.is_empty() {
             return Ok(None);
         }
-        if !question.reach().is_within() {
-            read_view.needs_others()?;
-        }
         let (near, apart) = counted_by_own(question, read_view)?;
         let is_alone = near
             .iter()
@@ -335,7 +332,9 @@ fn counted_by_own(
     let all_near = Selector::all_of(near.iter().map(|term| &term.selector));
     let terms = near.iter().chain(apart);
     let steps: usize = terms.map(|it| 1 + it.namespace_selector.len()).sum();
-    for (name, namespace) in std::iter::once((own, *read_view)).chain(read_view.others()) {
+    let others = question.reads_others().then(|| read_view.others());
+    let others = others.into_iter().flatten();
+    for (name, namespace) in std::iter::once((own, *read_view)).chain(others) {
         read_view.deadline.step(steps)?;
         let covers = |term: &PodTerm| is_about(term, own, name, &namespace);
         // Only the pod's own namespace keeps views: of many namespaces, these would take more memory

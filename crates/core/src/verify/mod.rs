@@ -127,7 +127,7 @@ fn compare_partition(
     findings: &mut Findings,
 ) -> Result<(), Stopped> {
     let key = kept.partition.key();
-    let again = rebuilt.reading("", deadline).in_use(key)?;
+    let again = rebuilt.read_view("", deadline).in_use(key)?;
     let both = [(kept, state.nodes()), (&again, rebuilt.nodes())];
     let subject = || describe(key);
     findings.compare("", subject, "domain of node", both.map(members));
@@ -193,7 +193,7 @@ impl NamedView<'_> {
         let sets = self.namespace.label_sets();
         let known = self.copy.sets.iter().map(|id| sets.texts(*id).collect());
         let known: BTreeSet<Vec<(&str, &str)>> = known.collect();
-        let read_view = rebuilt.reading(self.name, deadline);
+        let read_view = rebuilt.read_view(self.name, deadline);
         let matched = read_view.matching_sets(self.copy.selector());
         let matched = matched.map(|set| Ok(set?.labels().collect()));
         let matched: BTreeSet<Vec<(&str, &str)>> = matched.collect::<Result<_, Stopped>>()?;
@@ -215,7 +215,7 @@ impl NamedView<'_> {
             selector: self.copy.selector(),
             partition: key,
         };
-        let counts = rebuilt.reading(self.name, deadline).count(query)?;
+        let counts = rebuilt.read_view(self.name, deadline).count(query)?;
         let subject = || format!("view of {} on {}", self.describe(), describe(key));
         let view = &self.copy.view;
         let again = counted(counts.in_use(), counts.counts(), rebuilt.nodes());

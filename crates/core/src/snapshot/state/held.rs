@@ -3,7 +3,6 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::read_view::ReadView;
 use super::revision::{Namespace, State};
 use crate::account::Purpose;
 use crate::matching::Requested;
@@ -127,11 +126,6 @@ impl State {
     /// The same objects as batches.
     pub fn batches(&self) -> impl Iterator<Item = Batch> + '_ {
         in_batches(self.objects_of_clients())
-    }
-
-    /// Reads one namespace, until a deadline.
-    pub fn reading<'a>(&'a self, namespace: &'a str, deadline: &'a Deadline<'a>) -> ReadView<'a> {
-        self.read_view(namespace, Some(&[]), deadline)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::revision::{Namespace, State};
-use crate::matching::{DiskUses, PodTerm, Requested, Selector};
+use crate::matching::{DiskUses, Requested, Selector};
 use crate::proto::v1;
 use crate::snapshot::counters;
 use crate::snapshot::counts::domain_counts::DomainCounts;
@@ -41,22 +41,13 @@ pub struct ReadView<'a> {
     pub(in crate::snapshot) caches_views: bool,
     /// The deadline of the decision.
     pub deadline: &'a Deadline<'a>,
-    /// The names of other namespaces that the decision reads, ascending; `None` where they were not
-    /// looked up.
-    pub(in crate::snapshot) others: Option<&'a [Box<str>]>,
     /// The deletes of the overlay that hit nothing, in its order.
     pub unknown_deletes: &'a [v1::ObjectReference],
 }
 
 impl State {
-    /// Reads a namespace for a decision, within a budget. `others` are the other namespaces that it
-    /// reads.
-    pub(in crate::snapshot) fn read_view<'a>(
-        &'a self,
-        name: &'a str,
-        others: Option<&'a [Box<str>]>,
-        deadline: &'a Deadline<'a>,
-    ) -> ReadView<'a> {
+    /// Reads a namespace for a decision, until a deadline.
+    pub fn read_view<'a>(&'a self, name: &'a str, deadline: &'a Deadline<'a>) -> ReadView<'a> {
         let namespace = self.namespace(name);
         ReadView {
             revision: self.revision,
@@ -67,7 +58,6 @@ impl State {
             namespace: namespace.unwrap_or_else(|| Namespace::none()),
             caches_views: namespace.is_some(),
             deadline,
-            others,
             unknown_deletes: &[],
         }
     }
@@ -241,104 +231,22 @@ impl<'a> ReadView<'a> {
     }
 }
 
-/// The namespaces that a decision reads.
-#[derive(Debug, Clone, Copy)]
-pub struct Reach<'q> {
-    /// The namespace of the decision's pod.
-    pub namespace: &'q str,
-    /// The terms that cover other namespaces, too, in two lists.
-    pub terms: [&'q [PodTerm]; 2],
-}
-
-impl<'q> From<&'q str> for Reach<'q> {
-    /// The reach of one namespace.
-    fn from(namespace: &'q str) -> Self {
-        Self {
-            namespace,
-            terms: [&[], &[]],
-        }
-    }
-}
-
-impl<'q> From<&'q String> for Reach<'q> {
-    fn from(namespace: &'q String) -> Self {
-        Self::from(&**namespace)
-    }
-}
-
-impl<'q> Reach<'q> {
-    /// Returns whether a decision reads no other namespace than that of its pod.
-    pub fn is_within(&self) -> bool {
-        self.beyond().next().is_none()
-    }
-
-    /// The terms that cover other namespaces.
-    fn beyond(&self) -> impl Iterator<Item = &'q PodTerm> + use<'q> {
-        let own = self.namespace;
-        let terms = self.terms.into_iter().flatten();
-        terms.filter(move |term| {
-            let mut names = term.namespaces.iter();
-            term.namespace_selector != Selector::Nothing || names.any(|name| **name != *own)
-        })
-    }
-
-    /// The names of the other namespaces that the decision reads in a state, ascending.
-    pub(in crate::snapshot) fn others(
-        &self,
-        state: &State,
-        deadline: &Deadline<'_>,
-    ) -> Result<Vec<Box<str>>, Stopped> {
-        let terms: Vec<_> = self.beyond().collect();
-        if terms.is_empty() {
-            return Ok(Vec::new());
-        }
-        let rules = state.defaults().rules();
-        let steps = terms.iter().map(|term| 1 + term.namespace_selector.len());
-        let steps: usize = steps.sum();
-        let covers_all = terms.iter().any(|it| it.is_about_all(rules));
-        let is_covered = |name: &str| {
-            let labels = state.shared.cluster.labels_of(name);
-            covers_all
-                || terms
-                    .iter()
-                    .any(|it| it.is_about(self.namespace, name, labels))
-        };
-        // A namespace without pods counts for nothing.
-        let mut others = Vec::new();
-        for name in state.namespaces.names() {
-            deadline.step(steps)?;
-            if name != self.namespace && is_covered(name) {
-                others.push(name.into());
-            }
-        }
-        Ok(others)
-    }
-}
-
 impl<'a> ReadView<'a> {
-    /// The other namespaces that the decision reads, with their names, ascending.
+    /// The other namespaces with their names, ascending. One without pods counts for nothing.
     pub fn others(&self) -> impl Iterator<Item = (&'a str, Self)> {
         let own = *self;
-        let others = self.others.unwrap_or_default().iter();
-        others.filter_map(move |name| {
-            let namespace = own.state.namespace(name).filter(|_| **name != *own.name)?;
-            let read_view = Self {
-                name,
-                namespace,
-                caches_views: false,
-                others: None,
-                ..own
-            };
-            Some((&**name, read_view))
-        })
-    }
-
-    /// Ends the decision, which has to read other namespaces, if it cannot do so here.
-    ///
-    /// # Errors
-    /// [`Stopped::Large`].
-    pub fn needs_others(&self) -> Result<(), Stopped> {
-        self.others.map(|_| ()).ok_or(Stopped::Large)
+        let others = self.state.namespaces();
+        others
+            .filter(move |(name, _)| *name != own.name)
+            .map(move |(name, namespace)| {
+                let read_view = Self {
+                    name,
+                    namespace,
+                    caches_views: false,
+                    ..own
+                };
+                (name, read_view)
+            })
     }
 
     /// Returns whether there are Namespace objects.
