@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::commit::GroupCommit;
 use super::journal::{Journal, OwnedChange, OwnedEntry, Restoring};
-use super::offer::{Error, FeedSign, Job, Outcomes, Update};
+use super::offer::{Error, FeedSign, Offer, Outcomes, Update};
 use crate::account::Account;
 use crate::snapshot::clock::{Clock, Moment, Now};
 use crate::snapshot::counters;
@@ -39,7 +39,7 @@ pub struct Snapshot {
     moved: Event,
     pub(super) freshness: Freshness,
     /// Callers that wait for the turn.
-    pub(super) group_commit: GroupCommit<Job, Outcomes>,
+    pub(super) group_commit: GroupCommit<Arc<[Offer]>, Outcomes>,
     pub(super) around: Arc<Surroundings>,
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::commit::check_room;
 use super::named::Snapshot;
-use super::offer::{Error, Job};
+use super::offer::Error;
 use super::turn::WriteTurn;
 use crate::account::Purpose;
 use crate::limits::{Limit, Limits};
@@ -408,19 +408,27 @@ impl Snapshot {
         })
     }
 
-    /// Ends all reservations whose time is over, in one entry, together with the batches of waiting
-    /// callers. They count until the entry is recorded. This call waits for the journal, so that
-    /// readers need not.
+    /// Ends all reservations whose time is over, in one entry. They count until the entry is recorded.
+    /// This call waits for the journal, so that readers need not.
     ///
     /// # Errors
     /// [`Error::NotStored`]. Then they still count.
-    pub fn end_expired(&self, limits: &Limits) -> Result<(), Error> {
+    pub fn end_expired(&self) -> Result<(), Error> {
         if self.until_next_end() != Some(Duration::ZERO) {
             return Ok(());
         }
-        let outcomes = self.commit(Job::Ends, limits);
-        let mut outcomes = outcomes.into_iter().flatten();
-        outcomes.try_for_each(|outcome| outcome.map(drop))
+        let ended = WriteTurn::take(self).attempt(|turn| {
+            let now = self.now();
+            let reservations = &turn.live.reservations;
+            let ended = reservations.expired(now.steady);
+            let held = ended.iter().filter(|serial| reservations.holds(**serial));
+            let count = held.count();
+            // The revision stays if only answers are forgotten, which no reader can see.
+            self.change_held(turn, now, count > 0, (Vec::new(), Vec::new(), ended))?;
+            counters::add(&self.around.counters.expired, count);
+            Ok(())
+        });
+        ended.map(drop)
     }
 
     /// Returns the time until the next reservation ends; zero when its time is already over. `None`

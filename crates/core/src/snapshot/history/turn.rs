@@ -24,6 +24,8 @@ pub(super) struct WriteTurn<'s> {
     pub position: MutexGuard<'s, JournalPosition>,
     /// The state that answers.
     pub live: Arc<State>,
+    /// True if every entry that others had appended when the turn began has been read.
+    knows_all: bool,
 }
 
 /// An entry that was applied to the next state. It takes effect once that is published.
@@ -72,6 +74,7 @@ impl<'s> WriteTurn<'s> {
             snapshot,
             position,
             live: snapshot.state(),
+            knows_all: !snapshot.around.is_shared(),
         }
     }
 
@@ -317,7 +320,7 @@ impl Snapshot {
 }
 
 /// The number of attempts at a change while others come first.
-pub(super) const ATTEMPTS: usize = 32;
+const ATTEMPTS: usize = 32;
 
 impl WriteTurn<'_> {
     /// Applies entries that others have appended to the journal: those that have arrived, or with
@@ -356,13 +359,12 @@ impl WriteTurn<'_> {
     ///
     /// # Errors
     /// Those of the attempt, [`Error::NotStored`], and [`Error::Contended`] when others came first
-    /// too often. An attempt whose entry may still be recorded is the last one: the next one might
-    /// find that entry, and report its own work as that of others.
+    /// too often. An attempt whose entry was not recorded for another reason is the last one: where it
+    /// may still be recorded, the next one might report its own work as that of others.
     pub fn attempt<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        let mut knows_all = !self.snapshot.around.is_shared();
         self.catch_up(false)?;
         for _ in 0..ATTEMPTS {
             if self.position.deleted {
@@ -370,14 +372,14 @@ impl WriteTurn<'_> {
             }
             let before = self.position.sequence;
             let result = attempt(self);
-            let is_final = knows_all || self.position.sequence != before;
+            let is_final = self.knows_all || self.position.sequence != before;
             match &result {
                 Err(error) if error.is_behind() => self.catch_up(false)?,
-                Err(error) if error.is_doubt() => return result.map(Some),
+                Err(Error::NotStored(_)) => return result.map(Some),
                 _ if is_final => return result.map(Some),
                 _ => {
                     self.catch_up(true)?;
-                    knows_all = true;
+                    self.knows_all = true;
                 }
             }
         }
