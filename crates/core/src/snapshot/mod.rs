@@ -26,11 +26,9 @@ pub use counts::partition::{
     self, DomainId, Eligibility, Partition, PartitionId, PartitionInUse, Query,
 };
 pub use counts::topology::{DomainKey, Topology, bits};
-pub use counts::views::{View, ViewCopy};
+pub use counts::views::{CachedView, View};
 pub use deadline::{Deadline, Stopped};
 pub use history::commit::GroupCommit;
-#[cfg(all(test, feature = "json"))]
-pub(crate) use history::fault_injection::InjectedFault;
 pub use history::journal::{
     Aside, Change, Entry, Journal, JournalError, Missed, NewState, OwnedChange, OwnedEntry,
     Restoring, SavedSnapshot, Standing, Whole,
@@ -66,5 +64,5 @@ pub use objects::reservation::{
 pub use objects::resource_versions::{FeedBehind, OtherCluster, ResourceVersions};
 pub use objects::slots::Slot;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
-pub use state::read_view::{CountedSet, ReadView};
+pub use state::read_view::ReadView;
 pub use state::revision::{Applied, Namespace, Sizes, State};

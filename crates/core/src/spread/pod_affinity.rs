@@ -82,10 +82,9 @@ impl TermCounts {
             }
         } else {
             // If a partition was dropped and built again, its domains may have other numbers.
-            for set in read_view.matching_sets(selector) {
-                for (slot, pods) in set?.counts() {
-                    self.add(slot, pods);
-                }
+            for counted in read_view.counted(selector) {
+                let (slot, pods) = counted?;
+                self.add(slot, pods);
             }
         }
         for terminating in read_view.terminating(selector) {
@@ -388,21 +387,13 @@ fn add_from_sets(
     if terms.is_empty() {
         return Ok(());
     }
-    let mut add = |slot, pods| {
+    let all = namespace.counted(selector);
+    for counted in all.chain(namespace.terminating(selector)) {
+        let (slot, pods) = counted?;
         namespace.deadline.step(terms.len())?;
         for counts in &mut *counts {
             counts.add(slot, pods);
         }
-        Ok(())
-    };
-    for set in namespace.matching_sets(selector) {
-        for (slot, pods) in set?.counts() {
-            add(slot, pods)?;
-        }
-    }
-    for terminating in namespace.terminating(selector) {
-        let (slot, pods) = terminating?;
-        add(slot, pods)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::matching::names;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::deadline::{Deadline, Stopped};
-use crate::snapshot::objects::change::{Batch, Form, ObjectId, ValidChange};
+use crate::snapshot::objects::change::{Batch, Form, ObjectId};
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::{Hold, Serial};
 use crate::snapshot::objects::resource_versions::ResourceVersions;
@@ -284,12 +284,12 @@ impl Imagined<'_> {
         let overlay = &*overlay.under(self.state.defaults().rules());
         let revision = self.state.revision;
         let mut missed: HashSet<ObjectId<'_>> = HashSet::new();
-        let note = |change: ValidChange<'_>, changed| {
+        let state = &mut self.state;
+        state.apply_until(overlay, 0, self.deadline, |change, changed| {
             if !changed && matches!(change.form, Form::Delete(_)) {
                 missed.insert(change.id);
             }
-        };
-        self.state.apply_until(overlay, 0, self.deadline, note)?;
+        })?;
         self.state.revision = revision;
         let unknown = overlay.changes().filter_map(|change| match change.form {
             Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),

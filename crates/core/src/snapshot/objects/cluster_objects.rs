@@ -123,7 +123,7 @@ pub struct StorageObjects {
 }
 
 /// What the volumes of a list are for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListOf<'a> {
     /// The claim with this key, for which they are reserved.
     Claim(&'a str),

@@ -15,7 +15,7 @@ use crate::snapshot::counts::views::{View, ViewQuery, Views};
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::cluster_objects::StorageObjects;
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
+use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::nodes::{NodeRef, Nodes};
 use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners};
@@ -60,25 +60,6 @@ impl State {
             deadline,
             unknown_deletes: &[],
         }
-    }
-}
-
-/// A label set and the pods with it.
-#[derive(Clone, Copy)]
-pub struct CountedSet<'a> {
-    sets: &'a LabelSets,
-    id: LabelSetId,
-}
-
-impl<'a> CountedSet<'a> {
-    /// The label set's labels, ascending by key.
-    pub fn labels(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.sets.texts(self.id)
-    }
-
-    /// Returns the number of pods on each node where one counts.
-    pub fn counts(self) -> impl Iterator<Item = (Slot, u32)> {
-        self.sets.counts(self.id)
     }
 }
 
@@ -205,15 +186,21 @@ impl<'a> ReadView<'a> {
         });
     }
 
-    /// The label sets whose pods a selector counts, with the numbers of pods on each node. Reads
-    /// all label sets.
-    pub fn matching_sets(
+    /// The number of pods on each node that a selector counts, label set by label set. Reads all label
+    /// sets.
+    pub fn counted(
         &self,
         selector: &Selector,
-    ) -> impl Iterator<Item = Result<CountedSet<'a>, Stopped>> + use<'a> {
+    ) -> impl Iterator<Item = Result<(Slot, u32), Stopped>> + use<'a> {
         let sets = self.namespace.label_sets();
         let matching = sets.matching(selector, self.deadline);
-        matching.map(|id| Ok(CountedSet { sets, id: id? }))
+        matching.flat_map(|set| {
+            let (counts, stopped) = match set {
+                Ok(set) => (Some(sets.counts(set).map(Ok)), None),
+                Err(stopped) => (None, Some(Err(stopped))),
+            };
+            counts.into_iter().flatten().chain(stopped)
+        })
     }
 
     /// The nodes with terminating pods that a selector would count otherwise, and their numbers.

@@ -34,10 +34,10 @@ use crate::snapshot::objects::resource_versions::ResourceVersions;
 pub struct State {
     /// The revision.
     pub revision: i64,
-    pub(in crate::snapshot) shared: SharedObjects,
+    pub(crate) shared: SharedObjects,
     /// The requests of the pods on each node, the terms by which they keep others away, and the
     /// storage that they use.
-    pub(in crate::snapshot) requested: Arc<RequestedTable>,
+    pub(crate) requested: Arc<RequestedTable>,
     pub(in crate::snapshot) namespaces: NameTable<Arc<Namespace>>,
     /// The versions up to which the feed has read: the state has all changes up to there.
     pub(in crate::snapshot) resource_versions: Arc<ResourceVersions>,
@@ -50,13 +50,13 @@ pub struct State {
 
 /// The objects that all namespaces share.
 #[derive(Debug, Clone, Default)]
-pub(in crate::snapshot) struct SharedObjects {
+pub(crate) struct SharedObjects {
     pub(in crate::snapshot) nodes: Arc<PartitionedNodes>,
     pub(in crate::snapshot) defaults: Arc<Defaults>,
     /// The nominated pods of all namespaces.
-    pub(in crate::snapshot) nominations: Arc<Nominations>,
+    pub(crate) nominations: Arc<Nominations>,
     /// Namespaces, claims, persistent volumes and storage classes.
-    pub(in crate::snapshot) cluster: Arc<ClusterObjects>,
+    pub(crate) cluster: Arc<ClusterObjects>,
 }
 
 /// The numbers of changes in a batch, by whether they made a difference.
@@ -347,6 +347,11 @@ impl Namespace {
     /// The distinct label sets of its pods.
     pub fn label_sets(&self) -> &LabelSets {
         &self.label_sets
+    }
+
+    /// The cached counts of its pods.
+    pub fn views(&self) -> Arc<Views> {
+        self.views.load_full()
     }
 
     /// Returns the objects that select its pods.
