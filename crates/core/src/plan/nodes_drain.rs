@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::movable::{
     EvictionRules, MovablePods, PodClass, best_of, deletion, goes_with_node, move_pod,
 };
-use super::rebalance::{BlockerKind, PlannedMove, RebalancedWorkload, blocker_of, kind_of};
+use super::rebalance::{BlockerKind, PlannedMove, RebalancedWorkload, kind_of};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;
@@ -663,9 +663,9 @@ pub fn gather(
         for pod in movable.pods {
             let class = &movable.classes[pod.class];
             let id = &ids[class.workload];
-            let fate = match pod.staying.as_ref().map(blocker_of) {
+            let fate = match pod.staying {
                 None => PodFate::Moves(Arc::clone(class)),
-                Some((kind, text)) => PodFate::Stays(kind, text),
+                Some((kind, text)) => PodFate::Stays(kind, text.to_string()),
             };
             let name = (&*pod.name, pod.uid);
             put(Some(pod.node), name, Arc::clone(id), fate_of(id, fate));

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::movable::{EvictionRules, MovablePod, MoveEffect, PodClass, Staying};
+use super::movable::{EvictionRules, MovablePod, MoveEffect, PodClass};
 use super::spread_model::{Moving, RefusedSteps, SpreadModel, Stepped, replay};
 use crate::matching::{Selector, TaintedNode};
 use crate::snapshot::{DomainId, Imagined, PodGroups, ReadView, Stopped};
@@ -394,11 +394,10 @@ fn blockers_of(
             let class = &model.classes[pod.class];
             let domain = model.domain(at, pod.node).filter(|_| class.counts[at]);
             let domain = domain.filter(|it| goal.counts.leaving(*it, floor) > 0);
-            if let (Some(domain), Some(staying)) = (domain, &pod.staying)
+            if let (Some(domain), Some((kind, text))) = (domain, &pod.staying)
                 && class.of.workload == workload
             {
-                let (kind, text) = blocker_of(staying);
-                note(kind, domain, text, 1);
+                note(*kind, domain, text.to_string(), 1);
             }
         }
         for (domain, others) in model.beside(at) {
@@ -453,15 +452,6 @@ fn blockers_of(
         count,
     });
     Ok(found.collect())
-}
-
-/// The kind of a reason why a pod stays, and its text.
-pub(super) fn blocker_of(staying: &Staying) -> (BlockerKind, String) {
-    match staying {
-        Staying::Kind(text) => (BlockerKind::Pod, (*text).to_owned()),
-        Staying::Wished(text) => (BlockerKind::Pod, text.clone()),
-        Staying::Budget(text) => (BlockerKind::Budget, text.clone()),
-    }
 }
 
 /// The class of the pods of a workload that a node could take: of those that have to leave their
