@@ -276,7 +276,7 @@ impl Snapshot {
 impl Imagined<'_> {
     /// Applies an overlay, with the end of the reservations that its pods take over.
     fn lay(&mut self, overlay: &Batch) -> Result<(), Stopped> {
-        self.deadline.holds(self.state.copied_bytes(overlay))?;
+        self.deadline.room()?;
         let reservations = &self.state.reservations;
         let ended = reservations.deletions(&reservations.taken_over(overlay));
         let with_ended = (!ended.is_empty()).then(|| overlay.clone().and(ended));
@@ -325,7 +325,7 @@ impl Imagined<'_> {
         let changes = Batch::trusted(objects);
         // A change copies parts of the state, so it takes longer than many items.
         self.deadline.look()?;
-        self.deadline.holds(self.state.copied_bytes(&changes))?;
+        self.deadline.room()?;
         let revision = self.state.revision;
         self.state
             .apply_until(&changes, revision, self.deadline, |_, _| {})
