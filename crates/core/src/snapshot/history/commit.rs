@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::journal::OwnedChange;
+use super::journal::Change;
 use super::named::Snapshot;
 use super::offer::{Error, FeedSign, Fence, Offer, Outcomes, Update, check_revision};
 use super::turn::{Step, WriteTurn};
@@ -142,7 +142,7 @@ fn plan(
     check_room(next, &batch, limits)?;
     let mut entry = turn.entry_after(next);
     entry.ended = next.reservations.taken_over(&batch);
-    entry.change = OwnedChange::Batch(batch);
+    entry.change = Change::Batch(batch);
     entry.after.revision += 1;
     entry.after.updated = at.wall;
     entry.after.synced |= !snapshot.is_expected();

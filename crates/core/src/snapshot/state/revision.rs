@@ -25,7 +25,7 @@ use crate::snapshot::objects::owners::Owners;
 use crate::snapshot::objects::pod::PodRecord;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::requirements::Templates;
-use crate::snapshot::objects::reservation::{Claim, Reservation, Serial, is_reservation};
+use crate::snapshot::objects::reservation::{Claim, Numbered, Serial, is_reservation};
 use crate::snapshot::objects::reservation_table::ReservationTable;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
 
@@ -182,7 +182,7 @@ impl State {
     pub(in crate::snapshot) fn with_reservations(
         &self,
         batch: &Arc<Batch>,
-        held: &[(Serial, Reservation)],
+        held: &[(Serial, Numbered)],
         ended: &[Serial],
     ) -> Arc<Batch> {
         if held.is_empty() && ended.is_empty() {
@@ -192,7 +192,7 @@ impl State {
         let new = held
             .iter()
             .filter(|(serial, _)| !self.reservations.holds(*serial));
-        more.extend(new.map(|(serial, held)| held.pod(*serial)));
+        more.extend(new.filter_map(|(serial, held)| Some(held.reservation()?.pod(*serial))));
         match more.is_empty() {
             true => Arc::clone(batch),
             false => Arc::new(Batch::clone(batch).and(more)),
