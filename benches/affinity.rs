@@ -188,7 +188,7 @@ fn beside_namespaces() {
             let judged = filter.judge_all(read_view.nodes.order())?;
             Ok(judged.tallies.feasible)
         };
-        let read = snapshot.read(question.reach(), Batch::default(), decide);
+        let read = snapshot.read(&question.namespace, Batch::default(), decide);
         let feasible = read.expect("nobody gives it up");
         let took = cpu::thread_time() - begun;
         println!(

@@ -58,7 +58,7 @@ fn main() {
         let start = thread_time();
         let plan = |imagined: &mut Imagined<'_>| RebalancePlan::of(imagined, &options);
         let snapshot = world.snapshot();
-        let plan = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
+        let plan = snapshot.imagine(&Batch::default(), &|| false, plan);
         let took = thread_time() - start;
         let plan = plan.expect("nobody gives up");
         let even = plan.workloads.values().filter(|it| it.blockers.is_empty());
@@ -129,21 +129,21 @@ fn nodes() {
     for _ in 0..3 {
         let start = thread_time();
         let plan = |imagined: &mut Imagined<'_>| DrainPlan::of(imagined, &drain);
-        let drained = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
+        let drained = snapshot.imagine(&Batch::default(), &|| false, plan);
         let drained = drained.expect("nobody gives up");
         let took = millis_since(start);
         let (moves, blocked) = (drained.moves.len(), drained.blocked.len());
         println!("drain: {moves} moves, {blocked} blocked: {took:.0} ms of CPU");
         let start = thread_time();
         let plan = |imagined: &mut Imagined<'_>| DrainPlan::of_spare(imagined, &spare);
-        let spared = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
+        let spared = snapshot.imagine(&Batch::default(), &|| false, plan);
         let spared = spared.expect("nobody gives up");
         let took = millis_since(start);
         let (nodes, bound) = (spared.nodes.len(), spared.bound);
         println!("spare: {nodes} of at most {bound:?}: {took:.0} ms of CPU");
         let start = thread_time();
         let plan = |imagined: &mut Imagined<'_>| NeedPlan::of(imagined, need());
-        let needed = snapshot.imagine(&[], &Batch::default(), &|| false, plan);
+        let needed = snapshot.imagine(&Batch::default(), &|| false, plan);
         let NeedPlan {
             price,
             bound,

@@ -206,7 +206,8 @@ pub fn defaults_kind(defaults: &Defaults) -> i32 {
 
 /// The revision that a plan is about, and the kind of the default constraints of the snapshot.
 pub fn plan_head(imagined: &Imagined<'_>) -> (i64, i32) {
-    imagined.read_any(|view| (view.revision, defaults_kind(view.defaults)))
+    let view = imagined.read_any();
+    (view.revision, defaults_kind(view.defaults))
 }
 
 /// An answer without its lists of nodes, and these lists in their encoding.

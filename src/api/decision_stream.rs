@@ -436,7 +436,7 @@ impl Service {
         let asked = request.asked.clone();
         let answer = move |on: &Snapshot, state: &State, is_given_up: &dyn Fn() -> bool| {
             let decide = |read_view: ReadView<'_>| request.on_view(on, &read_view);
-            let answered = state.decide(request.reach(), is_given_up, decide)?;
+            let answered = state.decide(request.namespace(), is_given_up, decide)?;
             Ok(request.finish(answered))
         };
         Ok((asked, Box::new(answer)))

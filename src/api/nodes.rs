@@ -102,13 +102,6 @@ impl ValidNodeQuestion {
         snapshot: &Snapshot,
         is_given_up: &dyn Fn() -> bool,
     ) -> Result<v1::PlanNodesResponse, Error> {
-        let needed = match &self {
-            Self::Need(options) => &options.pods[..],
-            _ => &[],
-        };
-        let namespaces = needed.iter().map(|it| it.question.namespace.clone());
-        let namespaces: Vec<String> = namespaces.collect();
-        let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
         let plan = |imagined: &mut Imagined<'_>| {
             let (revision, defaults) = plan_head(imagined);
             let answer = match self {
@@ -129,7 +122,7 @@ impl ValidNodeQuestion {
                 ..answer
             })
         };
-        snapshot.imagine(&namespaces, &Batch::default(), is_given_up, plan)
+        snapshot.imagine(&Batch::default(), is_given_up, plan)
     }
 }
 
@@ -138,8 +131,8 @@ fn exist<'n>(
     imagined: &Imagined<'_>,
     nodes: impl Iterator<Item = &'n String>,
 ) -> Result<(), Error> {
-    let mut nodes = nodes;
-    match imagined.read_any(|view| nodes.find(|name| view.nodes.find(name).is_none())) {
+    let (mut nodes, known) = (nodes, imagined.read_any().nodes);
+    match nodes.find(|name| known.find(name).is_none()) {
         Some(name) => Err(Error::NoNode(name.clone())),
         None => Ok(()),
     }

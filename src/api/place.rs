@@ -60,7 +60,7 @@ impl Service {
     /// Places a request that was not placed before, on a thread aside.
     async fn place_valid(
         &self,
-        mut valid: ValidPlacement,
+        valid: ValidPlacement,
         snapshot: Arc<Snapshot>,
         by: RequestContext,
         pending: Option<Pending>,
@@ -168,12 +168,11 @@ impl ValidPlacement {
     /// [`Error::Deadline`] when `cancelled` returned true, and [`Error::OverLimit`] for too many
     /// steps to list.
     fn answer(
-        &mut self,
+        &self,
         snapshot: &Snapshot,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
-        let overlay = std::mem::take(&mut self.overlay);
-        self.placing.answer(snapshot, overlay, cancelled)
+        self.placing.answer(snapshot, &self.overlay, cancelled)
     }
 
     fn lists_placements(&self) -> bool {
@@ -192,7 +191,7 @@ impl ValidPlacement {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Response<v1::PlaceResponse>, Error> {
         let again = || {
-            let place = || self.placing.answer(snapshot, Batch::default(), cancelled);
+            let place = || self.answer(snapshot, cancelled);
             Ok::<_, Error>(decided(try_measured(snapshot, place)?))
         };
         let mut ids = Vec::new();

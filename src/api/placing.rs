@@ -47,12 +47,12 @@ impl Placing {
     pub fn answer(
         &self,
         snapshot: &Snapshot,
-        overlay: Batch,
+        overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let mut answer = match &*self.workloads {
             [one] if !self.is_list => self.place_one(one, snapshot, overlay, cancelled)?,
-            _ => self.place_list(snapshot, &overlay, cancelled)?,
+            _ => self.place_list(snapshot, overlay, cancelled)?,
         };
         if self.all_or_nothing && answer.unplaced > 0 {
             place_nothing(&mut answer);
@@ -65,11 +65,11 @@ impl Placing {
         &self,
         workload: &ValidWorkload,
         snapshot: &Snapshot,
-        overlay: Batch,
+        overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
-        let reach = workload.question.pod().reach();
-        snapshot.read_until(reach, overlay, cancelled, |read_view| {
+        let namespace = &workload.question.pod().namespace;
+        snapshot.read_until(namespace, overlay, cancelled, |read_view| {
             Ok(self.place_on(workload, &self.options, &read_view, false))
         })?
     }
@@ -155,8 +155,6 @@ impl Placing {
         overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
-        let pods = self.workloads.iter().map(|it| it.question.pod());
-        let namespaces: Vec<&str> = pods.map(|pod| pod.namespace.as_str()).collect();
         let place = |imagined: &mut Imagined<'_>| {
             let mut options = self.options.clone();
             let mut runs: Vec<(usize, v1::PlaceResponse)> = Vec::with_capacity(order.len());
@@ -169,19 +167,16 @@ impl Placing {
                 let away: Vec<_> = away.iter().filter(|it| it.workload == at).collect();
                 let before = at.checked_sub(1).and_then(|before| turns.left(before));
                 let waits = workload.is_after_previous && before.is_some_and(|left| left > 0);
-                let place = |read_view: ReadView<'_>| {
-                    if !away.is_empty() {
-                        let nodes = read_view.nodes;
-                        let all = || nodes.names().map(str::to_owned).collect();
-                        let own = options.candidates.take();
-                        let mut left: Vec<String> = own.unwrap_or_else(all);
-                        left.retain(|name| away.iter().all(|it| it.admits(name, nodes)));
-                        options.candidates = Some(left);
-                    }
-                    self.place_on(workload, &options, &read_view, waits)
-                };
-                let answer = imagined.read(namespaces[at], place);
-                let answer = answer.ok_or(Error::Internal)??;
+                let read_view = imagined.read(&workload.question.pod().namespace);
+                if !away.is_empty() {
+                    let nodes = read_view.nodes;
+                    let all = || nodes.names().map(str::to_owned).collect();
+                    let own = options.candidates.take();
+                    let mut left: Vec<String> = own.unwrap_or_else(all);
+                    left.retain(|name| away.iter().all(|it| it.admits(name, nodes)));
+                    options.candidates = Some(left);
+                }
+                let answer = self.place_on(workload, &options, &read_view, waits)?;
                 let nodes = answer.placements.iter().map(|pick| pick.node.as_str());
                 imagined.hold(&self.holds[at], nodes.clone())?;
                 for node in nodes {
@@ -194,7 +189,7 @@ impl Placing {
             }
             Ok(answer_of(&self.workloads, runs))
         };
-        snapshot.imagine(&namespaces, overlay, cancelled, place)
+        snapshot.imagine(overlay, cancelled, place)
     }
 
     /// Places the replicas of a workload on a read view, unless it waits for another, and answers.

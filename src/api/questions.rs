@@ -18,7 +18,7 @@ use crate::decision_log::{LoggedRequest, Pending};
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::entries;
 use crate::proto::v1;
-use crate::snapshot::{Batch, Reach, ReadView, Snapshot, Stopped};
+use crate::snapshot::{Batch, ReadView, Snapshot, Stopped};
 
 /// The most pairs of an entry of a question and an object that it can reach, with which the
 /// question is decided where it arrives.
@@ -151,7 +151,7 @@ impl Service {
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let overlay = std::mem::take(&mut request.overlay);
             let answer = |read_view: ReadView<'_>| request.on_view(&on, &read_view);
-            let answered = on.read_until(request.reach(), overlay, is_given_up, answer)?;
+            let answered = on.read_until(request.namespace(), &overlay, is_given_up, answer)?;
             Ok(request.finish(answered))
         };
         self.executor.decide(by, run).await?
@@ -229,14 +229,14 @@ impl<A: Message + Clone + MeasuredAnswer + Loggable> ValidDecision<A> {
     fn at_once(&self, on: &Snapshot) -> Result<Response<ListedAnswer<A>>, Stopped> {
         // A decision with an overlay, or on several namespaces, takes long.
         let is_short = self.is_short && self.overlay.is_empty();
-        if !is_short || !self.reach().is_within() {
+        if !is_short || self.question.pod().reads_others() {
             return Err(Stopped::Large);
         }
         let small = |read_view: ReadView<'_>| match self.is_small(&read_view) {
             true => self.on_view(on, &read_view),
             false => Err(Stopped::Large),
         };
-        on.state().decide_at_once(self.reach().namespace, small)
+        on.state().decide_at_once(self.namespace(), small)
     }
 
     /// Decides on a read view of a snapshot.
@@ -250,9 +250,9 @@ impl<A: Message + Clone + MeasuredAnswer + Loggable> ValidDecision<A> {
         })
     }
 
-    /// The namespaces that the decision reads.
-    pub(super) fn reach(&self) -> Reach<'_> {
-        self.question.pod().reach()
+    /// The namespace of the pod.
+    pub(super) fn namespace(&self) -> &str {
+        &self.question.pod().namespace
     }
 
     /// Logs the decision, if decisions are logged. Returns the whole answer.

@@ -14,7 +14,7 @@ use crate::plan::{
     RebalancedWorkload, StayingPods,
 };
 use crate::proto::v1;
-use crate::snapshot::{Batch, Imagined, Limits, Snapshot, Stopped};
+use crate::snapshot::{Batch, Imagined, Limits, Snapshot};
 use crate::spread::describe::{JudgedWorkload, WorkloadId, check_key};
 
 /// Checks a request.
@@ -93,8 +93,7 @@ pub fn answer(
         let head = plan_head(imagined);
         Ok::<_, Error>((head, RebalancePlan::of(imagined, &options)?))
     };
-    let ((revision, defaults), plan) =
-        snapshot.imagine(&[], &Batch::default(), is_given_up, plan)?;
+    let ((revision, defaults), plan) = snapshot.imagine(&Batch::default(), is_given_up, plan)?;
     let workloads = plan.workloads.into_iter();
     Ok(v1::RebalanceResponse {
         revision,
@@ -112,19 +111,15 @@ pub fn answer(
 /// Checks that the topology key and the workload exist.
 fn check_exists(options: &RebalanceOptions, imagined: &mut Imagined<'_>) -> Result<(), Error> {
     if let Some(key) = &options.by {
-        let known = imagined.read_any(|view| check_key(key, &view));
-        known?.map_err(Error::NoTopologyKey)?;
+        check_key(key, &imagined.read_any())?.map_err(Error::NoTopologyKey)?;
     }
     let (Some(named), Some(namespace)) = (&options.workload, &options.namespace) else {
         return Ok(());
     };
-    let found = imagined.read(namespace, |view| {
-        let pods = view.pod_groups()?;
-        Ok::<_, Stopped>(options.survey(&pods, namespace)?.has(named))
-    });
-    match found.transpose()? {
-        Some(true) => Ok(()),
-        _ => Err(Error::no_workload(namespace, named)),
+    let pods = imagined.read(namespace).pod_groups()?;
+    match options.survey(&pods, namespace)?.has(named) {
+        true => Ok(()),
+        false => Err(Error::no_workload(namespace, named)),
     }
 }
 

@@ -114,9 +114,9 @@ pub struct ChangesRow {
 
 impl EntryRow {
     /// Returns the row of an entry. `aside` names the blobs of a replace or a rewrite.
-    pub fn of(entry: &Entry<'_>, aside: Option<AsideRow>) -> Self {
-        let changes = match entry.change {
-            Change::Batch(Some(batch)) => encode_changes(batch),
+    pub fn of(entry: &Entry, aside: Option<AsideRow>) -> Self {
+        let changes = match &entry.change {
+            Change::Batch(batch) => encode_changes(batch),
             _ => Bytes::new(),
         };
         let numbered = |(serial, row)| NumberedRow {
@@ -127,14 +127,14 @@ impl EntryRow {
             changes,
             aside,
             held: entry.rows().map(numbered).collect(),
-            ended: entry.ended.to_vec(),
+            ended: entry.ended.clone(),
             ..Self::head(entry)
         }
     }
 
     /// Returns the row of an entry without its objects, reservations and answers.
-    pub fn head(entry: &Entry<'_>) -> Self {
-        let happened = match entry.change {
+    pub fn head(entry: &Entry) -> Self {
+        let happened = match &entry.change {
             Change::Batch(_) => Happened::Batch,
             Change::Replaced(_) => Happened::Replaced,
             Change::Rewritten(_) => Happened::Rewritten,

@@ -62,7 +62,7 @@ pub async fn end_reservations(registry: Arc<Registry>) {
             }
             if left.is_zero() {
                 under_way.insert(snapshot.name().to_owned());
-                tasks::spawn_in(&mut ending, end_due(Arc::clone(&registry), snapshot));
+                tasks::spawn_in(&mut ending, end_due(snapshot));
             } else {
                 next = next.min(left);
             }
@@ -80,9 +80,9 @@ pub async fn end_reservations(registry: Arc<Registry>) {
 }
 
 /// Ends the due reservations of a snapshot. Returns the snapshot's name once it may be tried again.
-async fn end_due(registry: Arc<Registry>, snapshot: Arc<Snapshot>) -> String {
+async fn end_due(snapshot: Arc<Snapshot>) -> String {
     let name = snapshot.name().to_owned();
-    let run = move || snapshot.end_expired(registry.limits());
+    let run = move || snapshot.end_expired();
     match tasks::spawn_blocking(run).await {
         Ok(Ok(())) => return name,
         Ok(Err(error)) => {

@@ -111,8 +111,8 @@ fn an_overlay_is_not_applied_to_its_end_once_nobody_waits() {
     for overlay in overlays {
         let overlay = world.overlay(overlay);
         let decide = |_: ReadView<'_>| -> Result<(), Stopped> { panic!("it is given up") };
-        let reach = question.reach();
-        let asked = world.snapshot.read_until(reach, overlay, &|| true, decide);
+        let namespace = &question.namespace;
+        let asked = (world.snapshot).read_until(namespace, &overlay, &|| true, decide);
         assert_eq!(asked, Err(Stopped::GivenUp));
     }
     let after = world.snapshot.summary();

@@ -85,10 +85,10 @@ impl Disk {
 }
 
 impl Journal for Disk {
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
+    fn append(&self, entries: &[&Entry]) -> Result<(), JournalError> {
         self.works()?;
         self.store.append(entries)?;
-        let told = entries.iter().map(|e| (e.revision, e.ended.to_vec()));
+        let told = entries.iter().map(|e| (e.revision, e.ended.clone()));
         self.entries.lock().extend(told);
         Ok(())
     }

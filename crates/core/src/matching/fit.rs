@@ -147,17 +147,6 @@ impl Requested {
         self.pods
     }
 
-    /// Returns the number of host ports that the pods take; a port that several pods take counts
-    /// once for each.
-    pub fn port_count(&self) -> i64 {
-        self.ports.iter().map(|(_, pods)| i64::from(*pods)).sum()
-    }
-
-    /// Returns the sum of the requests for each resource.
-    pub fn amounts(&self) -> impl Iterator<Item = (Resource, i128)> {
-        self.amounts.iter()
-    }
-
     /// The amount of each resource that the pods request, and their number.
     pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
         self.amounts.totals(self.pods.into())

@@ -80,31 +80,6 @@ impl NodeAffinity {
             terms: Some(compile_terms(wire, limits, path, faults)),
         }))
     }
-
-    /// Writes the rule for the wire, into the spec of a pod. Terms that can match no node are
-    /// missing.
-    pub fn write(&self, spec: &mut v1::PodSpec) {
-        let pair = |r: &Requirement<Box<str>>| {
-            let wire = to_wire(r);
-            let value = wire.values.into_iter().next();
-            (wire.key, value.unwrap_or_default())
-        };
-        spec.node_selector = self.0.labels.iter().map(pair).collect();
-        let term = |term: &NodeTerm| v1::NodeSelectorTerm {
-            match_expressions: term.labels.iter().map(to_wire).collect(),
-            match_fields: term.names.iter().map(to_wire).collect(),
-        };
-        let required = self.0.terms.as_ref().map(|terms| v1::NodeSelector {
-            node_selector_terms: terms.iter().map(term).collect(),
-        });
-        spec.affinity = required.map(|required| v1::Affinity {
-            node_affinity: Some(v1::NodeAffinity {
-                required_during_scheduling_ignored_during_execution: Some(required),
-                ..Default::default()
-            }),
-            ..Default::default()
-        });
-    }
 }
 
 /// Values of labels, of which a node has one if it matches an affinity.
@@ -173,15 +148,6 @@ impl NodeAffinity {
         let term = |term: &NodeTerm| labels(&term.labels) && names(&term.names);
         let terms = self.0.terms.as_ref();
         labels(&self.0.labels) && terms.is_none_or(|terms| terms.iter().any(term))
-    }
-}
-
-fn to_wire(requirement: &Requirement<Box<str>>) -> v1::NodeSelectorRequirement {
-    let (operator, values) = requirement.operator.to_wire();
-    v1::NodeSelectorRequirement {
-        key: requirement.key.to_string(),
-        operator: operator.to_owned(),
-        values,
     }
 }
 

@@ -75,6 +75,15 @@ impl PodAffinity {
         self.near.is_empty() && self.apart.is_empty()
     }
 
+    /// Returns whether a term covers other namespaces than `own`, that of the pod.
+    pub fn covers_others(&self, own: &str) -> bool {
+        let mut terms = self.near.iter().chain(&self.apart);
+        terms.any(|term| {
+            let mut names = term.namespaces.iter();
+            term.namespace_selector != Selector::Nothing || names.any(|name| **name != *own)
+        })
+    }
+
     /// The fields of the pod in which terms select namespaces by their labels.
     pub fn namespace_selectors(&self) -> [Option<&'static str>; 2] {
         let selects = |term: &PodTerm| {

@@ -75,16 +75,6 @@ impl ToleratedValue<Box<str>> {
             Self::Above(bound) => value > *bound,
         }
     }
-
-    /// The operator and the value, as the wire has them.
-    fn to_wire(&self) -> (&'static str, String) {
-        match self {
-            Self::Any => ("Exists", String::new()),
-            Self::Equal(value) => ("Equal", value.to_string()),
-            Self::Below(bound) => ("Lt", bound.to_string()),
-            Self::Above(bound) => ("Gt", bound.to_string()),
-        }
-    }
 }
 
 /// A decimal integer as Kubernetes reads it: with neither a plus sign nor leading zeros.
@@ -164,22 +154,6 @@ impl Tolerations {
     /// Returns whether there are no tolerations.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// The tolerations for the wire, without those that tolerate nothing.
-    pub fn to_wire(&self) -> Vec<v1::Toleration> {
-        let text = |text: &Option<Box<str>>| text.as_deref().unwrap_or_default().to_owned();
-        let toleration = |t: &Toleration| {
-            let (operator, value) = t.value.to_wire();
-            v1::Toleration {
-                key: text(&t.key),
-                operator: operator.to_owned(),
-                value,
-                effect: t.effect.map_or("", Effect::as_str).to_owned(),
-                toleration_seconds: None,
-            }
-        };
-        self.0.iter().map(toleration).collect()
     }
 
     /// Returns whether a pod with these tolerations may run on a node with `taints`.

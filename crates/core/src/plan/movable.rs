@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use prost::Message;
 
+use super::rebalance::BlockerKind;
 use crate::limits::Limits;
 use crate::matching::{Path, Selector};
 use crate::proto::v1;
@@ -136,7 +137,7 @@ impl MovablePods {
                         Ok(all.classes.len() - 1)
                     });
                     let wished = wished.and_then(|names| names.get(&named.name));
-                    let wished = wished.map(|why| Staying::Wished(why.clone()));
+                    let wished = wished.map(|why| (BlockerKind::Pod, Arc::from(&**why)));
                     match class {
                         Err(fault) => all.faulty.push((named, at, fault.clone())),
                         Ok(class) => all.pods.push(MovablePod {
@@ -163,20 +164,17 @@ pub fn move_pod<N>(
     class: &PodClass,
     choose: impl FnOnce(&ReadView<'_>) -> Result<Result<(Slot, Vec<MoveEffect>), N>, Stopped>,
 ) -> Result<Result<Moved, N>, Stopped> {
-    let find = |view: ReadView<'_>| view.whole_pod(namespace, name);
-    let old = imagined.read(namespace, find).flatten();
+    let old = imagined.read(namespace).whole_pod(namespace, name);
     if old.is_some() {
         imagined.change([deletion("Pod", namespace, name)])?;
     }
-    let found = imagined.read(namespace, |view| {
-        let chosen = choose(&view)?.map(|(to, effects)| {
-            let node = view.nodes.name(to).to_owned();
-            let made = successor(class, (namespace, name), to, &view);
-            (Moved { to, node, effects }, made)
-        });
-        Ok::<_, Stopped>(chosen)
+    let view = imagined.read(namespace);
+    let chosen = choose(&view)?.map(|(to, effects)| {
+        let node = view.nodes.name(to).to_owned();
+        let made = successor(class, (namespace, name), to, &view);
+        (Moved { to, node, effects }, made)
     });
-    match found.expect("the namespace of a pod is there")? {
+    match chosen {
         Ok((moved, made)) => {
             imagined.change([Object::Pod(made)])?;
             Ok(Ok(moved))
@@ -287,16 +285,8 @@ impl EvictionRules {
 /// The most budgets that a reason names.
 const MOST_NAMED: usize = 10;
 
-/// The reason why a pod stays where it is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Staying {
-    /// The kind of the pod: it would not be replaced, or only on the same node.
-    Kind(&'static str),
-    /// The caller wants the pod to stay, for this reason.
-    Wished(String),
-    /// A budget allows no eviction, or the pod has several budgets. The text names them.
-    Budget(String),
-}
+/// The reason why a pod stays where it is: its kind, the wish of the caller or a budget.
+pub type Staying = (BlockerKind, Arc<str>);
 
 /// The number of pods that may be on no node at a time.
 #[derive(Debug, Clone)]
@@ -417,22 +407,21 @@ pub fn staying_group(
     pods: &PodGroups<'_>,
     rules: &EvictionRules,
 ) -> Result<Option<Staying>, Stopped> {
-    if let Some(why) = goes_with_node(id) {
-        return Ok(Some(Staying::Kind(why)));
-    }
-    if id.kind.is_empty() && !rules.moves_bare {
-        return Ok(Some(Staying::Kind("without a controller")));
-    }
-    if pods.is_pinned(group) {
-        return Ok(Some(Staying::Kind("bound to its node")));
-    }
-    if let Some(keeps) = &rules.keeps
+    let why = if let Some(why) = goes_with_node(id) {
+        why
+    } else if id.kind.is_empty() && !rules.moves_bare {
+        "without a controller"
+    } else if pods.is_pinned(group) {
+        "bound to its node"
+    } else if let Some(keeps) = &rules.keeps
         && pods.selects(keeps, group)?
     {
-        let why = "of the selector of pods that stay".to_owned();
-        return Ok(Some(Staying::Wished(why)));
-    }
-    Ok(leeway.refusal.clone().map(Staying::Budget))
+        "of the selector of pods that stay"
+    } else {
+        let budget = leeway.refusal.as_deref();
+        return Ok(budget.map(|why| (BlockerKind::Budget, why.into())));
+    };
+    Ok(Some((BlockerKind::Pod, why.into())))
 }
 
 /// Returns in words why the pods of a workload go with their node, if they do.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use super::movable::{
     EvictionRules, MovablePods, PodClass, best_of, deletion, goes_with_node, move_pod,
 };
-use super::rebalance::{BlockerKind, PlannedMove, RebalancedWorkload, blocker_of, kind_of};
+use super::rebalance::{BlockerKind, PlannedMove, RebalancedWorkload, kind_of};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;
-use crate::snapshot::{DomainCounts, Imagined, NamedPod, ReadView, Slot, Stopped};
+use crate::snapshot::{DomainCounts, Imagined, NamedPod, NodeRef, ReadView, Slot, Stopped};
 use crate::spread::describe::{Balance, By, JudgedWorkload, WorkloadId};
 use crate::spread::{Active, Constraints, Filter, NodeChecks, Reason};
 
@@ -145,10 +145,8 @@ impl Drainer {
     ) -> Result<Self, Stopped> {
         let mut drainer = Self::looking(pods, HashSet::new());
         drainer.come_back = options.one_at_a_time;
-        let going = imagined.read_any(|view| {
-            let going = options.nodes.iter();
-            going.filter_map(|name| view.nodes.find(name)).collect()
-        });
+        let (nodes, going) = (imagined.read_any().nodes, options.nodes.iter());
+        let going = going.filter_map(|name| nodes.find(name)).collect();
         if options.one_at_a_time {
             drainer.later = going;
         } else {
@@ -461,23 +459,20 @@ fn judge_all(
 ) -> Result<JudgedAll, Stopped> {
     let mut all = JudgedAll::new();
     for (namespace, leaving) in leaving {
-        let judge = |read_view: ReadView<'_>| {
-            let pods = read_view.pod_groups()?;
-            for judged in rules
-                .survey(&pods, namespace, None)?
-                .judge_all(&By::Constraints)
-            {
-                let mut judged = judged?;
-                if !leaving.contains(&judged.workload) {
-                    let balances = judged.balances.iter_mut();
-                    balances.for_each(|it| it.domains = Vec::new());
-                }
-                read_view.deadline.room()?;
-                all.insert((namespace.clone(), judged.workload.clone()), judged);
+        let read_view = imagined.read(namespace);
+        let pods = read_view.pod_groups()?;
+        for judged in rules
+            .survey(&pods, namespace, None)?
+            .judge_all(&By::Constraints)
+        {
+            let mut judged = judged?;
+            if !leaving.contains(&judged.workload) {
+                let balances = judged.balances.iter_mut();
+                balances.for_each(|it| it.domains = Vec::new());
             }
-            Ok::<_, Stopped>(())
-        };
-        imagined.read(namespace, judge).transpose()?;
+            read_view.deadline.room()?;
+            all.insert((namespace.clone(), judged.workload.clone()), judged);
+        }
     }
     Ok(all)
 }
@@ -504,8 +499,9 @@ fn worse_than(before: &JudgedAll, after: &JudgedAll) -> Option<Worse> {
 
 /// Cordons a node, with the taint that Kubernetes adds. Returns the node before.
 fn cordon(imagined: &mut Imagined<'_>, name: &str) -> Result<v1::Node, Stopped> {
-    let find = |view: ReadView<'_>| Some(view.nodes.get(view.nodes.find(name)?)?.to_wire());
-    let before = imagined.read_any(find).unwrap_or_default();
+    let nodes = imagined.read_any().nodes;
+    let before = nodes.find(name).and_then(|slot| nodes.get(slot));
+    let before = before.map(NodeRef::to_wire).unwrap_or_default();
     let mut node = before.clone();
     let spec = node.spec.get_or_insert_default();
     if !std::mem::replace(&mut spec.unschedulable, true) {
@@ -621,70 +617,64 @@ pub fn gather(
     rules: &EvictionRules,
 ) -> Result<PodsByNode, Stopped> {
     let mut all: PodsByNode = nodes.iter().map(|it| (it.clone(), Vec::new())).collect();
-    let slots = imagined.read_any(|view| {
-        let mut slots = HashSet::new();
-        for name in view.deadline.each(nodes) {
-            slots.extend(view.nodes.find(name?));
-        }
-        Ok(slots)
-    })?;
+    let mut slots = HashSet::new();
+    for name in imagined.deadline().each(nodes) {
+        slots.extend(imagined.read_any().nodes.find(name?));
+    }
     for namespace in imagined.namespaces() {
-        let add = |read_view: ReadView<'_>| {
-            let pods = read_view.pod_groups()?;
-            let found = pods.on_nodes(&slots)?;
-            if found.is_empty() {
-                return Ok(());
-            }
-            let shared: Arc<str> = (*namespace).into();
-            let mut put = |node: Option<Slot>, (name, uid): (&str, String), workload, fate| {
-                let node = node.map_or("", |node| read_view.nodes.name(node));
-                all.entry(node.to_owned()).or_default().push(LeavingPod {
-                    namespace: Arc::clone(&shared),
-                    name: name.to_owned(),
-                    uid,
-                    workload,
-                    fate,
-                    made_by: None,
-                });
-            };
-            let is_pod = |pod: &NamedPod| pod.group < pods.groups().len();
-            let (found, reserved): (Vec<_>, Vec<_>) = found.into_iter().partition(is_pod);
-            for pod in reserved {
-                let name = (pod.name.trim_start_matches('~'), String::new());
-                let why = "reserved for a pod to come".to_owned();
-                let fate = PodFate::Stays(BlockerKind::Pod, why);
-                put(pod.node, name, Arc::default(), fate);
-            }
-            let survey = rules.survey(&pods, &namespace, None)?;
-            let workloads = survey.all_wanted(None)?;
-            let workloads: Vec<_> = workloads.iter().map(|(id, it)| (*id, it)).collect();
-            let ids = workloads.iter().map(|(id, _)| Arc::new((*id).clone()));
-            let ids: Vec<Arc<WorkloadId>> = ids.collect();
-            let found = found.into_iter();
-            let found = found.map(|pod| (pods.groups()[pod.group].id(), pod));
-            let movable = MovablePods::of(&pods, &namespace, &workloads, found, rules)?;
-            let fate_of = |id: &WorkloadId, fate| match goes_with_node(id) {
-                Some(why) => PodFate::GoesAlong(why),
-                None => fate,
-            };
-            for pod in movable.pods {
-                let class = &movable.classes[pod.class];
-                let id = &ids[class.workload];
-                let fate = match pod.staying.as_ref().map(blocker_of) {
-                    None => PodFate::Moves(Arc::clone(class)),
-                    Some((kind, text)) => PodFate::Stays(kind, text),
-                };
-                let name = (&*pod.name, pod.uid);
-                put(Some(pod.node), name, Arc::clone(id), fate_of(id, fate));
-            }
-            for (pod, workload, fault) in movable.faulty {
-                let id = &ids[workload];
-                let fate = fate_of(id, PodFate::Stays(BlockerKind::Pod, fault));
-                put(pod.node, (&*pod.name, pod.uid), Arc::clone(id), fate);
-            }
-            Ok(())
+        let read_view = imagined.read(&namespace);
+        let pods = read_view.pod_groups()?;
+        let found = pods.on_nodes(&slots)?;
+        if found.is_empty() {
+            continue;
+        }
+        let shared: Arc<str> = (*namespace).into();
+        let mut put = |node: Option<Slot>, (name, uid): (&str, String), workload, fate| {
+            let node = node.map_or("", |node| read_view.nodes.name(node));
+            all.entry(node.to_owned()).or_default().push(LeavingPod {
+                namespace: Arc::clone(&shared),
+                name: name.to_owned(),
+                uid,
+                workload,
+                fate,
+                made_by: None,
+            });
         };
-        imagined.read(&namespace, add).transpose()?;
+        let is_pod = |pod: &NamedPod| pod.group < pods.groups().len();
+        let (found, reserved): (Vec<_>, Vec<_>) = found.into_iter().partition(is_pod);
+        for pod in reserved {
+            let name = (pod.name.trim_start_matches('~'), String::new());
+            let why = "reserved for a pod to come".to_owned();
+            let fate = PodFate::Stays(BlockerKind::Pod, why);
+            put(pod.node, name, Arc::default(), fate);
+        }
+        let survey = rules.survey(&pods, &namespace, None)?;
+        let workloads = survey.all_wanted(None)?;
+        let workloads: Vec<_> = workloads.iter().map(|(id, it)| (*id, it)).collect();
+        let ids = workloads.iter().map(|(id, _)| Arc::new((*id).clone()));
+        let ids: Vec<Arc<WorkloadId>> = ids.collect();
+        let found = found.into_iter();
+        let found = found.map(|pod| (pods.groups()[pod.group].id(), pod));
+        let movable = MovablePods::of(&pods, &namespace, &workloads, found, rules)?;
+        let fate_of = |id: &WorkloadId, fate| match goes_with_node(id) {
+            Some(why) => PodFate::GoesAlong(why),
+            None => fate,
+        };
+        for pod in movable.pods {
+            let class = &movable.classes[pod.class];
+            let id = &ids[class.workload];
+            let fate = match pod.staying {
+                None => PodFate::Moves(Arc::clone(class)),
+                Some((kind, text)) => PodFate::Stays(kind, text.to_string()),
+            };
+            let name = (&*pod.name, pod.uid);
+            put(Some(pod.node), name, Arc::clone(id), fate_of(id, fate));
+        }
+        for (pod, workload, fault) in movable.faulty {
+            let id = &ids[workload];
+            let fate = fate_of(id, PodFate::Stays(BlockerKind::Pod, fault));
+            put(pod.node, (&*pod.name, pod.uid), Arc::clone(id), fate);
+        }
     }
     for pods in all.values_mut() {
         pods.sort_by_cached_key(|pod| {

@@ -13,7 +13,7 @@ use crate::matching::Path;
 use crate::matching::names::HOSTNAME;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{Imagined, Limits, Phase, ReadView, Stopped};
+use crate::snapshot::{Imagined, Limits, NodeRef, Phase, Stopped};
 use crate::spread::describe::{controller, untie};
 use crate::spread::place::Placer;
 use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Question};
@@ -139,7 +139,7 @@ impl NeedPlan {
             pods.extend(waiting(imagined, namespace, &options.limits)?);
         }
         let mut plan = Self::default();
-        let nodes = imagined.read_any(|view| view.nodes.len());
+        let nodes = imagined.read_any().nodes.len();
         let mut order: Vec<usize> = (0..pods.len()).collect();
         order.sort_by_cached_key(|at| Reverse(pods[*at].question.size()));
         let wanted: Vec<usize> = pods.iter().map(|it| it.replicas).collect();
@@ -306,14 +306,11 @@ impl NodeSearch<'_> {
                 if options.replicas == 0 {
                     continue;
                 }
-                let place = |view: ReadView<'_>| {
-                    let constraints = question.constraints_on(&view)?;
-                    let all = NodeChecks::All;
-                    let mut placer = Placer::of(question, &constraints, all, &options, &view)?;
-                    most_picks(&mut placer, false, view.deadline)
-                };
-                let outcome = imagined.read(&question.namespace, place).transpose()?;
-                let Some(outcome) = outcome else { continue };
+                let view = imagined.read(&question.namespace);
+                let constraints = question.constraints_on(&view)?;
+                let all = NodeChecks::All;
+                let mut placer = Placer::of(question, &constraints, all, &options, &view)?;
+                let outcome = most_picks(&mut placer, false, view.deadline)?;
                 if turn + 1 < self.order.len() {
                     let hold = question.hold(String::new(), Duration::ZERO);
                     imagined.hold(&hold, outcome.picks.iter().map(|pick| &*pick.node))?;
@@ -517,19 +514,16 @@ fn each_taking(
     by_name: &HashMap<&str, usize>,
     mut call: impl FnMut(Option<usize>, Option<u32>),
 ) -> Result<(), Stopped> {
-    let look = |view: ReadView<'_>| {
-        let none = Constraints::default();
-        let filter = Filter::of(question, &none, NodeChecks::All, &view)?;
-        for slot in view.deadline.each(view.nodes.order()) {
-            let slot = *slot?;
-            if filter.judge_before_spread(slot)?.is_ok() {
-                let variant = by_name.get(view.nodes.name(slot)).copied();
-                call(variant, filter.fitting(slot));
-            }
+    let view = imagined.read(&question.namespace);
+    let none = Constraints::default();
+    let filter = Filter::of(question, &none, NodeChecks::All, &view)?;
+    for slot in view.deadline.each(view.nodes.order()) {
+        let slot = *slot?;
+        if filter.judge_before_spread(slot)?.is_ok() {
+            let variant = by_name.get(view.nodes.name(slot)).copied();
+            call(variant, filter.fitting(slot));
         }
-        Ok(())
-    };
-    imagined.read(&question.namespace, look).transpose()?;
+    }
     Ok(())
 }
 
@@ -551,36 +545,33 @@ fn waiting(
     let mut names = imagined.namespaces();
     names.retain(|name| namespace.is_empty() || **name == *namespace);
     for name in names {
-        let gather = |view: ReadView<'_>| {
-            let pods = view.pod_groups()?;
-            let groups = pods.groups().iter().filter(|it| it.nodes.len() < it.pods);
-            let groups: Vec<_> = groups.collect();
-            let mut alike: BTreeMap<_, Vec<String>> = BTreeMap::new();
-            for pod in pods.named(groups.iter().copied())? {
-                if pod.node.is_none() && matches!(pod.phase, Phase::Unset | Phase::Pending) {
-                    // Pods with storage have claims of their own.
-                    let own = pods
-                        .use_storage(groups[pod.group])
-                        .then(|| pod.name.clone());
-                    alike.entry((pod.group, own)).or_default().push(pod.name);
-                }
+        let view = imagined.read(&name);
+        let pods = view.pod_groups()?;
+        let groups = pods.groups().iter().filter(|it| it.nodes.len() < it.pods);
+        let groups: Vec<_> = groups.collect();
+        let mut alike: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for pod in pods.named(groups.iter().copied())? {
+            if pod.node.is_none() && matches!(pod.phase, Phase::Unset | Phase::Pending) {
+                // Pods with storage have claims of their own.
+                let own = pods
+                    .use_storage(groups[pod.group])
+                    .then(|| pod.name.clone());
+                alike.entry((pod.group, own)).or_default().push(pod.name);
             }
-            for mut names in alike.into_values() {
-                names.sort();
-                let whole = view.whole_pod(&name, &names[0]);
-                let question = Question::compile(whole.as_ref(), limits, Path::root("pod"));
-                let Ok(question) = question else { continue };
-                taken_out.extend(names.iter().map(|pod| deletion("Pod", &name, pod)));
-                all.push(NeededPods {
-                    question,
-                    replicas: names.len(),
-                    name: names.swap_remove(0),
-                    index: -1,
-                });
-            }
-            Ok::<_, Stopped>(())
-        };
-        imagined.read(&name, gather).transpose()?;
+        }
+        for mut names in alike.into_values() {
+            names.sort();
+            let whole = view.whole_pod(&name, &names[0]);
+            let question = Question::compile(whole.as_ref(), limits, Path::root("pod"));
+            let Ok(question) = question else { continue };
+            taken_out.extend(names.iter().map(|pod| deletion("Pod", &name, pod)));
+            all.push(NeededPods {
+                question,
+                replicas: names.len(),
+                name: names.swap_remove(0),
+                index: -1,
+            });
+        }
     }
     all.sort_by(|one, other| {
         let place = |it: &NeededPods| (it.question.namespace.clone(), it.name.clone());
@@ -594,11 +585,9 @@ fn waiting(
 fn variants(imagined: &Imagined<'_>, templates: &[v1::NodeTemplate]) -> Vec<NodeVariant> {
     let mut all = Vec::new();
     for template in templates {
-        let find = |view: ReadView<'_>| {
-            let slot = view.nodes.find(&template.node)?;
-            Some(view.nodes.get(slot)?.to_wire())
-        };
-        let like = || imagined.read_any(find).unwrap_or_default();
+        let nodes = imagined.read_any().nodes;
+        let like = nodes.find(&template.node).and_then(|slot| nodes.get(slot));
+        let like = || like.map(NodeRef::to_wire).unwrap_or_default();
         let mut node = template.object.clone().unwrap_or_else(like);
         let spec = node.spec.get_or_insert_default();
         spec.unschedulable = false;
@@ -635,20 +624,17 @@ fn variants(imagined: &Imagined<'_>, templates: &[v1::NodeTemplate]) -> Vec<Node
 fn daemons(imagined: &Imagined<'_>) -> Result<Vec<v1::Pod>, Stopped> {
     let mut all = BTreeMap::new();
     for namespace in imagined.namespaces() {
-        let gather = |view: ReadView<'_>| {
-            let pods = view.pod_groups()?;
-            for group in view.deadline.each(pods.groups()) {
-                let mut pod = pods.pod(group?);
-                let metadata = pod.metadata.get_or_insert_default();
-                (*namespace).clone_into(&mut metadata.namespace);
-                let owner = controller(metadata).filter(|owner| owner.kind == "DaemonSet");
-                if let Some(owner) = owner.map(|owner| owner.name.clone()) {
-                    all.entry((namespace.clone(), owner)).or_insert(pod);
-                }
+        let view = imagined.read(&namespace);
+        let pods = view.pod_groups()?;
+        for group in view.deadline.each(pods.groups()) {
+            let mut pod = pods.pod(group?);
+            let metadata = pod.metadata.get_or_insert_default();
+            (*namespace).clone_into(&mut metadata.namespace);
+            let owner = controller(metadata).filter(|owner| owner.kind == "DaemonSet");
+            if let Some(owner) = owner.map(|owner| owner.name.clone()) {
+                all.entry((namespace.clone(), owner)).or_insert(pod);
             }
-            Ok::<_, Stopped>(())
-        };
-        imagined.read(&namespace, gather).transpose()?;
+        }
     }
     all.values_mut().for_each(untie);
     Ok(all.into_values().collect())

@@ -44,7 +44,7 @@ type RoomAmounts = BTreeMap<Lack, i128>;
 impl DrainPlan {
     /// Finds nodes that can go together, and plans how they are drained.
     pub fn of_spare(imagined: &mut Imagined<'_>, options: &SpareOptions) -> Result<Self, Stopped> {
-        let (mut all, free) = imagined.read_any(|read_view| candidates(&read_view, options))?;
+        let (mut all, free) = candidates(&imagined.read_any(), options)?;
         let names: Vec<String> = all.iter().map(|it| it.name.clone()).collect();
         let pods = gather(imagined, &names, &options.rules)?;
         let stays = match all.is_empty() {

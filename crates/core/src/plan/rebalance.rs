@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::movable::{EvictionRules, MovablePod, MoveEffect, PodClass, Staying};
+use super::movable::{EvictionRules, MovablePod, MoveEffect, PodClass};
 use super::spread_model::{Moving, RefusedSteps, SpreadModel, Stepped, replay};
 use crate::matching::{Selector, TaintedNode};
 use crate::snapshot::{DomainId, Imagined, PodGroups, ReadView, Stopped};
@@ -197,12 +197,8 @@ impl Planner<'_, '_> {
     /// Repairs the workloads of a namespace. Returns whether any of them is part of the plan.
     fn repair(&mut self, namespace: &str) -> Result<bool, Stopped> {
         let options = self.options;
-        let seen = self.imagined.read(namespace, |read_view| {
-            SpreadModel::of(&read_view.pod_groups()?, namespace, options)
-        });
-        let Some(mut model) = seen.transpose()? else {
-            return Ok(false);
-        };
+        let pods = self.imagined.read(namespace).pod_groups()?;
+        let mut model = SpreadModel::of(&pods, namespace, options)?;
         for pod in &mut model.pods {
             let made = self.made.get(&(namespace.to_owned(), pod.name.clone()));
             pod.made_by = made.copied();
@@ -237,17 +233,12 @@ impl Planner<'_, '_> {
             let left = &self.left;
             let affords_node =
                 |node: &str| most_of_node.saturating_sub(left.get(node).copied().unwrap_or(0));
-            let found = self.imagined.read(&place.0, |read_view| {
-                let at = Moving {
-                    model,
-                    workload,
-                    read_view: &read_view,
-                };
-                at.search(most, &refused, &affords_node)
-            });
-            let Some(found) = found.transpose()? else {
-                break;
+            let at = Moving {
+                model,
+                workload,
+                read_view: &self.imagined.read(&place.0),
             };
+            let found = at.search(most, &refused, &affords_node)?;
             self.plan.is_least &= found.is_least;
             self.plan.is_capped |= found.is_capped;
             if found.steps.is_empty() {
@@ -306,35 +297,32 @@ impl Planner<'_, '_> {
         let is_full = options.most_moves <= plan.moves.len()
             || left.values().any(|left| options.most_of_node <= *left);
         for namespace in touched {
-            let judged = imagined.read(namespace, |read_view| {
-                let pods = read_view.pod_groups()?;
-                let survey = options.survey(&pods, namespace)?;
-                let own = plan.workloads.iter_mut();
-                for ((_, id), noted) in own.filter(|((name, _), _)| **name == **namespace) {
-                    noted.after = survey.judge_listed(id, &noted.by)?;
+            let read_view = imagined.read(namespace);
+            let pods = read_view.pod_groups()?;
+            let survey = options.survey(&pods, namespace)?;
+            let own = plan.workloads.iter_mut();
+            for ((_, id), noted) in own.filter(|((name, _), _)| **name == **namespace) {
+                noted.after = survey.judge_listed(id, &noted.by)?;
+            }
+            let model = SpreadModel::of(&pods, namespace, options)?;
+            for (at, of) in model.workloads.iter().enumerate() {
+                let place = (namespace.to_string(), of.id.clone());
+                let noted = plan.workloads.get_mut(&place);
+                let Some(noted) = noted.filter(|_| model.violates(at)) else {
+                    continue;
+                };
+                noted.blockers = blockers_of(&model, at, &read_view)?;
+                if is_full || options.most_of_workload <= noted.moves {
+                    noted.blockers.push(Blocker {
+                        kind: BlockerKind::Cap,
+                        topology_key: String::new(),
+                        domain: String::new(),
+                        text: "no more moves are allowed".to_owned(),
+                        count: 0,
+                    });
+                    plan.is_capped = true;
                 }
-                let model = SpreadModel::of(&pods, namespace, options)?;
-                for (at, of) in model.workloads.iter().enumerate() {
-                    let place = (namespace.to_string(), of.id.clone());
-                    let noted = plan.workloads.get_mut(&place);
-                    let Some(noted) = noted.filter(|_| model.violates(at)) else {
-                        continue;
-                    };
-                    noted.blockers = blockers_of(&model, at, &read_view)?;
-                    if is_full || options.most_of_workload <= noted.moves {
-                        noted.blockers.push(Blocker {
-                            kind: BlockerKind::Cap,
-                            topology_key: String::new(),
-                            domain: String::new(),
-                            text: "no more moves are allowed".to_owned(),
-                            count: 0,
-                        });
-                        plan.is_capped = true;
-                    }
-                }
-                Ok(())
-            });
-            judged.transpose()?;
+            }
         }
         Ok(plan)
     }
@@ -406,11 +394,10 @@ fn blockers_of(
             let class = &model.classes[pod.class];
             let domain = model.domain(at, pod.node).filter(|_| class.counts[at]);
             let domain = domain.filter(|it| goal.counts.leaving(*it, floor) > 0);
-            if let (Some(domain), Some(staying)) = (domain, &pod.staying)
+            if let (Some(domain), Some((kind, text))) = (domain, &pod.staying)
                 && class.of.workload == workload
             {
-                let (kind, text) = blocker_of(staying);
-                note(kind, domain, text, 1);
+                note(*kind, domain, text.to_string(), 1);
             }
         }
         for (domain, others) in model.beside(at) {
@@ -465,15 +452,6 @@ fn blockers_of(
         count,
     });
     Ok(found.collect())
-}
-
-/// The kind of a reason why a pod stays, and its text.
-pub(super) fn blocker_of(staying: &Staying) -> (BlockerKind, String) {
-    match staying {
-        Staying::Kind(text) => (BlockerKind::Pod, (*text).to_owned()),
-        Staying::Wished(text) => (BlockerKind::Pod, text.clone()),
-        Staying::Budget(text) => (BlockerKind::Budget, text.clone()),
-    }
 }
 
 /// The class of the pods of a workload that a node could take: of those that have to leave their

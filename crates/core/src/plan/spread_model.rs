@@ -544,7 +544,7 @@ pub fn replay(
         for step in steps {
             let (pod, class) = (&model.pods[step.pod], &model.classes[step.class].of);
             let from_slot = pod.node;
-            let from = imagined.read_any(|view| view.nodes.name(from_slot).to_owned());
+            let from = imagined.read_any().nodes.name(from_slot).to_owned();
             let choose = |read_view: &ReadView<'_>| {
                 let constraints = class.question.constraints_on(read_view)?;
                 let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view)?;

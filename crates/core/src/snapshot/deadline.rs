@@ -132,12 +132,7 @@ impl<'a> Deadline<'a> {
         self.holds(0)
     }
 
-    /// Checks that there is memory for this many bytes, which the decision is about to hold until it
-    /// ends.
-    ///
-    /// # Errors
-    /// There is no memory for them.
-    pub fn holds(&self, bytes: usize) -> Result<(), Stopped> {
+    fn holds(&self, bytes: usize) -> Result<(), Stopped> {
         let room = self
             .account
             .map_or(Ok(()), |account| account.check(Purpose::Work, bytes));

@@ -26,14 +26,12 @@ pub use counts::partition::{
     self, DomainId, Eligibility, Partition, PartitionId, PartitionInUse, Query,
 };
 pub use counts::topology::{DomainKey, Topology, bits};
-pub use counts::views::{View, ViewCopy};
+pub use counts::views::{CachedView, View};
 pub use deadline::{Deadline, Stopped};
 pub use history::commit::GroupCommit;
-#[cfg(all(test, feature = "json"))]
-pub(crate) use history::fault_injection::InjectedFault;
 pub use history::journal::{
-    Aside, Change, Entry, Journal, JournalError, Missed, NewState, OwnedChange, OwnedEntry,
-    Restoring, SavedSnapshot, Standing, Whole,
+    Aside, Change, Entry, Journal, JournalError, Missed, NewState, Restoring, SavedSnapshot,
+    Standing, Whole,
 };
 pub use history::named::{MaxAges, Observer, Snapshot, Unobserved};
 pub use history::offer::{Error, Fence, Offer, Update};
@@ -47,7 +45,7 @@ pub use objects::change::{Batch, Form, ObjectId, ValidChange};
 pub use objects::cluster_objects::{ListOf, StorageObjects};
 pub use objects::defaults::Defaults;
 pub use objects::free_volumes::{FreeVolume, VolumeList, VolumeRank, reaches};
-pub use objects::held_row::{self, HeldRow, Numbered};
+pub use objects::held_row::{self, HeldRow};
 pub use objects::kind::{
     ObjectKind, OwnerKind, StorageKind, encode_object, metadata_mut, metadata_of,
 };
@@ -61,10 +59,10 @@ pub use objects::pod::Phase;
 pub use objects::pod_terms::{HeldTerm, PairIndex, TermTable};
 pub use objects::requested::PodUse;
 pub use objects::reservation::{
-    Claim, Hold, KeptAnswer, Reservation, Retryable, Serial, is_reservation,
+    Claim, Hold, KeptAnswer, Numbered, Reservation, Retryable, Serial, is_reservation,
 };
 pub use objects::resource_versions::{FeedBehind, OtherCluster, ResourceVersions};
 pub use objects::slots::Slot;
 pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
-pub use state::read_view::{CountedSet, Reach, ReadView};
+pub use state::read_view::ReadView;
 pub use state::revision::{Applied, Namespace, Sizes, State};

@@ -306,31 +306,18 @@ impl<'a> Filter<'a> {
     }
 
     /// Judges all nodes and only counts the verdicts. With at most one hard constraint, no affinity
-    /// between pods, and no check that looks at each node, the cost does not depend on the number
-    /// of all nodes, but on that of domains and of nodes with nominated pods.
+    /// between pods, no nominated pod that counts, and no check that looks at each node, the cost
+    /// does not depend on the number of all nodes, but on that of domains.
     pub fn tally_all(&self) -> Result<Tallies, Stopped> {
-        let mut tallies = self.tally_all_without()?;
-        for slot in self.nominated.on.keys().copied() {
-            self.revise(slot, &mut tallies)?;
-        }
-        Ok(tallies)
-    }
-
-    /// As [`Self::tally_all`], as if no pod were nominated.
-    fn tally_all_without(&self) -> Result<Tallies, Stopped> {
-        let judge_all = || {
-            let slots = self.read_view.nodes.order();
-            let mut judged = Judgement::new(slots.len());
-            self.narrow(slots, &mut judged)?;
-            Ok::<_, Stopped>(judged)
-        };
+        let judge_all = || Ok(self.judge_all(self.read_view.nodes.order())?.tallies);
         let look_at_nodes = self.checks.as_ref().is_some_and(Checked::look_at_nodes);
         if self.hard.len() > 1
             || look_at_nodes
             || self.pod_terms.is_some()
             || self.volumes.is_some()
+            || !self.nominated.on.is_empty()
         {
-            return Ok(judge_all()?.tallies);
+            return judge_all();
         }
         let nodes = self.read_view.nodes.len();
         let mut tallies = Tallies {
@@ -354,7 +341,7 @@ impl<'a> Filter<'a> {
                     // If a partition was dropped and built again, its domains may have other
                     // numbers.
                     if !Arc::ptr_eq(&in_use.topology, &hard.counted.in_use().topology) {
-                        return Ok(judge_all()?.tallies);
+                        return judge_all();
                     }
                     hard.tally(in_use.partition.nodes_in())
                 }
@@ -365,14 +352,6 @@ impl<'a> Filter<'a> {
             tallies.refuse(Reason::Skew, skewed);
         }
         Ok(tallies)
-    }
-
-    /// Replaces the verdict on a node in `tallies` by the verdict that counts nominated pods.
-    fn revise(&self, slot: Slot, tallies: &mut Tallies) -> Result<(), Stopped> {
-        let before = self.judge_with(VerdictPart::ALL, slot, None)?;
-        let after = self.judge(slot)?;
-        tallies.revise(&before, &after);
-        Ok(())
     }
 
     /// The numbers behind each hard constraint.

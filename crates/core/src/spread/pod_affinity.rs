@@ -82,10 +82,9 @@ impl TermCounts {
             }
         } else {
             // If a partition was dropped and built again, its domains may have other numbers.
-            for set in read_view.matching_sets(selector) {
-                for (slot, pods) in set?.counts() {
-                    self.add(slot, pods);
-                }
+            for counted in read_view.counted(selector) {
+                let (slot, pods) = counted?;
+                self.add(slot, pods);
             }
         }
         for terminating in read_view.terminating(selector) {
@@ -125,9 +124,6 @@ impl<'a> PodTerms<'a> {
         let kept_away = kept_away(question, read_view)?;
         if rules.is_empty() && kept_away.is_empty() {
             return Ok(None);
-        }
-        if !question.reach().is_within() {
-            read_view.needs_others()?;
         }
         let (near, apart) = counted_by_own(question, read_view)?;
         let is_alone = near
@@ -335,7 +331,9 @@ fn counted_by_own(
     let all_near = Selector::all_of(near.iter().map(|term| &term.selector));
     let terms = near.iter().chain(apart);
     let steps: usize = terms.map(|it| 1 + it.namespace_selector.len()).sum();
-    for (name, namespace) in std::iter::once((own, *read_view)).chain(read_view.others()) {
+    let others = question.reads_others().then(|| read_view.others());
+    let others = others.into_iter().flatten();
+    for (name, namespace) in std::iter::once((own, *read_view)).chain(others) {
         read_view.deadline.step(steps)?;
         let covers = |term: &PodTerm| is_about(term, own, name, &namespace);
         // Only the pod's own namespace keeps views: of many namespaces, these would take more memory
@@ -389,21 +387,13 @@ fn add_from_sets(
     if terms.is_empty() {
         return Ok(());
     }
-    let mut add = |slot, pods| {
+    let all = namespace.counted(selector);
+    for counted in all.chain(namespace.terminating(selector)) {
+        let (slot, pods) = counted?;
         namespace.deadline.step(terms.len())?;
         for counts in &mut *counts {
             counts.add(slot, pods);
         }
-        Ok(())
-    };
-    for set in namespace.matching_sets(selector) {
-        for (slot, pods) in set?.counts() {
-            add(slot, pods)?;
-        }
-    }
-    for terminating in namespace.terminating(selector) {
-        let (slot, pods) = terminating?;
-        add(slot, pods)?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::matching::{
 };
 use crate::proto::v1;
 use crate::snapshot::{
-    Controller, DomainKey, Eligibility, Hold, Limits, Query, Reach, ReadView, Stopped, partition,
+    Controller, DomainKey, Eligibility, Hold, Limits, Query, ReadView, Stopped, partition,
 };
 
 /// The used fields of a pod that no snapshot has data to check, ascending.
@@ -171,12 +171,9 @@ impl Question {
         })
     }
 
-    /// The namespaces that a decision about the pod reads.
-    pub fn reach(&self) -> Reach<'_> {
-        Reach {
-            namespace: &self.namespace,
-            terms: [&self.affinity.near, &self.affinity.apart],
-        }
+    /// Returns whether a decision about the pod reads other namespaces than its own.
+    pub fn reads_others(&self) -> bool {
+        self.affinity.covers_others(&self.namespace)
     }
 
     /// Returns a number that is larger for pods that request more. Of memory, 4 GiB are as much as a

@@ -396,34 +396,6 @@ impl Tallies {
             *self.refused.entry(reason).or_default() += nodes;
         }
     }
-
-    /// Replaces the verdict on one node by another.
-    pub(super) fn revise(
-        &mut self,
-        before: &Result<(), NodeRefusal>,
-        after: &Result<(), NodeRefusal>,
-    ) {
-        match before {
-            Ok(()) => self.feasible -= 1,
-            Err(refusal) => refusal.reasons().for_each(|reason| self.take_back(reason)),
-        }
-        match after {
-            Ok(()) => self.feasible += 1,
-            Err(refusal) => {
-                let reasons = refusal.reasons().cloned();
-                reasons.for_each(|reason| self.refuse(reason, 1));
-            }
-        }
-    }
-
-    fn take_back(&mut self, reason: &Reason) {
-        if let Some(nodes) = self.refused.get_mut(reason) {
-            *nodes -= 1;
-            if *nodes == 0 {
-                self.refused.remove(reason);
-            }
-        }
-    }
 }
 
 /// Verdicts on nodes: those that pass, and reasons why the others fail.

@@ -15,11 +15,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::matching::Requests;
-use crate::proto::v1;
+use crate::matching::Requested;
 use crate::snapshot::{
-    Deadline, DomainId, DomainKey, FreeVolume, ListOf, Namespace, Nodes, PartitionInUse, Query,
-    State, Stopped, ViewCopy, partition,
+    CachedView, Deadline, DomainId, FreeVolume, LabelSetId, ListOf, Namespace, Nodes,
+    PartitionInUse, Query, State, Stopped,
 };
 
 #[cfg(test)]
@@ -31,8 +30,16 @@ mod tests;
 /// `is_given_up` has returned true, or there is no memory for a second state.
 pub fn verify(state: &State, is_given_up: &dyn Fn() -> bool) -> Result<Verification, Stopped> {
     let deadline = state.deadline(is_given_up);
-    let rebuilt = state.rebuilt(&deadline)?;
-    let both = [state, &rebuilt];
+    compare(state, &state.rebuilt(&deadline)?, &deadline)
+}
+
+/// Compares a state with one that was built of the same objects.
+fn compare(
+    state: &State,
+    rebuilt: &State,
+    deadline: &Deadline<'_>,
+) -> Result<Verification, Stopped> {
+    let both = [state, rebuilt];
     let partitions = state.partitions();
     let mut report = Verification {
         revision: state.revision,
@@ -43,21 +50,9 @@ pub fn verify(state: &State, is_given_up: &dyn Fn() -> bool) -> Result<Verificat
         ..Verification::default()
     };
     let findings = &mut report.findings;
-    let order = || "node order".to_owned();
-    findings.compare(
-        "",
-        order,
-        "place of node",
-        both.map(|it| places(it.nodes())),
-    );
-    findings.compare(
-        "",
-        || "snapshot".to_owned(),
-        "value of",
-        both.map(shared_facts),
-    );
+    compare_shared(both, findings);
     for kept in &partitions {
-        compare_partition(kept, both, &deadline, findings)?;
+        compare_partition(kept, both, deadline, findings)?;
     }
     let partitions = partitions.iter().map(|in_use| (in_use.id(), in_use));
     let partitions: HashMap<_, _> = partitions.collect();
@@ -72,16 +67,15 @@ pub fn verify(state: &State, is_given_up: &dyn Fn() -> bool) -> Result<Verificat
         report
             .findings
             .compare(name, || "label sets".to_owned(), "pods", sets);
-        for copy in kept.view_copies() {
-            let view = NamedView {
-                name,
-                namespace: kept,
-                copy,
-            };
-            view.compare_sets(&rebuilt, &deadline, &mut report.findings)?;
+        let views = kept.views();
+        for (number, cached) in views.iter() {
+            let is_known = |set: &LabelSetId| views.watches(number, *set);
+            let view = NamedView { name, cached };
+            let namespaces = [kept, again];
+            view.compare_sets(namespaces, is_known, deadline, &mut report.findings)?;
             // A view of a partition that is gone is never read again.
-            if let Some(in_use) = partitions.get(&view.copy.partition()) {
-                view.compare_counts(in_use, both, &deadline, &mut report.findings)?;
+            if let Some(in_use) = partitions.get(&cached.partition()) {
+                view.compare_counts(in_use, both, deadline, &mut report.findings)?;
                 report.views += 1;
             }
         }
@@ -127,9 +121,9 @@ fn compare_partition(
     findings: &mut Findings,
 ) -> Result<(), Stopped> {
     let key = kept.partition.key();
-    let again = rebuilt.reading("", deadline).in_use(key)?;
+    let again = rebuilt.read_view("", deadline).in_use(key)?;
     let both = [(kept, state.nodes()), (&again, rebuilt.nodes())];
-    let subject = || describe(key);
+    let subject = || format!("{key:?}");
     findings.compare("", subject, "domain of node", both.map(members));
     findings.compare("", subject, "nodes in domain", both.map(nodes_in));
     let totals = both.map(|(it, _)| {
@@ -171,33 +165,35 @@ fn nodes_in<'a>((in_use, nodes): (&'a PartitionInUse, &'a Nodes)) -> BTreeMap<&'
 /// A view of a namespace.
 struct NamedView<'a> {
     name: &'a str,
-    namespace: &'a Namespace,
-    copy: ViewCopy,
+    cached: &'a CachedView,
 }
 
 impl NamedView<'_> {
     fn describe(&self) -> String {
-        match self.copy.selector().to_wire() {
-            Some(selector) => format!("selector {}", json(&selector)),
-            None => "no selector".to_owned(),
-        }
+        format!("selector {}", json(&self.cached.selector().to_wire()))
     }
 
-    /// Compares the label sets that the selector is known to match.
+    /// Compares the label sets that the selector is known to match with those that it matches.
     fn compare_sets(
         &self,
-        rebuilt: &State,
+        [kept, again]: [&Namespace; 2],
+        is_known: impl Fn(&LabelSetId) -> bool,
         deadline: &Deadline<'_>,
         findings: &mut Findings,
     ) -> Result<(), Stopped> {
-        let sets = self.namespace.label_sets();
-        let known = self.copy.sets.iter().map(|id| sets.texts(*id).collect());
-        let known: BTreeSet<Vec<(&str, &str)>> = known.collect();
-        let read_view = rebuilt.reading(self.name, deadline);
-        let matched = read_view.matching_sets(self.copy.selector());
-        let matched = matched.map(|set| Ok(set?.labels().collect()));
-        let matched: BTreeSet<Vec<(&str, &str)>> = matched.collect::<Result<_, Stopped>>()?;
-        let both = [&known, &matched].map(|sets| sets.iter().map(|set| (set, true)).collect());
+        let selector = self.cached.selector();
+        let (sets, all) = (kept.label_sets(), again.label_sets());
+        let known = sets.in_use().map(|(id, _)| id).filter(is_known);
+        let known = known.map(|id| (sets.texts(id).collect::<Vec<_>>(), true));
+        let mut matched = BTreeMap::new();
+        for set in deadline.each(all.in_use()) {
+            let (id, _) = set?;
+            deadline.step(selector.len())?;
+            if all.matches(id, selector) {
+                matched.insert(all.texts(id).collect(), true);
+            }
+        }
+        let both = [known.collect(), matched];
         findings.compare(self.name, || self.describe(), "whether it matches", both);
         Ok(())
     }
@@ -212,12 +208,12 @@ impl NamedView<'_> {
     ) -> Result<(), Stopped> {
         let key = in_use.partition.key();
         let query = Query {
-            selector: self.copy.selector(),
+            selector: self.cached.selector(),
             partition: key,
         };
-        let counts = rebuilt.reading(self.name, deadline).count(query)?;
-        let subject = || format!("view of {} on {}", self.describe(), describe(key));
-        let view = &self.copy.view;
+        let counts = rebuilt.read_view(self.name, deadline).count(query)?;
+        let subject = || format!("view of {} on {key:?}", self.describe());
+        let view = self.cached.view();
         let again = counted(counts.in_use(), counts.counts(), rebuilt.nodes());
         // The number of domains at each count.
         let mut levels: BTreeMap<u32, u32> = BTreeMap::new();
@@ -250,111 +246,103 @@ fn counted<'a>(
         .collect()
 }
 
-/// What a state keeps for all namespaces together.
-fn shared_facts(state: &State) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
-    let mut add = |fact: String, value: String| facts.insert(fact, value);
-    let sizes = state.sizes;
-    for (what, number) in [
-        ("nodes", sizes.nodes),
-        ("pods", sizes.pods),
-        ("label sets", sizes.label_sets),
-        ("services, owners and other objects", sizes.owners),
-    ] {
-        add(format!("number of {what}"), number.to_string());
-    }
-    for (node, requested) in state.requested_by_node() {
-        let amounts = requested.amounts().filter(|(_, amount)| *amount != 0);
-        let amounts: BTreeMap<_, _> = amounts
-            .map(|(name, it)| (name.as_str().to_owned(), it))
-            .collect();
-        let (pods, ports) = (requested.pods(), requested.port_count());
-        let value = format!("{pods} pods, {ports} ports, {amounts:?}");
-        add(format!("room of node {node:?}"), value);
-    }
-    for (node, pod) in state.nominations().iter() {
-        let requests = json(&pod.requests.as_deref().and_then(Requests::to_wire));
-        let (labels, priority) = (json(&pod.labels), pod.priority);
-        let value = format!("{node} {:?} {priority} {labels} {requests}", pod.uid);
-        add(
-            format!("nominated pod {}/{}", pod.namespace, pod.name),
-            value,
-        );
-    }
-    for (what, table) in [
-        ("anti-affinity", state.anti_affinity()),
-        ("scored term", state.scored_terms()),
-    ] {
-        for held in table.iter() {
-            let term = format!("{} of {:?}", json(&held.term().to_wire()), held.own());
-            for (slot, pods) in held.counts() {
-                let node = state.nodes().name(slot);
-                let fact = format!("pods with {what} {term} on {node:?}");
-                add(fact, pods.to_string());
-            }
-        }
-    }
-    for (key, used) in state.storage_use().iter() {
-        let disk = used.disk.map(|disk| (disk.read_only, &disk.monitors));
-        let node = state.nodes().name(used.slot);
-        let fact = format!("pods with storage {key} ({disk:?}) on {node:?}");
-        add(fact, used.pods.to_string());
-    }
-    for (slot, used) in state.storage_use().reserved() {
+/// Compares what states keep for all namespaces together.
+fn compare_shared(both: [&State; 2], findings: &mut Findings) {
+    let order = || "node order".to_owned();
+    findings.compare(
+        "",
+        order,
+        "place of node",
+        both.map(|it| places(it.nodes())),
+    );
+    let snapshot = || "snapshot".to_owned();
+    let numbers = |state: &State| {
+        let sizes = state.sizes;
+        BTreeMap::from([
+            ("nodes", sizes.nodes),
+            ("pods", sizes.pods),
+            ("label sets", sizes.label_sets),
+            ("services, owners and other objects", sizes.owners),
+        ])
+    };
+    findings.compare("", snapshot, "number of", both.map(numbers));
+    findings.compare("", snapshot, "room of node", both.map(room));
+    findings.compare("", snapshot, "nominated pod", both.map(nominated));
+    findings.compare("", snapshot, "pods with the term", both.map(terms));
+    findings.compare("", snapshot, "pods with storage", both.map(storage_use));
+    findings.compare("", snapshot, "storage of", both.map(reserved_storage));
+    findings.compare("", snapshot, "free volume", both.map(free_volumes));
+}
+
+/// The requests of the pods on each node that exists, and on others that pods name.
+fn room(state: &State) -> BTreeMap<&str, &Requested> {
+    let nodes = state.nodes();
+    let named = state.requested.iter();
+    let named = named.map(|(slot, requested)| (nodes.name(slot), requested));
+    named
+        .filter(|(_, requested)| requested.pods() > 0)
+        .collect()
+}
+
+/// The nominated pods by their names, each with its node, uid, priority, labels and requests.
+fn nominated(state: &State) -> BTreeMap<(&str, &str), impl PartialEq + Debug> {
+    let all = state.shared.nominations.iter();
+    let all = all.map(|(node, pod)| {
+        let requests = pod.requests.as_deref();
+        let counted = (node, &pod.uid, pod.priority, &pod.labels, requests);
+        ((&*pod.namespace, &*pod.name), counted)
+    });
+    all.collect()
+}
+
+/// The number of pods on each node that have a term about other pods, of which some only count in scores.
+fn terms(state: &State) -> BTreeMap<(bool, String, &str, &str), u32> {
+    let tables = [
+        (false, state.requested.anti_affinity()),
+        (true, state.requested.scored_terms()),
+    ];
+    let held = tables.into_iter();
+    let held = held.flat_map(|(is_scored, table)| table.iter().map(move |held| (is_scored, held)));
+    let all = held.flat_map(|(is_scored, held)| {
+        let term = json(&held.term().to_wire());
+        let counts = held.counts();
+        counts.map(move |(slot, pods)| {
+            let node = state.nodes().name(slot);
+            ((is_scored, term.clone(), held.own(), node), pods)
+        })
+    });
+    all.collect()
+}
+
+/// The number of pods on each node that use a claim or a disk in the same way.
+fn storage_use(state: &State) -> BTreeMap<(&str, String, &str), u32> {
+    let all = state.requested.storage_use().iter();
+    let all = all.map(|(key, slot, disk, pods)| {
         let node = state.nodes().name(slot);
-        add(
-            format!("storage of {} on {node:?}", used.name),
-            String::new(),
-        );
-    }
-    for entry in free_volumes(state) {
-        add(format!("free volume {entry}"), String::new());
-    }
-    facts
+        ((key, format!("{disk:?}"), node), pods)
+    });
+    all.collect()
+}
+
+/// The pods of reservations that use storage, each with its node.
+fn reserved_storage(state: &State) -> BTreeMap<(&str, &str), bool> {
+    let all = state.requested.storage_use().reserved();
+    let all = all.map(|(slot, used)| ((&*used.name, state.nodes().name(slot)), true));
+    all.collect()
 }
 
 /// The entries of the lists of volumes that claims can be bound to.
-fn free_volumes(state: &State) -> impl Iterator<Item = String> {
-    let storage = &state.cluster_objects().storage;
-    let is_current = |free: &FreeVolume| {
+fn free_volumes(state: &State) -> BTreeMap<(&str, ListOf<'_>), bool> {
+    let storage = &state.shared.cluster.storage;
+    let is_current = |free: &&Arc<FreeVolume>| {
         let volume = storage.volume(&free.rank.name);
         volume.is_some_and(|volume| Arc::ptr_eq(volume, &free.volume))
     };
-    storage.lists().flat_map(move |(of, list)| {
-        let of = match of {
-            ListOf::Claim(key) => format!("for {key}"),
-            ListOf::Class(class, None) => format!("of {class} anywhere"),
-            ListOf::Class(class, Some((key, value))) => format!("of {class} by {key}={value}"),
-        };
-        let current = list.iter().filter(move |free| is_current(free));
-        current.map(move |free| format!("{} {of}", free.rank.name))
-    })
-}
-
-/// Describes a partition for a person.
-fn describe(key: &partition::Key) -> String {
-    let mut text = match &key.topology {
-        DomainKey::Node => "single nodes".to_owned(),
-        DomainKey::Label(label) => format!("nodes by {label}"),
-    };
-    let rules = &key.eligibility;
-    if !rules.required_keys.is_empty() {
-        text += &format!(", having {}", rules.required_keys.join(" and "));
-    }
-    if let Some(affinity) = &rules.affinity {
-        let mut spec = v1::PodSpec::default();
-        affinity.write(&mut spec);
-        text += &format!(", matching {}", json(&spec));
-    }
-    for (what, tolerations) in [
-        ("taints", &rules.tolerations),
-        ("cordons", &rules.cordon_tolerations),
-    ] {
-        if let Some(tolerations) = tolerations {
-            text += &format!(", {what} tolerated by {}", json(&tolerations.to_wire()));
-        }
-    }
-    text
+    let all = storage.lists().flat_map(|(of, list)| {
+        let current = list.iter().filter(is_current);
+        current.map(move |free| ((&*free.rank.name, of), true))
+    });
+    all.collect()
 }
 
 /// Compact JSON of a wire object.

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Verification, verify};
+use super::{Verification, compare, verify};
 use crate::matching::Path;
 use crate::proto::v1;
-use crate::snapshot::{
-    Batch, InjectedFault, Limits, Offer, Registry, Snapshot, Stopped, Unobserved,
-};
+use crate::snapshot::{Batch, Deadline, Limits, Offer, Registry, Snapshot, Stopped, Unobserved};
 use crate::spread::{Filter, NodeChecks, Question};
 
 /// A registry whose snapshot `default` has two zones, two pods and live views.
@@ -81,46 +79,52 @@ fn what_agrees_is_said_to_agree() {
     assert_eq!((report.views, report.partitions), (1, 2));
 }
 
+/// A state is compared with one in which a change came, of which it knows nothing.
 #[test]
-fn each_fault_is_found() {
+fn each_difference_is_found() {
+    let pod = json!({"pod": {
+        "metadata": {"name": "p3", "labels": {"app": "web"}}, "spec": {"nodeName": "n1"},
+    }});
+    let other = json!({"pod": {
+        "metadata": {"name": "p3", "labels": {"app": "web", "tier": "a"}}, "spec": {"nodeName": "n1"},
+    }});
+    let moved = json!({"node": {"metadata": {"name": "n1"}}});
     let cases = [
-        (InjectedFault::ViewCount, "count of domain \"a\"", "2", "1"),
+        (&pod, "count of domain \"a\"", "1", "2"),
         (
-            InjectedFault::ForgottenLabelSet,
-            "whether it matches [(\"app\", \"web\")]",
+            &other,
+            "whether it matches [(\"app\", \"web\"), (\"tier\", \"a\")]",
             "none",
             "true",
         ),
         (
-            InjectedFault::LabelSetCount,
+            &pod,
             "pods (\"{\\\"app\\\":\\\"web\\\"}\", Some(\"n1\"))",
-            "2",
             "1",
+            "2",
         ),
         (
-            InjectedFault::UnfollowedNode,
+            &moved,
             "domain of node \"n1\"",
             "(Some(\"a\"), true)",
             "(None, false)",
         ),
-        (
-            InjectedFault::PodTotal,
-            "value of \"number of pods\"",
-            "\"3\"",
-            "\"2\"",
-        ),
+        (&pod, "number of \"pods\"", "2", "3"),
     ];
-    for (fault, aspect, kept, recounted) in cases {
-        let snapshot = registry().get("default").expect("it exists");
-        snapshot.inject_fault("default", "n1", fault);
-        let report = verified(&snapshot);
+    for (change, aspect, kept, recounted) in cases {
+        let [state, changed] = [json!([]), json!([change])].map(|changes| {
+            let registry = registry();
+            update(&registry, changes);
+            registry.get("default").expect("it exists").state()
+        });
+        let report = compare(&state, &changed, &Deadline::endless()).expect("it goes on");
         let mut found = report.findings.described.iter();
         let found = found.find(|found| found.aspect == aspect);
-        let found = found.unwrap_or_else(|| panic!("{fault:?}: {:?}", report.findings));
+        let found = found.unwrap_or_else(|| panic!("{aspect}: {:?}", report.findings));
         assert_eq!(
             (&*found.kept, &*found.recounted),
             (kept, recounted),
-            "{fault:?}"
+            "{aspect}"
         );
         assert!(report.findings.total >= report.findings.described.len());
     }

@@ -14,7 +14,9 @@ use super::track::{CheckpointRow, Track};
 use crate::record::{open, seal};
 use crate::{Body, EntryRow, Error, Log, Unreadable};
 use evenkeel_core::snapshot::held_row::{nanos, time};
-use evenkeel_core::snapshot::{Aside, Change, JournalError, Registry, Restoring, Standing, Whole};
+use evenkeel_core::snapshot::{
+    Aside, Change, Entry, JournalError, Registry, Restoring, Standing, Whole,
+};
 
 /// The prefix of the names of checkpoints.
 const CHECKPOINTS: &str = "checkpoint/";
@@ -109,7 +111,11 @@ impl Replica {
             self.add_batch(&mut writing, &batch)?;
         }
         let aside = self.finish(&mut writing)?;
-        let entry = whole.saved.entry(Change::Rewritten(Aside(0)));
+        let entry = Entry {
+            after: whole.saved.clone(),
+            change: Change::Rewritten(Aside(0)),
+            ended: Vec::new(),
+        };
         Ok(EntryRow::of(&entry, Some(aside)))
     }
 

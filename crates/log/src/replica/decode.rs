@@ -12,9 +12,7 @@ use crate::record::{self, Entries};
 use crate::{AsideRow, Body, EntryRow, Error, Happened, NumberedRow, Unreadable};
 use evenkeel_core::matching::{Path, Violations};
 use evenkeel_core::snapshot::held_row::time;
-use evenkeel_core::snapshot::{
-    Batch, Defaults, Limits, Numbered, OwnedChange, OwnedEntry, SavedSnapshot,
-};
+use evenkeel_core::snapshot::{Batch, Change, Defaults, Entry, Limits, SavedSnapshot};
 
 /// The reason why an entry cannot be decoded.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +64,7 @@ impl From<Unreadable> for Decoding {
 
 impl Replica {
     /// The entries of a record of the log of a snapshot.
-    pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<OwnedEntry>, Decoding> {
+    pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<Entry>, Decoding> {
         let entries = match &body.outside {
             Some(row) => self.read_entries(row)?,
             None => body.entries.clone(),
@@ -84,20 +82,20 @@ impl Replica {
         Ok(record::decode::<Entries>(bytes)?.entries)
     }
 
-    fn decode_one(&self, name: &str, mut row: EntryRow) -> Result<OwnedEntry, Decoding> {
+    fn decode_one(&self, name: &str, mut row: EntryRow) -> Result<Entry, Decoding> {
         let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::unknown())?;
         let change = match happened {
-            Happened::Batch => OwnedChange::Batch(Arc::new(batch(row.changes.clone())?)),
+            Happened::Batch => Change::Batch(Arc::new(batch(row.changes.clone())?)),
             Happened::Replaced | Happened::Rewritten => {
                 let registry = self.registry().ok_or_else(Decoding::damaged)?;
                 let mut state = registry.new_state();
                 let aside = row.aside.as_ref().ok_or_else(Decoding::damaged)?;
                 self.read_objects(aside, |batch| state.add(batch))?;
-                OwnedChange::Replaced(Box::new(state))
+                Change::Replaced(Box::new(state))
             }
-            Happened::Deleted => OwnedChange::Deleted,
+            Happened::Deleted => Change::Deleted,
         };
-        Ok(OwnedEntry {
+        Ok(Entry {
             change,
             ended: std::mem::take(&mut row.ended),
             after: saved(name, row)?,
@@ -146,13 +144,10 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
     let defaults = defaults.map(|wire| Defaults::of_stored(wire, version, read));
     let defaults = defaults.transpose();
     let defaults = defaults.map_err(|faults| Decoding::invalid(&faults))?;
-    let (mut held, mut answers) = (Vec::new(), Vec::new());
+    let mut held = Vec::new();
     for NumberedRow { serial, row } in row.held {
         let kept = row.unwrap_or_default().into_kept();
-        match kept.map_err(Decoding::Impossible)? {
-            Numbered::Held(reservation) => held.push((serial, reservation)),
-            Numbered::Answer(answer) => answers.push((serial, answer)),
-        }
+        held.push((serial, kept.map_err(Decoding::Impossible)?));
     }
     Ok(SavedSnapshot {
         name: name.to_owned(),
@@ -167,6 +162,5 @@ pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
         resource_versions: row.resource_versions.map(Arc::new),
         last_serial: row.last_serial,
         held,
-        answers,
     })
 }

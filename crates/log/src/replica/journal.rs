@@ -28,7 +28,7 @@ impl Journal for Replica {
         true
     }
 
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
+    fn append(&self, entries: &[&Entry]) -> Result<(), JournalError> {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
             return Ok(());
         };
@@ -40,14 +40,12 @@ impl Journal for Replica {
         }
         let rows: Result<Vec<EntryRow>, _> = entries.iter().map(|e| self.row(e)).collect();
         self.publish(&track, &mut reading, rows?)?;
-        match last.change {
+        match &last.change {
             Change::Deleted => reading.stand_before((self.clock)().steady),
             _ => reading.stand_at(&last.epoch, last.sequence, last.revision),
         }
-        for entry in entries {
-            if let Change::Replaced(aside) | Change::Rewritten(aside) = entry.change {
-                self.asides.close(aside);
-            }
+        for aside in entries.iter().filter_map(|entry| entry.aside()) {
+            self.asides.close(aside);
         }
         Ok(())
     }
@@ -91,13 +89,9 @@ impl Journal for Replica {
 
 impl Replica {
     /// The row of an entry, as it is appended.
-    fn row(&self, entry: &Entry<'_>) -> Result<EntryRow, JournalError> {
-        let aside = match entry.change {
-            Change::Replaced(aside) | Change::Rewritten(aside) => {
-                Some(self.with_aside(aside, |writing| self.finish(writing))?)
-            }
-            Change::Batch(_) | Change::Deleted => None,
-        };
+    fn row(&self, entry: &Entry) -> Result<EntryRow, JournalError> {
+        let finish = |aside| self.with_aside(aside, |writing| self.finish(writing));
+        let aside = entry.aside().map(finish).transpose()?;
         Ok(EntryRow::of(entry, aside))
     }
 
@@ -172,7 +166,7 @@ impl Replica {
 }
 
 /// Returns whether an entry comes right after those that were handed out.
-fn follows(reading: &Reading, entry: &Entry<'_>) -> bool {
+fn follows(reading: &Reading, entry: &Entry) -> bool {
     let is_first = reading.epoch.is_empty() && entry.sequence == 1;
     is_first || (reading.epoch == entry.epoch && entry.sequence == reading.sequence + 1)
 }

@@ -10,7 +10,7 @@ use super::server::unreachable;
 use super::track::Condition;
 use super::track::{Reading, Track};
 use crate::{Body, Error, Message, Verdict};
-use evenkeel_core::snapshot::{JournalError, Missed, OwnedChange};
+use evenkeel_core::snapshot::{Change, JournalError, Missed};
 
 /// The longest time that it may take to find out that the last record that was read is still there.
 pub(super) const PROVING: Duration = Duration::from_secs(10);
@@ -244,7 +244,7 @@ impl Replica {
         let mut missed = Missed::default();
         while let Some(entry) = reading.ready.pop_front() {
             if reading.epoch.is_empty() {
-                let is_whole = matches!(entry.change, OwnedChange::Replaced(_));
+                let is_whole = matches!(entry.change, Change::Replaced(_));
                 if entry.after.sequence != 1 && !is_whole {
                     let why = "the log begins in the middle of a snapshot".to_owned();
                     return Err(self.stop(track, reading, Condition::Quarantined(why)));
@@ -259,7 +259,7 @@ impl Replica {
                 missed.is_over = true;
                 break;
             }
-            let is_last = matches!(entry.change, OwnedChange::Deleted);
+            let is_last = matches!(entry.change, Change::Deleted);
             let after = &entry.after;
             reading.stand_at(&after.epoch, after.sequence, after.revision);
             missed.entries.push(entry);

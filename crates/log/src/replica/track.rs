@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::record::GENESIS;
 use crate::{AsideRow, Follower, Hash, Log, Message, Place};
 use evenkeel_core::snapshot::held_row::{nanos, time};
-use evenkeel_core::snapshot::{JournalError, Moment, OwnedEntry, Standing, Successor};
+use evenkeel_core::snapshot::{Entry, JournalError, Moment, Standing, Successor};
 
 /// The number of epochs before the last one whose last revisions are known.
 const FORMER: usize = 16;
@@ -68,7 +68,7 @@ pub struct Reading {
     /// The last revision of each of the latest former epochs.
     pub former: VecDeque<(String, i64)>,
     /// Entries that were read, and not handed out yet.
-    pub ready: VecDeque<OwnedEntry>,
+    pub ready: VecDeque<Entry>,
     /// The condition of the log, which says if it can be followed.
     pub condition: Condition,
     /// The follower that reads the log.

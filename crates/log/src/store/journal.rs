@@ -98,8 +98,8 @@ impl Store {
         }
     }
 
-    fn encode(&self, entry: &Entry<'_>) -> EncodedEntry {
-        let holds = !(entry.held.is_empty() && entry.answers.is_empty());
+    fn encode(&self, entry: &Entry) -> EncodedEntry {
+        let holds = !entry.held.is_empty();
         let now = holds.then(|| (self.uptime)()).flatten();
         EncodedEntry::of(entry, now.as_ref())
     }
@@ -151,7 +151,7 @@ impl Store {
 }
 
 impl Journal for Store {
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError> {
+    fn append(&self, entries: &[&Entry]) -> Result<(), JournalError> {
         let encoded = entries.iter().map(|entry| self.encode(entry));
         self.submit(Transacted::Entries(encoded.collect()))
     }

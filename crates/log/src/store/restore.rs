@@ -14,10 +14,7 @@ use crate::EntryRow;
 use crate::replica::decode;
 use evenkeel_core::matching::{Path as Field, Violations};
 use evenkeel_core::proto::v1;
-use evenkeel_core::snapshot::{
-    Aside, Batch, HeldRow, KeptAnswer, Limits, Numbered, Registry, Reservation, SavedSnapshot,
-    Serial,
-};
+use evenkeel_core::snapshot::{Aside, Batch, HeldRow, Limits, Registry, SavedSnapshot, Serial};
 
 /// The number of objects that are read at a time.
 const PART: usize = 10_000;
@@ -88,10 +85,9 @@ pub(super) fn read_saved(
     for (serial, value) in held_rows(file, name).map_err(|error| error.to_string())? {
         let row: HeldRow = rows::read(&value)?;
         let left = left(&row);
-        match row.into_kept()? {
-            Numbered::Held(one) => saved.held.push((serial, Reservation { left, ..one })),
-            Numbered::Answer(answer) => saved.answers.push((serial, KeptAnswer { left, ..answer })),
-        }
+        let mut numbered = row.into_kept()?;
+        numbered.set_left(left);
+        saved.held.push((serial, numbered));
     }
     Ok(saved)
 }

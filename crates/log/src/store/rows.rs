@@ -100,7 +100,7 @@ pub(super) enum EntryEffect {
 
 impl EncodedEntry {
     /// Encodes an entry that is recorded at this moment.
-    pub fn of(entry: &Entry<'_>, now: Option<&Uptime>) -> Self {
+    pub fn of(entry: &Entry, now: Option<&Uptime>) -> Self {
         let held = |(serial, row): (Serial, HeldRow)| {
             let row = match now {
                 Some(now) => row.measured_from(now),
@@ -108,25 +108,22 @@ impl EncodedEntry {
             };
             (serial, row.encode_to_vec())
         };
-        let (effect, aside) = match entry.change {
-            Change::Batch(batch) => {
-                let changes = batch.map(encode).unwrap_or_default();
-                (EntryEffect::Batch(changes), 0)
-            }
-            Change::Replaced(aside) => (EntryEffect::Replace(false), aside.0),
-            Change::Rewritten(aside) => (EntryEffect::Replace(true), aside.0),
-            Change::Deleted => (EntryEffect::Delete, 0),
+        let effect = match &entry.change {
+            Change::Batch(batch) => EntryEffect::Batch(encode(batch)),
+            Change::Replaced(_) => EntryEffect::Replace(false),
+            Change::Rewritten(_) => EntryEffect::Replace(true),
+            Change::Deleted => EntryEffect::Delete,
         };
         Self {
             snapshot: entry.name.clone(),
             row: SnapshotRow {
                 entry: EntryRow::head(entry),
-                aside,
+                aside: entry.aside().map_or(0, |aside| aside.0),
                 ..SnapshotRow::default()
             },
             effect,
             held: entry.rows().map(held).collect(),
-            ended: entry.ended.to_vec(),
+            ended: entry.ended.clone(),
         }
     }
 }

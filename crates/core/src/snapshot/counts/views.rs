@@ -37,7 +37,7 @@ pub struct Views {
 
 /// A view, as its namespace has it at one revision.
 #[derive(Debug, Clone)]
-struct CachedView {
+pub struct CachedView {
     query: Arc<ViewQuery>,
     view: Arc<View>,
 }
@@ -49,16 +49,6 @@ pub struct ViewQuery {
     partition: Arc<Partition>,
     last_use: LastUse,
     upkeep: Arc<Upkeep>,
-}
-
-/// A copy of a view, for verification.
-#[derive(Debug)]
-pub struct ViewCopy {
-    query: Arc<ViewQuery>,
-    /// The label sets that it counts, ascending.
-    pub sets: Vec<LabelSetId>,
-    /// The view.
-    pub view: Arc<View>,
 }
 
 impl ViewQuery {
@@ -91,7 +81,7 @@ impl Drop for ViewQuery {
     }
 }
 
-impl ViewCopy {
+impl CachedView {
     /// Selects the pods that the view counts.
     pub fn selector(&self) -> &Selector {
         &self.query.selector
@@ -100,6 +90,11 @@ impl ViewCopy {
     /// The number of the partition.
     pub fn partition(&self) -> PartitionId {
         self.query.partition.id()
+    }
+
+    /// The counts.
+    pub fn view(&self) -> &View {
+        &self.view
     }
 }
 
@@ -243,20 +238,14 @@ impl Views {
         self.views.count()
     }
 
-    /// Copies of all views, with the label sets that each counts.
-    pub fn copies(&self) -> Vec<ViewCopy> {
-        let mut sets = vec![Vec::new(); self.views.bound()];
-        for (index, numbers) in self.watchers.iter().enumerate() {
-            for number in numbers {
-                sets[*number as usize].push(LabelSetId::at(index));
-            }
-        }
-        let copy = |(number, cached): (u32, &CachedView)| ViewCopy {
-            query: Arc::clone(&cached.query),
-            sets: std::mem::take(&mut sets[number as usize]),
-            view: Arc::clone(&cached.view),
-        };
-        self.views.iter().map(copy).collect()
+    /// All views, each with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &CachedView)> {
+        self.views.iter()
+    }
+
+    /// Returns whether the view of this number counts the pods of a label set.
+    pub fn watches(&self, number: u32, set: LabelSetId) -> bool {
+        self.counts(set) && self.watchers[set.index()].contains(&number)
     }
 }
 

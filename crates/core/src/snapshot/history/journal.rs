@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::held_row::HeldRow;
-use crate::snapshot::objects::reservation::{KeptAnswer, Reservation, Serial};
+use crate::snapshot::objects::reservation::{Numbered, Serial};
 use crate::snapshot::objects::resource_versions::ResourceVersions;
 use crate::snapshot::state::revision::{Applied, State};
 
@@ -34,7 +34,7 @@ pub trait Journal: Send + Sync {
     ///
     /// # Errors
     /// [`JournalError`]; the state after the entries must not be published then.
-    fn append(&self, entries: &[Entry<'_>]) -> Result<(), JournalError>;
+    fn append(&self, entries: &[&Entry]) -> Result<(), JournalError>;
 
     /// Begins a state aside, to become a snapshot's by
     /// [`Change::Replaced`] later.
@@ -97,7 +97,7 @@ pub struct Standing<'a> {
 #[derive(Default)]
 pub struct Missed {
     /// Entries to apply, in order.
-    pub entries: Vec<OwnedEntry>,
+    pub entries: Vec<Entry>,
     /// True if there are more entries than were returned.
     pub has_more: bool,
     /// True if the snapshot is over after these entries: another snapshot has its name, or none
@@ -105,44 +105,52 @@ pub struct Missed {
     pub is_over: bool,
 }
 
-/// A step of a snapshot: the content of an [`Entry`].
-pub struct OwnedEntry {
+/// A step of a snapshot, as a journal records it.
+pub struct Entry {
     /// The snapshot afterwards, with only those defaults, resource versions, reservations and
     /// answers that are new.
     pub after: SavedSnapshot,
     /// The change of its objects.
-    pub change: OwnedChange,
+    pub change: Change,
     /// Reservations that have ended, and answers that are forgotten, ascending.
     pub ended: Vec<Serial>,
 }
 
 /// The effect of a step on the objects of a snapshot.
-pub enum OwnedChange {
+pub enum Change {
     /// These changes, in order.
     Batch(Arc<Batch>),
     /// The state becomes this one.
     Replaced(Box<NewState>),
+    /// The snapshot becomes this one, whatever the journal contains, with only the reservations of
+    /// the entry. Repairs a journal that is out of step.
+    Rewritten(Aside),
     /// The snapshot ends.
     Deleted,
 }
 
-impl OwnedEntry {
-    /// The entry to be recorded.
-    pub(super) fn entry(&self) -> Entry<'_> {
-        let change = match &self.change {
-            OwnedChange::Batch(batch) => {
-                Change::Batch(Some(&**batch).filter(|batch| !batch.is_empty()))
-            }
-            OwnedChange::Replaced(new) => {
-                let aside = new.aside.expect("a state for a journal is written aside");
-                Change::Replaced(aside)
-            }
-            OwnedChange::Deleted => Change::Deleted,
-        };
-        Entry {
-            ended: &self.ended,
-            ..self.after.entry(change)
+impl Deref for Entry {
+    type Target = SavedSnapshot;
+
+    fn deref(&self) -> &SavedSnapshot {
+        &self.after
+    }
+}
+
+impl Entry {
+    /// The state aside that a journal makes the snapshot's.
+    pub fn aside(&self) -> Option<Aside> {
+        match &self.change {
+            Change::Replaced(new) => new.aside,
+            Change::Rewritten(aside) => Some(*aside),
+            Change::Batch(_) | Change::Deleted => None,
         }
+    }
+
+    /// Reservations and answers as they are stored, with their numbers.
+    pub fn rows(&self) -> impl Iterator<Item = (Serial, HeldRow)> {
+        let held = self.held.iter();
+        held.map(|(serial, held)| (*serial, HeldRow::of(held)))
     }
 }
 
@@ -176,56 +184,12 @@ impl NewState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Aside(pub u64);
 
-/// A step of a snapshot, as a journal records it.
-#[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
-    /// The snapshot afterwards, as in an [`OwnedEntry`].
-    pub after: &'a SavedSnapshot,
-    /// The change of its objects.
-    pub change: Change<'a>,
-    /// Reservations that have ended, and answers that are forgotten.
-    pub ended: &'a [Serial],
-}
-
-impl Deref for Entry<'_> {
-    type Target = SavedSnapshot;
-
-    fn deref(&self) -> &SavedSnapshot {
-        self.after
-    }
-}
-
-impl Entry<'_> {
-    /// Reservations and answers as they are stored, with their numbers.
-    pub fn rows(&self) -> impl Iterator<Item = (Serial, HeldRow)> {
-        let held = self.held.iter();
-        let held = held.map(|(serial, held)| (*serial, HeldRow::of(held)));
-        let answers = self.answers.iter();
-        let answers = answers.map(|(serial, answer)| (*serial, HeldRow::of_answer(answer)));
-        held.chain(answers)
-    }
-}
-
 /// The whole content of a snapshot, at one moment.
 pub struct Whole {
     /// The snapshot's objects.
     pub state: Arc<State>,
     /// Everything else of the snapshot.
     pub saved: SavedSnapshot,
-}
-
-/// The effect of a step on the objects of a snapshot.
-#[derive(Debug, Clone, Copy)]
-pub enum Change<'a> {
-    /// These changes, in order; `None` for none.
-    Batch(Option<&'a Batch>),
-    /// The state becomes this one.
-    Replaced(Aside),
-    /// The snapshot becomes this one, whatever the journal contains, with only the reservations of
-    /// the entry. Repairs a journal that is out of step.
-    Rewritten(Aside),
-    /// The snapshot ends.
-    Deleted,
 }
 
 /// The reason why a journal does not take an entry.
@@ -269,7 +233,7 @@ pub enum JournalError {
     Failed(String),
 }
 
-/// A snapshot as a journal keeps it, without its objects. In an [`OwnedEntry`], it has only those
+/// A snapshot as a journal keeps it, without its objects. In an [`Entry`], it has only those
 /// defaults, resource versions, reservations and answers that are new.
 #[derive(Debug, Clone)]
 pub struct SavedSnapshot {
@@ -295,10 +259,8 @@ pub struct SavedSnapshot {
     pub resource_versions: Option<Arc<ResourceVersions>>,
     /// The number of the last reservation ever made.
     pub last_serial: Serial,
-    /// The snapshot's reservations.
-    pub held: Vec<(Serial, Reservation)>,
-    /// The answers that it keeps.
-    pub answers: Vec<(Serial, KeptAnswer)>,
+    /// The snapshot's reservations, and the answers that it keeps.
+    pub held: Vec<(Serial, Numbered)>,
 }
 
 impl SavedSnapshot {
@@ -307,19 +269,8 @@ impl SavedSnapshot {
     pub fn pass(&mut self, passed: Duration) {
         self.age = self.age.saturating_add(passed);
         for (_, held) in &mut self.held {
-            held.left = held.left.saturating_sub(passed);
-        }
-        for (_, answer) in &mut self.answers {
-            answer.left = answer.left.saturating_sub(passed);
-        }
-    }
-
-    /// The step that leads to this snapshot.
-    pub fn entry<'a>(&'a self, change: Change<'a>) -> Entry<'a> {
-        Entry {
-            after: self,
-            change,
-            ended: &[],
+            let left = held.left().saturating_sub(passed);
+            held.set_left(left);
         }
     }
 }

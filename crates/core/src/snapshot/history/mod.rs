@@ -9,8 +9,6 @@
 //! - `reserving`: reservations, from the first entry to the end of their time.
 
 pub mod commit;
-#[cfg(all(test, feature = "json"))]
-pub mod fault_injection;
 pub mod journal;
 pub mod named;
 pub mod offer;

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::commit::GroupCommit;
-use super::journal::{Journal, OwnedChange, OwnedEntry, Restoring};
-use super::offer::{Error, FeedSign, Job, Outcomes, Update};
+use super::journal::{Change, Entry, Journal, Restoring};
+use super::offer::{Error, FeedSign, Offer, Outcomes, Update};
 use crate::account::Account;
 use crate::snapshot::clock::{Clock, Moment, Now};
 use crate::snapshot::counters;
@@ -39,7 +39,7 @@ pub struct Snapshot {
     moved: Event,
     pub(super) freshness: Freshness,
     /// Callers that wait for the turn.
-    pub(super) group_commit: GroupCommit<Job, Outcomes>,
+    pub(super) group_commit: GroupCommit<Arc<[Offer]>, Outcomes>,
     pub(super) around: Arc<Surroundings>,
 }
 
@@ -139,9 +139,9 @@ impl Snapshot {
             ..Self::new(&saved.name, expected, around)
         };
         let mut state = State::clone(&snapshot.state());
-        let entry = OwnedEntry {
+        let entry = Entry {
             after: saved,
-            change: OwnedChange::Replaced(Box::new(from.state)),
+            change: Change::Replaced(Box::new(from.state)),
             ended: Vec::new(),
         };
         state.apply_entry(&entry, now.steady);

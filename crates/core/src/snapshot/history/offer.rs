@@ -140,27 +140,8 @@ pub struct Update {
     pub applied: Applied,
 }
 
-/// A step that a caller offers to a snapshot.
-#[derive(Clone)]
-pub enum Job {
-    /// Batches, one after another until one is refused.
-    Offers(Arc<[Offer]>),
-    /// The end of the reservations whose time is over, if there are any.
-    Ends,
-}
-
-impl Job {
-    /// Returns the least number of outcomes if nothing is refused.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Offers(offers) => offers.len(),
-            Self::Ends => 0,
-        }
-    }
-}
-
-/// The results of a job, in its order: of all its batches, or of those up to
-/// the first refused one. `None` when the snapshot was deleted meanwhile.
+/// The results of the batches of a caller, in their order: of all of them, or of those up to the first
+/// refused one. `None` when the snapshot was deleted meanwhile.
 pub type Outcomes = Option<Vec<Result<Update, Error>>>;
 
 /// The reason why the registry refuses.
@@ -232,10 +213,5 @@ impl Error {
     /// Returns whether another server was first, and nothing else was wrong.
     pub(super) fn is_behind(&self) -> bool {
         *self == Self::NotStored(JournalError::Behind)
-    }
-
-    /// Returns whether the step may have been recorded in spite of the error.
-    pub(super) fn is_doubt(&self) -> bool {
-        matches!(self, Self::NotStored(JournalError::UnknownFate { .. }))
     }
 }

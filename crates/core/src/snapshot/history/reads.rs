@@ -1,7 +1,7 @@
 //! The questions of readers to a named snapshot: decisions, a summary, copies. Each holds one state. A
 //! plan holds a clone, to which it applies imagined changes.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +17,7 @@ use crate::snapshot::objects::defaults::Defaults;
 use crate::snapshot::objects::reservation::{Hold, Serial};
 use crate::snapshot::objects::resource_versions::ResourceVersions;
 use crate::snapshot::state::pod_groups::PodGroups;
-use crate::snapshot::state::read_view::{Reach, ReadView};
+use crate::snapshot::state::read_view::ReadView;
 use crate::snapshot::state::revision::{Sizes, State};
 
 /// A summary of a snapshot, at one moment.
@@ -78,8 +78,8 @@ impl State {
         Deadline::until(is_given_up, self.upkeep.account())
     }
 
-    /// Runs a decision where other calls wait for the thread. It reads no namespace but this one, and
-    /// ends with [`Stopped::Large`] if it turns out to be large.
+    /// Runs a decision where other calls wait for the thread. It ends with [`Stopped::Large`] if it turns
+    /// out to be large.
     ///
     /// # Errors
     /// The reason why it was not possible.
@@ -88,35 +88,20 @@ impl State {
         namespace: &str,
         decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
-        decide(self.read_view(namespace, None, &Deadline::at_once()))
+        decide(self.read_view(namespace, &Deadline::at_once()))
     }
 
-    /// Runs a decision until `is_given_up` returns true.
+    /// Runs a decision about a namespace until `is_given_up` returns true.
     ///
     /// # Errors
-    /// Those of the decision, or [`Stopped::Full`].
-    pub fn decide<T, E: From<Stopped>>(
+    /// Those of the decision.
+    pub fn decide<T, E>(
         &self,
-        reach: Reach<'_>,
+        namespace: &str,
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.decide_within(reach, &[], &self.deadline(is_given_up), decide)
-    }
-
-    /// Runs a decision until a deadline.
-    fn decide_within<T, E: From<Stopped>>(
-        &self,
-        reach: Reach<'_>,
-        unknown_deletes: &[v1::ObjectReference],
-        deadline: &Deadline<'_>,
-        decide: impl FnOnce(ReadView<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let others = reach.others(self, deadline)?;
-        decide(ReadView {
-            unknown_deletes,
-            ..self.read_view(reach.namespace, Some(&others), deadline)
-        })
+        decide(self.read_view(namespace, &self.deadline(is_given_up)))
     }
 
     /// Reads all pods of a namespace, until `is_given_up` returns true.
@@ -130,7 +115,7 @@ impl State {
         look: impl FnOnce(PodGroups<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let look = |read_view: ReadView<'_>| look(read_view.pod_groups()?);
-        self.decide(Reach::from(namespace), is_given_up, look)
+        self.decide(namespace, is_given_up, look)
     }
 
     /// Reads all pods of all namespaces, ascending by name: until `look` fails or `is_given_up`
@@ -179,18 +164,18 @@ impl State {
 }
 
 impl Snapshot {
-    /// Runs a decision on one revision of all that it reads. An overlay is applied for this
-    /// decision alone.
+    /// Runs a decision about a namespace on one revision of all that it reads. An overlay is applied for
+    /// this decision alone.
     ///
     /// # Errors
     /// Those of the decision, or [`Stopped::Full`].
-    pub fn read<'q, T>(
+    pub fn read<T>(
         &self,
-        reach: impl Into<Reach<'q>>,
+        namespace: &str,
         overlay: Batch,
         decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
-        self.read_until(reach.into(), overlay, &|| false, decide)
+        self.read_until(namespace, &overlay, &|| false, decide)
     }
 
     /// As [`Self::read`], until `is_given_up` returns true.
@@ -199,21 +184,16 @@ impl Snapshot {
     /// The decision was given up, or [`Stopped::Full`].
     pub fn read_until<T>(
         &self,
-        reach: Reach<'_>,
-        overlay: Batch,
+        namespace: &str,
+        overlay: &Batch,
         is_given_up: &dyn Fn() -> bool,
         decide: impl FnOnce(ReadView<'_>) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
-        let state = self.state();
-        let deadline = state.deadline(is_given_up);
         if overlay.is_empty() {
-            return state.decide_within(reach, &[], &deadline, decide);
+            return self.state().decide(namespace, is_given_up, decide);
         }
-        let Overlaid {
-            state,
-            unknown_deletes,
-        } = state.overlaid(&overlay, &deadline)?;
-        state.decide_within(reach, &unknown_deletes, &deadline, decide)
+        let decide = |imagined: &mut Imagined<'_>| decide(imagined.read(namespace));
+        self.imagine(overlay, is_given_up, decide)
     }
 
     /// Returns a summary of the snapshot.
@@ -254,123 +234,90 @@ impl Snapshot {
     }
 }
 
-/// A state and its imagined changes. It is dropped with the question for which it was made.
+/// A clone of a state with imagined changes. It is dropped with the question for which it was made.
 pub struct Imagined<'s> {
     state: State,
     deadline: &'s Deadline<'s>,
-    names: Vec<Box<str>>,
+    /// The deletes of the overlay that hit nothing, in its order.
+    unknown_deletes: Vec<v1::ObjectReference>,
     /// The number of picks that count in it.
     held: Serial,
-}
-
-/// A state with an overlay.
-pub(super) struct Overlaid {
-    /// The state.
-    pub state: State,
-    /// The deletes of the overlay that hit nothing, in its order.
-    pub unknown_deletes: Vec<v1::ObjectReference>,
 }
 
 /// The number of the first pick in a plan: higher than that of any reservation that is made.
 const FIRST_SERIAL: Serial = 1 << 63;
 
-impl State {
-    /// A clone to which an overlay was applied.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub(super) fn overlaid(
-        &self,
-        overlay: &Batch,
-        deadline: &Deadline<'_>,
-    ) -> Result<Overlaid, Stopped> {
-        deadline.holds(self.copied_bytes(overlay))?;
-        let reservations = &self.reservations;
-        let ended = reservations.deletions(&reservations.taken_over(overlay));
-        let with_ended = (!ended.is_empty()).then(|| overlay.clone().and(ended));
-        let overlay = with_ended.as_ref().unwrap_or(overlay);
-        let overlay = &*overlay.under(self.defaults().rules());
-        let mut state = self.clone();
-        let mut missed: HashSet<ObjectId<'_>> = HashSet::new();
-        state.apply_until(overlay, 0, deadline, |change, changed| {
-            if !changed && matches!(change.form, Form::Delete(_)) {
-                missed.insert(change.id);
-            }
-        })?;
-        state.revision = self.revision;
-        let unknown = overlay.changes().filter_map(|change| match change.form {
-            Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
-            _ => None,
-        });
-        let unknown_deletes = unknown.collect();
-        Ok(Overlaid {
-            state,
-            unknown_deletes,
-        })
-    }
-}
-
 impl Snapshot {
-    /// Runs a plan on a clone of one revision, which the plan may change, until `is_given_up`. It
-    /// has the namespaces that hold something, those that are named, and those of an overlay, which
-    /// is applied first. Its memory is on the account.
+    /// Runs a plan on a clone of one revision, which the plan may change, until `is_given_up`. An overlay
+    /// is applied first.
     ///
     /// # Errors
-    /// Those of [`Self::read_until`], or of the plan.
+    /// [`Stopped`], or those of the plan.
     pub fn imagine<T, E: From<Stopped>>(
         &self,
-        namespaces: &[&str],
         overlay: &Batch,
         is_given_up: &dyn Fn() -> bool,
         plan: impl FnOnce(&mut Imagined<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let live = self.state();
-        let deadline = live.deadline(is_given_up);
-        let mut names: BTreeSet<Box<str>> = live.namespace_names().into_iter().collect();
-        names.extend(namespaces.iter().map(|name| Box::from(*name)));
-        let changed = overlay.changes().map(|change| change.id);
-        let changed = changed.filter(|id| id.kind.is_kept_with_namespace());
-        names.extend(changed.map(|id| Box::from(id.namespace)));
-        if names.is_empty() {
-            names.insert("default".into());
-        }
-        let state = match overlay.is_empty() {
-            true => State::clone(&live),
-            false => live.overlaid(overlay, &deadline)?.state,
-        };
-        plan(&mut Imagined {
-            state,
-            deadline: &deadline,
-            names: names.into_iter().collect(),
+        let mut imagined = Imagined {
+            state: State::clone(&live),
+            deadline: &live.deadline(is_given_up),
+            unknown_deletes: Vec::new(),
             held: 0,
-        })
+        };
+        if !overlay.is_empty() {
+            imagined.lay(overlay)?;
+        }
+        plan(&mut imagined)
     }
 }
 
 impl Imagined<'_> {
-    /// The names of the namespaces, ascending.
-    pub fn namespaces(&self) -> Vec<Box<str>> {
-        self.names.clone()
+    /// Applies an overlay, with the end of the reservations that its pods take over.
+    fn lay(&mut self, overlay: &Batch) -> Result<(), Stopped> {
+        self.deadline.room()?;
+        let reservations = &self.state.reservations;
+        let ended = reservations.deletions(&reservations.taken_over(overlay));
+        let with_ended = (!ended.is_empty()).then(|| overlay.clone().and(ended));
+        let overlay = with_ended.as_ref().unwrap_or(overlay);
+        let overlay = &*overlay.under(self.state.defaults().rules());
+        let revision = self.state.revision;
+        let mut missed: HashSet<ObjectId<'_>> = HashSet::new();
+        let state = &mut self.state;
+        state.apply_until(overlay, 0, self.deadline, |change, changed| {
+            if !changed && matches!(change.form, Form::Delete(_)) {
+                missed.insert(change.id);
+            }
+        })?;
+        self.state.revision = revision;
+        let unknown = overlay.changes().filter_map(|change| match change.form {
+            Form::Delete(uid) if missed.contains(&change.id) => change.id.reference(uid),
+            _ => None,
+        });
+        self.unknown_deletes = unknown.collect();
+        Ok(())
     }
 
-    /// Reads a namespace with the imagined changes; `None` if no namespace has this name.
-    pub fn read<T>(&self, namespace: &str, read: impl FnOnce(ReadView<'_>) -> T) -> Option<T> {
-        let at = self.names.binary_search_by(|name| (**name).cmp(namespace));
-        let name = &self.names[at.ok()?];
-        let others = Some(&*self.names);
-        Some(read(self.state.read_view(name, others, self.deadline)))
+    /// The names of the namespaces with objects, ascending.
+    pub fn namespaces(&self) -> Vec<Box<str>> {
+        self.state.namespace_names()
+    }
+
+    /// Reads a namespace with the imagined changes.
+    pub fn read<'a>(&'a self, namespace: &'a str) -> ReadView<'a> {
+        ReadView {
+            unknown_deletes: &self.unknown_deletes,
+            ..self.state.read_view(namespace, self.deadline)
+        }
     }
 
     /// Reads what all namespaces share.
-    pub fn read_any<T>(&self, read: impl FnOnce(ReadView<'_>) -> T) -> T {
-        let name = self.names.first().map_or("", |name| &**name);
-        read(
-            self.state
-                .read_view(name, Some(&*self.names), self.deadline),
-        )
+    pub fn read_any(&self) -> ReadView<'_> {
+        self.read("")
     }
 
-    /// Changes objects, which must be valid and in existing namespaces.
+    /// Changes objects, which must be valid.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -378,7 +325,7 @@ impl Imagined<'_> {
         let changes = Batch::trusted(objects);
         // A change copies parts of the state, so it takes longer than many items.
         self.deadline.look()?;
-        self.deadline.holds(self.state.copied_bytes(&changes))?;
+        self.deadline.room()?;
         let revision = self.state.revision;
         self.state
             .apply_until(&changes, revision, self.deadline, |_, _| {})
@@ -405,7 +352,7 @@ impl Imagined<'_> {
         self.deadline
     }
 
-    /// Makes picks on nodes count as they do while they are held. Their namespace must exist.
+    /// Makes picks on nodes count as they do while they are held.
     pub fn hold<'n>(
         &mut self,
         hold: &Hold,

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 use super::journal::{Journal, NewState, Restoring, SavedSnapshot};
 use super::named::{MaxAges, Observer, Snapshot, Surroundings};
-use super::offer::{Error, Fence, Job, Offer, Update};
+use super::offer::{Error, Fence, Offer, Update};
 use super::replacing::Staged;
 use super::turn::WriteTurn;
 use crate::account::{Account, Purpose};
@@ -220,7 +220,7 @@ impl Registry {
     /// recorded.
     pub fn end_expired(&self) -> Result<(), Error> {
         let all = self.list("");
-        let ended = all.iter().map(|s| s.end_expired(&self.limits));
+        let ended = all.iter().map(|s| s.end_expired());
         ended.fold(Ok(()), Result::and)
     }
 
@@ -264,8 +264,7 @@ impl Registry {
     ) -> Result<Vec<Result<Update, Error>>, Error> {
         loop {
             let snapshot = self.get_or_create(name)?;
-            if let Some(outcomes) = snapshot.commit(Job::Offers(Arc::clone(&offers)), &self.limits)
-            {
+            if let Some(outcomes) = snapshot.commit(Arc::clone(&offers), &self.limits) {
                 if outcomes.iter().any(Result::is_err) {
                     self.remove_if_unused(&snapshot);
                 }

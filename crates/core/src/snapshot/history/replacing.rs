@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::commit::check_room;
-use super::journal::{Aside, Journal, NewState, OwnedChange, OwnedEntry, Restoring, Whole};
+use super::journal::{Aside, Change, Entry, Journal, NewState, Restoring, Whole};
 use super::named::{Snapshot, Surroundings, Unobserved};
 use super::offer::{Error, FeedSign, Fence, Update, check_revision};
 use super::registry::Registry;
@@ -54,7 +54,7 @@ impl Snapshot {
             entry.after.resource_versions = Some(Arc::new(read));
             let confirmed = turn.live.reservations.confirmed();
             entry.ended = new.new.state.arrived(confirmed);
-            entry.change = OwnedChange::Replaced(Box::new(new.new.clone()));
+            entry.change = Change::Replaced(Box::new(new.new.clone()));
             let feed = FeedSign {
                 arrived,
                 age: Duration::ZERO,
@@ -202,7 +202,7 @@ impl Successor {
     ///
     /// # Errors
     /// The reason why an entry does not fit. Then the successor is useless.
-    pub fn apply(&mut self, entries: Vec<OwnedEntry>) -> Result<(), String> {
+    pub fn apply(&mut self, entries: Vec<Entry>) -> Result<(), String> {
         let mut turn = WriteTurn::take(&self.snapshot);
         follow(&mut turn, entries)?;
         let is_over = turn.position.deleted;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::commit::check_room;
 use super::named::Snapshot;
-use super::offer::{Error, Job};
+use super::offer::Error;
 use super::turn::WriteTurn;
 use crate::account::Purpose;
 use crate::limits::{Limit, Limits};
@@ -14,7 +14,7 @@ use crate::snapshot::clock::Now;
 use crate::snapshot::counters;
 use crate::snapshot::objects::change::Batch;
 use crate::snapshot::objects::reservation::{
-    Claim, Hold, KeptAnswer, Reservation, Retryable, Serial,
+    Claim, Hold, KeptAnswer, Numbered, Reservation, Retryable, Serial,
 };
 
 /// The reservations that were made.
@@ -81,12 +81,8 @@ pub struct DecidedPicks<T> {
     pub answer: T,
 }
 
-/// The present form of reservations, answers to keep, and reservations that end.
-type HeldChanges = (
-    Vec<(Serial, Reservation)>,
-    Vec<(Serial, KeptAnswer)>,
-    Vec<Serial>,
-);
+/// The present form of reservations with answers to keep, and reservations that end.
+type HeldChanges = (Vec<(Serial, Numbered)>, Vec<Serial>);
 
 impl Snapshot {
     /// Returns the earlier answer to a request; `None` when it is new, or the time of the answer is
@@ -94,7 +90,7 @@ impl Snapshot {
     pub fn answered<T>(&self, request: &Retryable) -> Option<Reserving<T>> {
         let state = self.state();
         let (kept, ends) = state.reservations.answer(request)?;
-        if *ends <= self.now().steady {
+        if ends <= self.now().steady {
             return None;
         }
         Some(match kept.request.question == request.question {
@@ -171,18 +167,21 @@ impl Snapshot {
         };
         let expires = reserved.until;
         let answer = tell(reserved);
-        let kept = |request| KeptAnswer {
-            request,
-            answer: answer.into(),
-            ttl,
-            expires,
-            left: ttl,
+        let kept = |request| {
+            Numbered::Answer(KeptAnswer {
+                request,
+                answer: answer.into(),
+                ttl,
+                expires,
+                left: ttl,
+            })
         };
-        let answers: Vec<_> = (last + 1..).zip(request.map(kept)).collect();
-        if moves || !answers.is_empty() {
+        let mut all = numbered(held);
+        all.extend((last + 1..).zip(request.map(kept)));
+        if !all.is_empty() {
             self.check_growth()?;
         }
-        self.change_held(turn, now, moves, (held, answers, Vec::new()))
+        self.change_held(turn, now, moves, (all, Vec::new()))
     }
 
     /// Records which pods reservations became. Those whose pod is on a node already end.
@@ -214,7 +213,7 @@ impl Snapshot {
                 self.check_growth()?;
             }
             let moves = !arrived.is_empty();
-            self.change_held(turn, now, moves, (confirmed, Vec::new(), arrived))?;
+            self.change_held(turn, now, moves, (numbered(confirmed), arrived))?;
             Ok(Ended {
                 revision: self.revision(),
                 unknown,
@@ -243,7 +242,7 @@ impl Snapshot {
                 until = until.into_iter().chain([held.expires]).min();
                 longer.extend(is_longer.then_some((serial, held)));
             }
-            self.change_held(turn, now, false, (longer, Vec::new(), Vec::new()))?;
+            self.change_held(turn, now, false, (numbered(longer), Vec::new()))?;
             Ok(Renewed {
                 revision: self.revision(),
                 unknown,
@@ -269,7 +268,7 @@ impl Snapshot {
                 }
             }
             let moves = !serials.is_empty();
-            self.change_held(turn, now, moves, (Vec::new(), Vec::new(), serials))?;
+            self.change_held(turn, now, moves, (Vec::new(), serials))?;
             Ok(Ended {
                 revision: self.revision(),
                 unknown,
@@ -298,9 +297,9 @@ impl Snapshot {
         turn: &mut WriteTurn<'_>,
         now: Now,
         moves: bool,
-        (held, answers, ended): HeldChanges,
+        (held, ended): HeldChanges,
     ) -> Result<(), Error> {
-        if held.is_empty() && answers.is_empty() && ended.is_empty() {
+        if held.is_empty() && ended.is_empty() {
             return Ok(());
         }
         let mut entry = turn.entry();
@@ -309,12 +308,11 @@ impl Snapshot {
             entry.after.updated = now.wall;
         }
         let known = entry.after.last_serial;
+        let new = held.iter().filter(|(serial, _)| *serial > known);
+        let made = new.filter(|(_, it)| it.reservation().is_some()).count();
         let serials = held.iter().map(|(serial, _)| *serial);
-        let serials = serials.chain(answers.iter().map(|(serial, _)| *serial));
-        let made = held.iter().filter(|(serial, _)| *serial > known).count();
         entry.after.last_serial = serials.fold(known, Serial::max);
         entry.after.held = held;
-        entry.after.answers = answers;
         entry.ended = ended;
         turn.change(entry, now, None)?;
         counters::add(&self.around.counters.reserved, made);
@@ -325,6 +323,11 @@ impl Snapshot {
     pub(super) fn check_growth(&self) -> Result<(), Error> {
         Ok(self.around.account.check(Purpose::Objects, 0)?)
     }
+}
+
+fn numbered(held: Vec<(Serial, Reservation)>) -> Vec<(Serial, Numbered)> {
+    let numbered = |(serial, held)| (serial, Numbered::Held(held));
+    held.into_iter().map(numbered).collect()
 }
 
 /// A pod with the node that it goes to.
@@ -399,7 +402,7 @@ impl Snapshot {
             };
             let ids = (0..pods.len() as Serial).map(id).collect();
             let until = held.iter().map(|(_, held)| held.expires).min();
-            self.change_held(turn, now, true, (held, Vec::new(), ended))?;
+            self.change_held(turn, now, true, (numbered(held), ended))?;
             Ok(Assigned {
                 revision: self.revision(),
                 ids,
@@ -408,19 +411,27 @@ impl Snapshot {
         })
     }
 
-    /// Ends all reservations whose time is over, in one entry, together with the batches of waiting
-    /// callers. They count until the entry is recorded. This call waits for the journal, so that
-    /// readers need not.
+    /// Ends all reservations whose time is over, in one entry. They count until the entry is recorded.
+    /// This call waits for the journal, so that readers need not.
     ///
     /// # Errors
     /// [`Error::NotStored`]. Then they still count.
-    pub fn end_expired(&self, limits: &Limits) -> Result<(), Error> {
+    pub fn end_expired(&self) -> Result<(), Error> {
         if self.until_next_end() != Some(Duration::ZERO) {
             return Ok(());
         }
-        let outcomes = self.commit(Job::Ends, limits);
-        let mut outcomes = outcomes.into_iter().flatten();
-        outcomes.try_for_each(|outcome| outcome.map(drop))
+        let ended = WriteTurn::take(self).attempt(|turn| {
+            let now = self.now();
+            let reservations = &turn.live.reservations;
+            let ended = reservations.expired(now.steady);
+            let held = ended.iter().filter(|serial| reservations.holds(**serial));
+            let count = held.count();
+            // The revision stays if only answers are forgotten, which no reader can see.
+            self.change_held(turn, now, count > 0, (Vec::new(), ended))?;
+            counters::add(&self.around.counters.expired, count);
+            Ok(())
+        });
+        ended.map(drop)
     }
 
     /// Returns the time until the next reservation ends; zero when its time is already over. `None`

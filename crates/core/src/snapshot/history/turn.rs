@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::journal::{
-    Change, Entry, Journal, JournalError, OwnedChange, OwnedEntry, SavedSnapshot, Standing, Whole,
-};
+use super::journal::{Change, Entry, Journal, JournalError, SavedSnapshot, Standing, Whole};
 use super::named::{JournalPosition, Origin, Snapshot};
 use super::offer::{Error, FeedSign, Update};
 use crate::snapshot::clock::{Moment, Now};
@@ -24,12 +22,14 @@ pub(super) struct WriteTurn<'s> {
     pub position: MutexGuard<'s, JournalPosition>,
     /// The state that answers.
     pub live: Arc<State>,
+    /// True if every entry that others had appended when the turn began has been read.
+    knows_all: bool,
 }
 
 /// An entry that was applied to the next state. It takes effect once that is published.
 pub(super) struct Step {
     /// The entry.
-    pub entry: OwnedEntry,
+    pub entry: Entry,
     at: Now,
     /// The sign of a feed, if the entry is one.
     feed: Option<FeedSign>,
@@ -43,7 +43,7 @@ impl Step {
     /// from `now`.
     pub fn apply(
         next: &mut State,
-        entry: OwnedEntry,
+        entry: Entry,
         at: Now,
         now: Moment,
         feed: Option<FeedSign>,
@@ -72,6 +72,7 @@ impl<'s> WriteTurn<'s> {
             snapshot,
             position,
             live: snapshot.state(),
+            knows_all: !snapshot.around.is_shared(),
         }
     }
 
@@ -100,7 +101,6 @@ impl<'s> WriteTurn<'s> {
             defaults: Some(Arc::clone(self.live.defaults())),
             resource_versions: Some(Arc::clone(self.live.resource_versions())),
             held: reservations.entries(now),
-            answers: reservations.answers(now),
             ..self.entry().after
         };
         Whole {
@@ -110,15 +110,15 @@ impl<'s> WriteTurn<'s> {
     }
 
     /// An entry that changes nothing. It gets its number when it is recorded.
-    pub fn entry(&self) -> OwnedEntry {
+    pub fn entry(&self) -> Entry {
         self.entry_after(&self.live)
     }
 
     /// An entry that changes nothing in a state which follows the live one.
-    pub fn entry_after(&self, state: &State) -> OwnedEntry {
+    pub fn entry_after(&self, state: &State) -> Entry {
         let Origin { epoch, created } = self.snapshot.origin();
         let updated = *self.snapshot.updated.lock();
-        OwnedEntry {
+        Entry {
             after: SavedSnapshot {
                 name: self.snapshot.name().to_owned(),
                 epoch: epoch.clone(),
@@ -132,9 +132,8 @@ impl<'s> WriteTurn<'s> {
                 resource_versions: None,
                 last_serial: state.reservations.last,
                 held: Vec::new(),
-                answers: Vec::new(),
             },
-            change: OwnedChange::Batch(Arc::default()),
+            change: Change::Batch(Arc::default()),
             ended: Vec::new(),
         }
     }
@@ -145,7 +144,7 @@ impl<'s> WriteTurn<'s> {
     /// [`Error::NotStored`]; then nothing is changed.
     pub fn change(
         &mut self,
-        entry: OwnedEntry,
+        entry: Entry,
         at: Now,
         feed: Option<FeedSign>,
     ) -> Result<Update, Error> {
@@ -165,7 +164,7 @@ impl<'s> WriteTurn<'s> {
     }
 
     /// Numbers entries and records them in the journal, if there is one.
-    fn record(&mut self, mut entries: Vec<&mut OwnedEntry>) -> Result<(), Error> {
+    fn record(&mut self, mut entries: Vec<&mut Entry>) -> Result<(), Error> {
         let journal = self.snapshot.around.journal.as_deref();
         // A deleted snapshot is not in the journal any more.
         let is_recorded = !entries.is_empty() && !self.position.deleted;
@@ -175,7 +174,7 @@ impl<'s> WriteTurn<'s> {
         for (entry, sequence) in entries.iter_mut().zip(self.position.sequence + 1..) {
             entry.after.sequence = sequence;
         }
-        let recorded: Vec<Entry<'_>> = entries.iter().map(|entry| entry.entry()).collect();
+        let recorded: Vec<&Entry> = entries.into_iter().map(|entry| &*entry).collect();
         let mut appended = journal.append(&recorded);
         if appended == Err(JournalError::OutOfStep) {
             appended = self
@@ -213,7 +212,11 @@ impl<'s> WriteTurn<'s> {
             for batch in whole.state.batches() {
                 journal.write_aside(aside, &batch)?;
             }
-            journal.append(&[whole.saved.entry(Change::Rewritten(aside))])
+            journal.append(&[&Entry {
+                after: whole.saved,
+                change: Change::Rewritten(aside),
+                ended: Vec::new(),
+            }])
         };
         write().inspect_err(|_| journal.drop_aside(aside))
     }
@@ -232,7 +235,7 @@ impl<'s> WriteTurn<'s> {
     /// [`Error::NotStored`]; then it is not deleted.
     pub fn delete(&mut self) -> Result<(), Error> {
         let mut entry = self.entry();
-        entry.change = OwnedChange::Deleted;
+        entry.change = Change::Deleted;
         self.record(vec![&mut entry])?;
         self.note_deleted();
         Ok(())
@@ -247,16 +250,16 @@ impl<'s> WriteTurn<'s> {
 
 impl State {
     /// The one way in which an entry changes a state, whoever made it.
-    pub(super) fn apply_entry(&mut self, entry: &OwnedEntry, now: Moment) -> Applied {
-        let OwnedEntry {
+    pub(super) fn apply_entry(&mut self, entry: &Entry, now: Moment) -> Applied {
+        let Entry {
             after,
             change,
             ended,
         } = entry;
         let applied = match change {
-            OwnedChange::Batch(batch) => {
+            Change::Batch(batch) => {
                 let batch = self.with_reservations(batch, &after.held, ended);
-                self.reservations.put_all(&after.held, &after.answers, now);
+                self.reservations.put_all(&after.held, now);
                 self.reservations.remove_all(ended);
                 if let Some(defaults) = &after.defaults {
                     self.shared.defaults = Arc::clone(defaults);
@@ -269,18 +272,18 @@ impl State {
                     false => self.apply(&batch, after.revision),
                 }
             }
-            OwnedChange::Replaced(new) => {
+            Change::Replaced(new) => {
                 let former = std::mem::replace(self, new.state.clone());
                 let defaults = after.defaults.as_ref().unwrap_or(former.defaults());
                 self.reservations = former.reservations.clone();
-                self.reservations.put_all(&after.held, &after.answers, now);
+                self.reservations.put_all(&after.held, now);
                 self.reservations.remove_all(ended);
                 self.add_reserved_pods();
                 self.adopt(after.revision, Arc::clone(defaults), &former);
                 self.resource_versions = after.resource_versions.clone().unwrap_or_default();
                 new.applied
             }
-            OwnedChange::Deleted => Applied::default(),
+            Change::Rewritten(_) | Change::Deleted => Applied::default(),
         };
         self.reservations.last = self.reservations.last.max(after.last_serial);
         applied
@@ -291,7 +294,7 @@ impl Snapshot {
     /// Tells everyone about an entry whose state is published.
     fn note_applied(&self, step: Step) -> Update {
         let after = &step.entry.after;
-        if matches!(step.entry.change, OwnedChange::Replaced(_)) {
+        if matches!(step.entry.change, Change::Replaced(_)) {
             counters::add(&self.around.counters.replaces, 1);
         }
         if !step.moves {
@@ -317,7 +320,7 @@ impl Snapshot {
 }
 
 /// The number of attempts at a change while others come first.
-pub(super) const ATTEMPTS: usize = 32;
+const ATTEMPTS: usize = 32;
 
 impl WriteTurn<'_> {
     /// Applies entries that others have appended to the journal: those that have arrived, or with
@@ -356,13 +359,12 @@ impl WriteTurn<'_> {
     ///
     /// # Errors
     /// Those of the attempt, [`Error::NotStored`], and [`Error::Contended`] when others came first
-    /// too often. An attempt whose entry may still be recorded is the last one: the next one might
-    /// find that entry, and report its own work as that of others.
+    /// too often. An attempt whose entry was not recorded for another reason is the last one: where it
+    /// may still be recorded, the next one might report its own work as that of others.
     pub fn attempt<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        let mut knows_all = !self.snapshot.around.is_shared();
         self.catch_up(false)?;
         for _ in 0..ATTEMPTS {
             if self.position.deleted {
@@ -370,14 +372,14 @@ impl WriteTurn<'_> {
             }
             let before = self.position.sequence;
             let result = attempt(self);
-            let is_final = knows_all || self.position.sequence != before;
+            let is_final = self.knows_all || self.position.sequence != before;
             match &result {
                 Err(error) if error.is_behind() => self.catch_up(false)?,
-                Err(error) if error.is_doubt() => return result.map(Some),
+                Err(Error::NotStored(_)) => return result.map(Some),
                 _ if is_final => return result.map(Some),
                 _ => {
                     self.catch_up(true)?;
-                    knows_all = true;
+                    self.knows_all = true;
                 }
             }
         }
@@ -390,7 +392,7 @@ impl WriteTurn<'_> {
 ///
 /// # Errors
 /// The reason why an entry does not fit; then only those before it are applied.
-pub(super) fn follow(turn: &mut WriteTurn<'_>, entries: Vec<OwnedEntry>) -> Result<(), String> {
+pub(super) fn follow(turn: &mut WriteTurn<'_>, entries: Vec<Entry>) -> Result<(), String> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -405,7 +407,7 @@ pub(super) fn follow(turn: &mut WriteTurn<'_>, entries: Vec<OwnedEntry>) -> Resu
         let after = &entry.after;
         snapshot.begin(&after.epoch, after.created);
         turn.position.sequence = after.sequence;
-        if matches!(entry.change, OwnedChange::Deleted) {
+        if matches!(entry.change, Change::Deleted) {
             is_deleted = true;
             break;
         }
@@ -424,7 +426,7 @@ pub(super) fn follow(turn: &mut WriteTurn<'_>, entries: Vec<OwnedEntry>) -> Resu
     fit
 }
 
-fn check(turn: &WriteTurn<'_>, revision: i64, entry: &OwnedEntry) -> Result<(), String> {
+fn check(turn: &WriteTurn<'_>, revision: i64, entry: &Entry) -> Result<(), String> {
     let snapshot = turn.snapshot;
     let (epoch, sequence) = (snapshot.epoch(), turn.position.sequence);
     let after = &entry.after;
@@ -446,16 +448,16 @@ fn check(turn: &WriteTurn<'_>, revision: i64, entry: &OwnedEntry) -> Result<(), 
     Ok(())
 }
 
-impl OwnedEntry {
+impl Entry {
     /// Returns whether the entry is a sign of a feed: it has effects that reservations alone do not
     /// have.
     fn is_fed(&self, before: i64) -> bool {
         let after = &self.after;
         let is_of_reservations = !(after.held.is_empty() && self.ended.is_empty());
         let has_objects = match &self.change {
-            OwnedChange::Batch(batch) => !batch.is_empty(),
-            OwnedChange::Replaced(_) => true,
-            OwnedChange::Deleted => false,
+            Change::Batch(batch) => !batch.is_empty(),
+            Change::Replaced(_) => true,
+            Change::Rewritten(_) | Change::Deleted => false,
         };
         after.revision != before && (has_objects || after.defaults.is_some() || !is_of_reservations)
     }

@@ -40,19 +40,6 @@ impl ClusterObjects {
         self.namespaces.get(namespace).map(|it| &it.labels)
     }
 
-    /// All Namespace objects with their labels, ascending by name.
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, String>)> {
-        self.namespaces.iter().map(|(name, it)| (name, &it.labels))
-    }
-
-    /// Returns whether it has the object of a change.
-    pub fn contains(&self, change: &ValidChange<'_>) -> bool {
-        match change.id.kind {
-            ObjectKind::Storage(_) => self.storage.contains(change),
-            _ => self.namespaces.get(change.id.name).is_some(),
-        }
-    }
-
     /// Applies a batch, and tells `note` for each change of one of these objects whether it made a
     /// difference.
     ///
@@ -136,7 +123,7 @@ pub struct StorageObjects {
 }
 
 /// What the volumes of a list are for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListOf<'a> {
     /// The claim with this key, for which they are reserved.
     Claim(&'a str),
@@ -193,16 +180,6 @@ impl StorageObjects {
         });
         let reserved = self.reserved.iter();
         free.chain(reserved.map(|(claim, list)| (ListOf::Claim(claim), list)))
-    }
-
-    /// Returns whether it has the object of a change.
-    pub fn contains(&self, change: &ValidChange<'_>) -> bool {
-        let id = change.id;
-        match id.kind {
-            ObjectKind::Storage(StorageKind::Claim) => self.claim(id.namespace, id.name).is_some(),
-            ObjectKind::Storage(StorageKind::Volume) => self.volume(id.name).is_some(),
-            _ => self.class(id.name).is_some(),
-        }
     }
 
     /// Applies a change of an object about storage. Returns whether that made a difference.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
-use super::reservation::{Claim, Hold, KeptAnswer, Reservation, Retryable};
+use super::reservation::{Claim, Hold, KeptAnswer, Numbered, Reservation, Retryable};
 use crate::proto::v1;
 use crate::snapshot::clock::{UPTIME_STEP, Uptime};
 
@@ -69,17 +69,16 @@ pub struct AnswerRow {
     pub answer: Vec<u8>,
 }
 
-/// A reservation or an answer, kept under a number.
-pub enum Numbered {
-    /// A reservation.
-    Held(Reservation),
-    /// An answer.
-    Answer(KeptAnswer),
-}
-
 impl HeldRow {
-    /// The row of a reservation.
-    pub fn of(held: &Reservation) -> Self {
+    /// The row of a reservation or an answer.
+    pub fn of(numbered: &Numbered) -> Self {
+        match numbered {
+            Numbered::Held(held) => Self::of_reservation(held),
+            Numbered::Answer(kept) => Self::of_answer(kept),
+        }
+    }
+
+    fn of_reservation(held: &Reservation) -> Self {
         let pod = held.claim.as_ref().map(|claim| v1::ReservedPod {
             name: claim.name.to_string(),
             uid: claim.uid.to_string(),
@@ -98,8 +97,7 @@ impl HeldRow {
         }
     }
 
-    /// The row of an answer.
-    pub fn of_answer(kept: &KeptAnswer) -> Self {
+    fn of_answer(kept: &KeptAnswer) -> Self {
         Self {
             ttl: length(kept.ttl),
             expires: nanos(kept.expires),

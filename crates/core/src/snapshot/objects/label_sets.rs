@@ -218,10 +218,6 @@ impl LabelSetId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
-
-    pub(in crate::snapshot) fn at(index: usize) -> Self {
-        Self(u32::try_from(index).expect("fewer than 2^32 label sets"))
-    }
 }
 
 /// Keys and values of labels.

@@ -111,6 +111,12 @@ impl RequestedTable {
         self.pods_of(slot).map(|pods| &pods.requested)
     }
 
+    /// The sum of the requests of the pods on each node.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, &Requested)> {
+        let all = self.nodes.iter().enumerate();
+        all.map(|(index, pods)| (Slot::at(index), &pods.requested))
+    }
+
     /// Returns whether a pod names the node of a slot.
     pub fn has_pods(&self, slot: Slot) -> bool {
         self.pods_of(slot).is_some_and(|pods| pods.pods > 0)
@@ -212,17 +218,6 @@ pub struct StorageUse {
 /// The node of a user, and a disk as the user uses it; `None` for a claim.
 type UsedBy = (Slot, Option<PodDisk>);
 
-/// The number of pods on a node that use the same claim or disk.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeUse<'a> {
-    /// The node.
-    pub slot: Slot,
-    /// The disk, as these pods use it; `None` for a claim.
-    pub disk: Option<&'a PodDisk>,
-    /// The number of pods.
-    pub pods: u32,
-}
-
 /// The key of a claim. It never equals the key of a disk, which begins with a slash.
 fn claim_key(namespace: &str, claim: &str) -> Box<str> {
     format!("{namespace}/{claim}").into()
@@ -296,18 +291,13 @@ impl StorageUse {
         uses.filter_map(|((slot, disk), _)| Some((*slot, disk.as_ref()?)))
     }
 
-    /// All uses, in no order, each with a text that names the claim or disk.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, NodeUse<'_>)> {
+    /// All uses, in no order: a text that names the claim or disk, the node, the disk as pods use it, and
+    /// the number of these.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Slot, Option<&PodDisk>, u32)> {
         let all = self.uses.iter();
         all.flat_map(|(key, uses)| {
-            uses.iter().map(move |((slot, disk), pods)| {
-                let used = NodeUse {
-                    slot: *slot,
-                    disk: disk.as_ref(),
-                    pods: *pods,
-                };
-                (key, used)
-            })
+            let uses = uses.iter();
+            uses.map(move |((slot, disk), pods)| (key, *slot, disk.as_ref(), *pods))
         })
     }
 }

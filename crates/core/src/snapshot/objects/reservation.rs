@@ -154,3 +154,38 @@ pub struct KeptAnswer {
     /// The time that is left at the moment when it is put into a table.
     pub left: Duration,
 }
+
+/// A reservation or an answer, kept under a number of one series.
+#[derive(Debug, Clone)]
+pub enum Numbered {
+    /// A reservation.
+    Held(Reservation),
+    /// An answer.
+    Answer(KeptAnswer),
+}
+
+impl Numbered {
+    /// The time that is left at the moment when it is put into a table.
+    pub fn left(&self) -> Duration {
+        match self {
+            Self::Held(held) => held.left,
+            Self::Answer(answer) => answer.left,
+        }
+    }
+
+    /// Sets the time that is left.
+    pub fn set_left(&mut self, left: Duration) {
+        match self {
+            Self::Held(held) => held.left = left,
+            Self::Answer(answer) => answer.left = left,
+        }
+    }
+
+    /// The reservation, if it is one.
+    pub fn reservation(&self) -> Option<&Reservation> {
+        match self {
+            Self::Held(held) => Some(held),
+            Self::Answer(_) => None,
+        }
+    }
+}

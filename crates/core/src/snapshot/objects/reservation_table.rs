@@ -12,16 +12,16 @@ use crate::proto::v1::change::Object;
 use crate::snapshot::clock::{Moment, Now};
 use crate::snapshot::objects::change::{Batch, Form};
 use crate::snapshot::objects::reservation::{
-    Claim, Hold, KeptAnswer, PodIdentity, Reservation, Retryable, Serial,
+    Claim, Hold, KeptAnswer, Numbered, PodIdentity, Reservation, Retryable, Serial,
 };
 
-/// The live reservations of a snapshot.
+/// The live reservations of a snapshot, and the answers that are kept for retries.
 #[derive(Debug, Clone, Default)]
 pub struct ReservationTable {
-    /// The reservations, each with the moment when it ends by itself.
-    held: RedBlackTreeMapSync<Serial, (Reservation, Moment)>,
-    /// The answers that are kept for retries. Their numbers are of the same series.
-    answers: RedBlackTreeMapSync<Serial, (KeptAnswer, Moment)>,
+    /// Both, each with the moment when it ends by itself.
+    all: RedBlackTreeMapSync<Serial, (Numbered, Moment)>,
+    /// The number of answers.
+    answers: usize,
     /// The last answer for each key.
     answered: HashTrieMapSync<[u8; 32], Serial>,
     by_expiry: RedBlackTreeSetSync<(Moment, Serial)>,
@@ -56,40 +56,31 @@ impl ReservationTable {
 
     /// Records the present form of reservations from `now` on, and keeps answers. Those whose time
     /// is over stay until an entry ends them.
-    pub fn put_all(
-        &mut self,
-        held: &[(Serial, Reservation)],
-        answers: &[(Serial, KeptAnswer)],
-        now: Moment,
-    ) {
-        for (serial, held) in held {
-            self.put(*serial, held.clone(), now);
-        }
-        for (serial, answer) in answers {
-            self.keep(*serial, answer.clone(), now);
+    pub fn put_all(&mut self, all: &[(Serial, Numbered)], now: Moment) {
+        for (serial, numbered) in all {
+            self.put(*serial, numbered.clone(), now);
         }
     }
 
-    fn put(&mut self, serial: Serial, held: Reservation, now: Moment) {
+    fn put(&mut self, serial: Serial, numbered: Numbered, now: Moment) {
         self.remove(serial);
         self.last = self.last.max(serial);
-        let ends = now.after(held.left);
+        let ends = now.after(numbered.left());
         self.by_expiry.insert_mut((ends, serial));
-        if let Some(key) = claim_key(&held) {
-            let mut serials = self.claims.get(&key).cloned().unwrap_or_default();
-            serials.push(serial);
-            self.claims.insert_mut(key, serials);
+        match &numbered {
+            Numbered::Held(held) => {
+                if let Some(key) = claim_key(held) {
+                    let mut serials = self.claims.get(&key).cloned().unwrap_or_default();
+                    serials.push(serial);
+                    self.claims.insert_mut(key, serials);
+                }
+            }
+            Numbered::Answer(answer) => {
+                self.answers += 1;
+                self.answered.insert_mut(answer.request.key, serial);
+            }
         }
-        self.held.insert_mut(serial, (held, ends));
-    }
-
-    fn keep(&mut self, serial: Serial, answer: KeptAnswer, now: Moment) {
-        self.remove(serial);
-        self.last = self.last.max(serial);
-        let ends = now.after(answer.left);
-        self.by_expiry.insert_mut((ends, serial));
-        self.answered.insert_mut(answer.request.key, serial);
-        self.answers.insert_mut(serial, (answer, ends));
+        self.all.insert_mut(serial, (numbered, ends));
     }
 
     /// Ends reservations, and forgets answers.
@@ -98,38 +89,25 @@ impl ReservationTable {
     }
 
     /// The answer that is kept under the key of a request, and the moment when its time is over.
-    pub fn answer(&self, request: &Retryable) -> Option<&(KeptAnswer, Moment)> {
-        self.answers.get(self.answered.get(&request.key)?)
-    }
-
-    /// All answers, as [`Self::entries`].
-    pub fn answers(&self, now: Moment) -> Vec<(Serial, KeptAnswer)> {
-        let all = self.answers.iter();
-        let kept = |(serial, (answer, ends)): (&Serial, &(KeptAnswer, Moment))| {
-            let left = ends.since(now);
-            (
-                *serial,
-                KeptAnswer {
-                    left,
-                    ..answer.clone()
-                },
-            )
-        };
-        all.map(kept).collect()
+    pub fn answer(&self, request: &Retryable) -> Option<(&KeptAnswer, Moment)> {
+        match self.all.get(self.answered.get(&request.key)?)? {
+            (Numbered::Answer(answer), ends) => Some((answer, *ends)),
+            (Numbered::Held(_), _) => None,
+        }
     }
 
     /// Returns the number of answers.
     pub fn answer_count(&self) -> usize {
-        self.answers.size()
+        self.answers
     }
 
     /// Returns whether a reservation is live.
     pub fn holds(&self, serial: Serial) -> bool {
-        self.held.contains_key(&serial)
+        self.get(serial).is_some()
     }
 
     fn get(&self, serial: Serial) -> Option<&Reservation> {
-        self.held.get(&serial).map(|(held, _)| held)
+        self.all.get(&serial)?.0.reservation()
     }
 
     /// The pods of reservations.
@@ -146,30 +124,33 @@ impl ReservationTable {
 
     /// Ends a reservation, or forgets an answer.
     fn remove(&mut self, serial: Serial) {
-        if let Some((answer, ends)) = self.answers.get(&serial) {
-            self.by_expiry.remove_mut(&(*ends, serial));
-            let key = answer.request.key;
-            if self.answered.get(&key) == Some(&serial) {
-                self.answered.remove_mut(&key);
-            }
-            self.answers.remove_mut(&serial);
-        }
-        let Some((held, ends)) = self.held.get(&serial) else {
+        let Some((numbered, ends)) = self.all.get(&serial) else {
             return;
         };
         self.by_expiry.remove_mut(&(*ends, serial));
-        if let Some(key) = claim_key(held)
-            && let Some(serials) = self.claims.get(&key)
-        {
-            let mut serials = serials.clone();
-            serials.retain(|other| *other != serial);
-            if serials.is_empty() {
-                self.claims.remove_mut(&key);
-            } else {
-                self.claims.insert_mut(key, serials);
+        match numbered {
+            Numbered::Answer(answer) => {
+                self.answers -= 1;
+                let key = answer.request.key;
+                if self.answered.get(&key) == Some(&serial) {
+                    self.answered.remove_mut(&key);
+                }
+            }
+            Numbered::Held(held) => {
+                if let Some(key) = claim_key(held)
+                    && let Some(serials) = self.claims.get(&key)
+                {
+                    let mut serials = serials.clone();
+                    serials.retain(|other| *other != serial);
+                    if serials.is_empty() {
+                        self.claims.remove_mut(&key);
+                    } else {
+                        self.claims.insert_mut(key, serials);
+                    }
+                }
             }
         }
-        self.held.remove_mut(&serial);
+        self.all.remove_mut(&serial);
     }
 
     /// A reservation with the pod that it became and a new time, to be put in. `None` when it is
@@ -192,8 +173,8 @@ impl ReservationTable {
         ttl: Option<Duration>,
         (now, others): (Now, bool),
     ) -> Option<(Reservation, bool)> {
-        let (held, ends) = self.held.get(&serial)?;
-        let mut held = held.clone();
+        let (numbered, ends) = self.all.get(&serial)?;
+        let mut held = numbered.reservation()?.clone();
         let ttl = ttl.unwrap_or(held.hold.ttl);
         let is_put = others || now.steady.after(ttl) > *ends;
         if is_put {
@@ -259,34 +240,28 @@ impl ReservationTable {
 
     /// The reservations after a number, oldest first.
     pub fn after(&self, serial: Serial) -> impl Iterator<Item = (Serial, &Reservation)> {
-        let later = self.held.range(serial.saturating_add(1)..);
-        later.map(|(serial, (held, _))| (*serial, held))
+        let later = self.all.range(serial.saturating_add(1)..);
+        later.filter_map(|(serial, (numbered, _))| Some((*serial, numbered.reservation()?)))
     }
 
-    /// All reservations, oldest first, with the time that is left now.
-    pub fn entries(&self, now: Moment) -> Vec<(Serial, Reservation)> {
-        let all = self.held.iter();
-        let held = |(serial, (held, ends)): (&Serial, &(Reservation, Moment))| {
-            let left = ends.since(now);
-            (
-                *serial,
-                Reservation {
-                    left,
-                    ..held.clone()
-                },
-            )
+    /// All reservations and answers, oldest first, with the time that is left now.
+    pub fn entries(&self, now: Moment) -> Vec<(Serial, Numbered)> {
+        let entry = |(serial, (numbered, ends)): (&Serial, &(Numbered, Moment))| {
+            let mut numbered = numbered.clone();
+            numbered.set_left(ends.since(now));
+            (*serial, numbered)
         };
-        all.map(held).collect()
+        self.all.iter().map(entry).collect()
     }
 
-    /// The numbers of all reservations, ascending.
+    /// The numbers of all reservations and answers, ascending.
     pub fn serials(&self) -> Vec<Serial> {
-        self.held.keys().copied().collect()
+        self.all.keys().copied().collect()
     }
 
     /// Returns the number of reservations.
     pub fn len(&self) -> usize {
-        self.held.size()
+        self.all.size() - self.answers
     }
 }
 

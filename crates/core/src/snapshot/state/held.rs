@@ -3,22 +3,14 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::read_view::ReadView;
-use super::revision::{Namespace, State};
+use super::revision::State;
 use crate::account::Purpose;
-use crate::matching::Requested;
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
 use crate::snapshot::counts::partition::PartitionInUse;
-use crate::snapshot::counts::views::ViewCopy;
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::change::Batch;
-use crate::snapshot::objects::cluster_objects::ClusterObjects;
-use crate::snapshot::objects::nominated::Nominations;
-use crate::snapshot::objects::pod_terms::TermTable;
-use crate::snapshot::objects::requested::StorageUse;
 use crate::snapshot::objects::reservation::is_reservation;
-use crate::snapshot::objects::slots::Slot;
 
 /// The number of objects in a batch of many.
 const BATCH_OBJECTS: usize = 1_000;
@@ -27,48 +19,9 @@ const BATCH_OBJECTS: usize = 1_000;
 const BATCH_BYTES: usize = 1 << 20;
 
 impl State {
-    /// Returns the requests of the pods of all namespaces on a node, whether or not it exists.
-    pub fn requested(&self, slot: Slot) -> &Requested {
-        let requested = self.requested.get(slot);
-        requested.unwrap_or_else(|| Requested::nothing())
-    }
-
-    /// The terms by which the pods of all namespaces keep other pods away.
-    pub fn anti_affinity(&self) -> &TermTable {
-        self.requested.anti_affinity()
-    }
-
-    /// The terms by which kube-scheduler scores nodes for other pods.
-    pub fn scored_terms(&self) -> &TermTable {
-        self.requested.scored_terms()
-    }
-
-    /// Namespaces, claims, persistent volumes and storage classes.
-    pub fn cluster_objects(&self) -> &ClusterObjects {
-        &self.shared.cluster
-    }
-
-    /// Returns the storage that the pods of all namespaces use.
-    pub fn storage_use(&self) -> &StorageUse {
-        self.requested.storage_use()
-    }
-
-    /// The nominated pods of all namespaces.
-    pub fn nominations(&self) -> &Nominations {
-        &self.shared.nominations
-    }
-
     /// The partitions in use.
     pub fn partitions(&self) -> Vec<PartitionInUse> {
         self.shared.nodes.partitions().all().collect()
-    }
-
-    /// Returns the requests of the pods of all namespaces, by the name of the node: of each node that
-    /// exists, and of others with pods.
-    pub fn requested_by_node(&self) -> impl Iterator<Item = (&str, &Requested)> {
-        let slots = (0..self.nodes().slot_count()).map(Slot::at);
-        let named = slots.map(|slot| (self.nodes().name(slot), self.requested(slot)));
-        named.filter(|(name, pods)| self.nodes().find(name).is_some() || pods.pods() > 0)
     }
 
     /// A state with the same objects and reservations, which are applied to an empty one.
@@ -128,11 +81,6 @@ impl State {
     pub fn batches(&self) -> impl Iterator<Item = Batch> + '_ {
         in_batches(self.objects_of_clients())
     }
-
-    /// Reads one namespace, until a deadline.
-    pub fn reading<'a>(&'a self, namespace: &'a str, deadline: &'a Deadline<'a>) -> ReadView<'a> {
-        self.read_view(namespace, Some(&[]), deadline)
-    }
 }
 
 fn in_batches(mut objects: impl Iterator<Item = Object>) -> impl Iterator<Item = Batch> {
@@ -147,11 +95,4 @@ fn in_batches(mut objects: impl Iterator<Item = Object>) -> impl Iterator<Item =
         }
         (!batch.is_empty()).then(|| Batch::trusted(batch))
     })
-}
-
-impl Namespace {
-    /// Copies of its cached counts.
-    pub fn view_copies(&self) -> Vec<ViewCopy> {
-        self.views.load().copies()
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::revision::{Namespace, State};
-use crate::matching::{DiskUses, PodTerm, Requested, Selector};
+use crate::matching::{DiskUses, Requested, Selector};
 use crate::proto::v1;
 use crate::snapshot::counters;
 use crate::snapshot::counts::domain_counts::DomainCounts;
@@ -15,7 +15,7 @@ use crate::snapshot::counts::views::{View, ViewQuery, Views};
 use crate::snapshot::deadline::{Deadline, Stopped};
 use crate::snapshot::objects::cluster_objects::StorageObjects;
 use crate::snapshot::objects::defaults::Defaults;
-use crate::snapshot::objects::label_sets::{LabelSetId, LabelSets};
+use crate::snapshot::objects::label_sets::LabelSetId;
 use crate::snapshot::objects::nodes::{NodeRef, Nodes};
 use crate::snapshot::objects::nominated::NominatedPod;
 use crate::snapshot::objects::owners::{Controller, NamedBudget, Owners};
@@ -41,22 +41,13 @@ pub struct ReadView<'a> {
     pub(in crate::snapshot) caches_views: bool,
     /// The deadline of the decision.
     pub deadline: &'a Deadline<'a>,
-    /// The names of other namespaces that the decision reads, ascending; `None` where they were not
-    /// looked up.
-    pub(in crate::snapshot) others: Option<&'a [Box<str>]>,
     /// The deletes of the overlay that hit nothing, in its order.
     pub unknown_deletes: &'a [v1::ObjectReference],
 }
 
 impl State {
-    /// Reads a namespace for a decision, within a budget. `others` are the other namespaces that it
-    /// reads.
-    pub(in crate::snapshot) fn read_view<'a>(
-        &'a self,
-        name: &'a str,
-        others: Option<&'a [Box<str>]>,
-        deadline: &'a Deadline<'a>,
-    ) -> ReadView<'a> {
+    /// Reads a namespace for a decision, until a deadline.
+    pub fn read_view<'a>(&'a self, name: &'a str, deadline: &'a Deadline<'a>) -> ReadView<'a> {
         let namespace = self.namespace(name);
         ReadView {
             revision: self.revision,
@@ -67,28 +58,8 @@ impl State {
             namespace: namespace.unwrap_or_else(|| Namespace::none()),
             caches_views: namespace.is_some(),
             deadline,
-            others,
             unknown_deletes: &[],
         }
-    }
-}
-
-/// A label set and the pods with it.
-#[derive(Clone, Copy)]
-pub struct CountedSet<'a> {
-    sets: &'a LabelSets,
-    id: LabelSetId,
-}
-
-impl<'a> CountedSet<'a> {
-    /// The label set's labels, ascending by key.
-    pub fn labels(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.sets.texts(self.id)
-    }
-
-    /// Returns the number of pods on each node where one counts.
-    pub fn counts(self) -> impl Iterator<Item = (Slot, u32)> {
-        self.sets.counts(self.id)
     }
 }
 
@@ -215,15 +186,21 @@ impl<'a> ReadView<'a> {
         });
     }
 
-    /// The label sets whose pods a selector counts, with the numbers of pods on each node. Reads
-    /// all label sets.
-    pub fn matching_sets(
+    /// The number of pods on each node that a selector counts, label set by label set. Reads all label
+    /// sets.
+    pub fn counted(
         &self,
         selector: &Selector,
-    ) -> impl Iterator<Item = Result<CountedSet<'a>, Stopped>> + use<'a> {
+    ) -> impl Iterator<Item = Result<(Slot, u32), Stopped>> + use<'a> {
         let sets = self.namespace.label_sets();
         let matching = sets.matching(selector, self.deadline);
-        matching.map(|id| Ok(CountedSet { sets, id: id? }))
+        matching.flat_map(|set| {
+            let (counts, stopped) = match set {
+                Ok(set) => (Some(sets.counts(set).map(Ok)), None),
+                Err(stopped) => (None, Some(Err(stopped))),
+            };
+            counts.into_iter().flatten().chain(stopped)
+        })
     }
 
     /// The nodes with terminating pods that a selector would count otherwise, and their numbers.
@@ -241,104 +218,22 @@ impl<'a> ReadView<'a> {
     }
 }
 
-/// The namespaces that a decision reads.
-#[derive(Debug, Clone, Copy)]
-pub struct Reach<'q> {
-    /// The namespace of the decision's pod.
-    pub namespace: &'q str,
-    /// The terms that cover other namespaces, too, in two lists.
-    pub terms: [&'q [PodTerm]; 2],
-}
-
-impl<'q> From<&'q str> for Reach<'q> {
-    /// The reach of one namespace.
-    fn from(namespace: &'q str) -> Self {
-        Self {
-            namespace,
-            terms: [&[], &[]],
-        }
-    }
-}
-
-impl<'q> From<&'q String> for Reach<'q> {
-    fn from(namespace: &'q String) -> Self {
-        Self::from(&**namespace)
-    }
-}
-
-impl<'q> Reach<'q> {
-    /// Returns whether a decision reads no other namespace than that of its pod.
-    pub fn is_within(&self) -> bool {
-        self.beyond().next().is_none()
-    }
-
-    /// The terms that cover other namespaces.
-    fn beyond(&self) -> impl Iterator<Item = &'q PodTerm> + use<'q> {
-        let own = self.namespace;
-        let terms = self.terms.into_iter().flatten();
-        terms.filter(move |term| {
-            let mut names = term.namespaces.iter();
-            term.namespace_selector != Selector::Nothing || names.any(|name| **name != *own)
-        })
-    }
-
-    /// The names of the other namespaces that the decision reads in a state, ascending.
-    pub(in crate::snapshot) fn others(
-        &self,
-        state: &State,
-        deadline: &Deadline<'_>,
-    ) -> Result<Vec<Box<str>>, Stopped> {
-        let terms: Vec<_> = self.beyond().collect();
-        if terms.is_empty() {
-            return Ok(Vec::new());
-        }
-        let rules = state.defaults().rules();
-        let steps = terms.iter().map(|term| 1 + term.namespace_selector.len());
-        let steps: usize = steps.sum();
-        let covers_all = terms.iter().any(|it| it.is_about_all(rules));
-        let is_covered = |name: &str| {
-            let labels = state.shared.cluster.labels_of(name);
-            covers_all
-                || terms
-                    .iter()
-                    .any(|it| it.is_about(self.namespace, name, labels))
-        };
-        // A namespace without pods counts for nothing.
-        let mut others = Vec::new();
-        for name in state.namespaces.names() {
-            deadline.step(steps)?;
-            if name != self.namespace && is_covered(name) {
-                others.push(name.into());
-            }
-        }
-        Ok(others)
-    }
-}
-
 impl<'a> ReadView<'a> {
-    /// The other namespaces that the decision reads, with their names, ascending.
+    /// The other namespaces with their names, ascending. One without pods counts for nothing.
     pub fn others(&self) -> impl Iterator<Item = (&'a str, Self)> {
         let own = *self;
-        let others = self.others.unwrap_or_default().iter();
-        others.filter_map(move |name| {
-            let namespace = own.state.namespace(name).filter(|_| **name != *own.name)?;
-            let read_view = Self {
-                name,
-                namespace,
-                caches_views: false,
-                others: None,
-                ..own
-            };
-            Some((&**name, read_view))
-        })
-    }
-
-    /// Ends the decision, which has to read other namespaces, if it cannot do so here.
-    ///
-    /// # Errors
-    /// [`Stopped::Large`].
-    pub fn needs_others(&self) -> Result<(), Stopped> {
-        self.others.map(|_| ()).ok_or(Stopped::Large)
+        let others = self.state.namespaces();
+        others
+            .filter(move |(name, _)| *name != own.name)
+            .map(move |(name, namespace)| {
+                let read_view = Self {
+                    name,
+                    namespace,
+                    caches_views: false,
+                    ..own
+                };
+                (name, read_view)
+            })
     }
 
     /// Returns whether there are Namespace objects.

@@ -25,7 +25,7 @@ use crate::snapshot::objects::owners::Owners;
 use crate::snapshot::objects::pod::PodRecord;
 use crate::snapshot::objects::requested::RequestedTable;
 use crate::snapshot::objects::requirements::Templates;
-use crate::snapshot::objects::reservation::{Claim, Reservation, Serial, is_reservation};
+use crate::snapshot::objects::reservation::{Claim, Numbered, Serial, is_reservation};
 use crate::snapshot::objects::reservation_table::ReservationTable;
 use crate::snapshot::objects::resource_versions::ResourceVersions;
 
@@ -34,10 +34,10 @@ use crate::snapshot::objects::resource_versions::ResourceVersions;
 pub struct State {
     /// The revision.
     pub revision: i64,
-    pub(in crate::snapshot) shared: SharedObjects,
+    pub(crate) shared: SharedObjects,
     /// The requests of the pods on each node, the terms by which they keep others away, and the
     /// storage that they use.
-    pub(in crate::snapshot) requested: Arc<RequestedTable>,
+    pub(crate) requested: Arc<RequestedTable>,
     pub(in crate::snapshot) namespaces: NameTable<Arc<Namespace>>,
     /// The versions up to which the feed has read: the state has all changes up to there.
     pub(in crate::snapshot) resource_versions: Arc<ResourceVersions>,
@@ -50,13 +50,13 @@ pub struct State {
 
 /// The objects that all namespaces share.
 #[derive(Debug, Clone, Default)]
-pub(in crate::snapshot) struct SharedObjects {
+pub(crate) struct SharedObjects {
     pub(in crate::snapshot) nodes: Arc<PartitionedNodes>,
     pub(in crate::snapshot) defaults: Arc<Defaults>,
     /// The nominated pods of all namespaces.
-    pub(in crate::snapshot) nominations: Arc<Nominations>,
+    pub(crate) nominations: Arc<Nominations>,
     /// Namespaces, claims, persistent volumes and storage classes.
-    pub(in crate::snapshot) cluster: Arc<ClusterObjects>,
+    pub(crate) cluster: Arc<ClusterObjects>,
 }
 
 /// The numbers of changes in a batch, by whether they made a difference.
@@ -182,7 +182,7 @@ impl State {
     pub(in crate::snapshot) fn with_reservations(
         &self,
         batch: &Arc<Batch>,
-        held: &[(Serial, Reservation)],
+        held: &[(Serial, Numbered)],
         ended: &[Serial],
     ) -> Arc<Batch> {
         if held.is_empty() && ended.is_empty() {
@@ -192,7 +192,7 @@ impl State {
         let new = held
             .iter()
             .filter(|(serial, _)| !self.reservations.holds(*serial));
-        more.extend(new.map(|(serial, held)| held.pod(*serial)));
+        more.extend(new.filter_map(|(serial, held)| Some(held.reservation()?.pod(*serial))));
         match more.is_empty() {
             true => Arc::clone(batch),
             false => Arc::new(Batch::clone(batch).and(more)),
@@ -292,37 +292,11 @@ impl State {
     }
 }
 
-/// The bytes that one change of a namespace copies: a block of pods and one of label sets.
-const COPIED_PER_CHANGE: usize = 32 << 10;
-
-/// The most bytes that are copied of a pod, a label set or an owner when others in its block change.
-const COPIED_PER_OBJECT: usize = 512;
-
-/// The bytes that are copied of a node when another one changes, and those of its place in a
-/// partition.
-const COPIED_PER_NODE: usize = 128;
-const COPIED_PER_MEMBER: usize = 8;
-
 impl State {
     /// Returns whether there is memory for a batch. One that only deletes needs none.
     pub(in crate::snapshot) fn has_memory(&self, batch: &Batch) -> bool {
         let is_delete = |change: ValidChange<'_>| matches!(change.form, Form::Delete(_));
         self.upkeep.account().has_room(Purpose::Objects, 0) || batch.changes().all(is_delete)
-    }
-
-    /// Returns the most bytes that a clone of the state takes for itself once a batch is applied to
-    /// it. It shares unchanged blocks.
-    pub(in crate::snapshot) fn copied_bytes(&self, batch: &Batch) -> usize {
-        let now = self.sizes;
-        let objects = now.pods + now.label_sets + now.owners + batch.len();
-        let of_blocks = objects.saturating_mul(COPIED_PER_OBJECT);
-        let of_blocks = of_blocks.min(batch.len().saturating_mul(COPIED_PER_CHANGE));
-        if !batch.has_nodes {
-            return of_blocks;
-        }
-        let members = self.shared.nodes.partitions().len();
-        let of_node = COPIED_PER_NODE + members.saturating_mul(COPIED_PER_MEMBER);
-        of_blocks + (now.nodes + batch.len()).saturating_mul(of_node)
     }
 }
 
@@ -347,6 +321,11 @@ impl Namespace {
     /// The distinct label sets of its pods.
     pub fn label_sets(&self) -> &LabelSets {
         &self.label_sets
+    }
+
+    /// The cached counts of its pods.
+    pub fn views(&self) -> Arc<Views> {
+        self.views.load_full()
     }
 
     /// Returns the objects that select its pods.
