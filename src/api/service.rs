@@ -195,7 +195,8 @@ impl SpreadService for Service {
         let (registry, fence) = (Arc::clone(&self.registry), self.fence());
         let arrived = registry.now().steady;
         let change = move || {
-            let mut valid = ValidUpdate::of(call.request, None, arrived, registry.limits())?;
+            let mut valid =
+                ValidUpdate::of(call.request, Vec::new(), None, arrived, registry.limits())?;
             valid.offer.fence = fence;
             Ok::<_, Error>(encode(update::response(&valid.apply(&registry)?)))
         };

@@ -19,7 +19,7 @@ use super::request_context::{RequestContext, check_role};
 use crate::access::{Caller, Role};
 use crate::limits::Limit;
 use crate::matching::{KubernetesVersion, Path, Violations};
-use crate::proto::encoded::encode;
+use crate::proto::encoded::{encode, take_list};
 use crate::proto::v1;
 use crate::proto::v1::stream_snapshot_request::Step;
 use crate::snapshot::{
@@ -40,13 +40,14 @@ pub struct ValidUpdate {
 }
 
 impl ValidUpdate {
-    /// Checks a request that arrived at the moment `arrived`. `parent` is the field of another
-    /// request that contains this one; `None` if none does.
+    /// Checks a request that arrived at the moment `arrived`. Its last changes may be `encoded`.
+    /// `parent` is the field of another request that contains this one; `None` if none does.
     ///
     /// # Errors
-    /// Every fault of the request.
+    /// Every fault of the request; [`Error::Undecodable`] if a change cannot be decoded.
     pub fn of(
         wire: v1::UpdateSnapshotRequest,
+        encoded: Vec<Bytes>,
         parent: Option<&Path<'_>>,
         arrived: Moment,
         limits: &Limits,
@@ -71,11 +72,26 @@ impl ValidUpdate {
         let age = request::age(wire.age, field("age"), &mut faults);
         request::check_cluster(&wire.cluster, field("cluster"), &mut faults);
         let path = field("changes");
-        let count = wire.changes.len();
+        let count = wire.changes.len() + encoded.len();
+        let mut undecodable = None;
+        let decode = |change| match v1::Change::decode(change) {
+            Ok(change) => Some(change),
+            Err(error) => {
+                undecodable = Some(error);
+                None
+            }
+        };
+        let changes = wire
+            .changes
+            .into_iter()
+            .chain(encoded.into_iter().map_while(decode));
         let batch = match faults.within(path, limits, Limit::ChangesPerBatch, count) {
-            true => faults.collect(Batch::read(wire.changes, limits, path)),
+            true => faults.collect(Batch::read(changes, limits, path)),
             false => None,
         };
+        if let Some(error) = undecodable {
+            return Err(error.into());
+        }
         Ok(faults.finish(Self {
             snapshot,
             replaces: mode == v1::Mode::Replace,
@@ -168,6 +184,24 @@ impl Drop for Feed {
     }
 }
 
+/// Takes the changes out of the update of a step, so that they are decoded one after the other:
+/// decoded, each takes several times its bytes.
+fn without_changes(step: Bytes) -> (Bytes, Vec<Bytes>) {
+    // The numbers of StreamSnapshotRequest.update and UpdateSnapshotRequest.changes.
+    const UPDATE: u32 = 1;
+    const CHANGES: u32 = 2;
+    let taken = take_list(&step, UPDATE).and_then(|(rest, updates)| match &updates[..] {
+        [update] if rest.is_empty() => take_list(update, CHANGES),
+        _ => None,
+    });
+    let Some((update, changes)) = taken else {
+        return (step, Vec::new());
+    };
+    let mut step = Vec::new();
+    prost::encoding::bytes::encode(UPDATE, &update, &mut step);
+    (step.into(), changes)
+}
+
 /// A step that passed its checks.
 enum ValidStep {
     /// A batch, or a replace in one message.
@@ -243,6 +277,7 @@ impl Feed {
     /// # Errors
     /// The reason why it is refused.
     fn check(&self, step: Bytes, arrived: Moment) -> Result<ValidStep, Error> {
+        let (step, changes) = without_changes(step);
         let wire = v1::StreamSnapshotRequest::decode(step)?;
         if let Some(snapshot) = wire.step.as_ref().map(snapshot_of) {
             check_role(self.caller.as_ref(), Role::Feeder, snapshot)?;
@@ -256,8 +291,8 @@ impl Feed {
                 return Err(Error::fault(Path::root("step"), rule));
             }
         };
-        let path = Path::root("update");
-        let mut checked = ValidUpdate::of(wire, Some(&path), arrived, self.registry.limits())?;
+        let (path, limits) = (Path::root("update"), self.registry.limits());
+        let mut checked = ValidUpdate::of(wire, changes, Some(&path), arrived, limits)?;
         checked.offer.fence = self.fence.clone();
         Ok(ValidStep::Update(checked))
     }

@@ -133,6 +133,35 @@ fn within(mut message: &[u8], depth: usize) -> Option<usize> {
     Some(entries)
 }
 
+/// Takes the entries of a list of messages out of an encoded message: returns the message without
+/// them, and the entries. `None` if that is not possible; decoding the message says why.
+pub fn take_list(message: &Bytes, field: u32) -> Option<(Vec<u8>, Vec<Bytes>)> {
+    let (mut rest, mut entries) = (Vec::new(), Vec::new());
+    let mut left = &message[..];
+    while !left.is_empty() {
+        let start = message.len() - left.len();
+        let key = varint(&mut left)?;
+        let length = match key & 7 {
+            0 => {
+                varint(&mut left)?;
+                0
+            }
+            1 => 8,
+            5 => 4,
+            2 => usize::try_from(varint(&mut left)?).ok()?,
+            _ => return None,
+        };
+        let (content, after) = left.split_at_checked(length)?;
+        left = after;
+        if key == u64::from(field) << 3 | 2 {
+            entries.push(message.slice_ref(content));
+        } else {
+            rest.extend_from_slice(&message[start..message.len() - left.len()]);
+        }
+    }
+    Some((rest, entries))
+}
+
 /// Reads a number of up to ten bytes.
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let length = bytes.iter().take(10).position(|byte| *byte < 0x80)? + 1;
@@ -213,6 +242,34 @@ mod tests {
         let is_given_up = || looks.replace(looks.get() + 1) >= 2;
         let decoded = decode_until::<v1::NodeNames>(bytes, &is_given_up);
         assert_eq!((decoded, looks.get()), (Ok(None), 3));
+    }
+
+    #[test]
+    fn a_message_consists_of_its_list_and_the_rest() {
+        let change = |name: &str| v1::Change {
+            object: Some(v1::change::Object::Namespace(v1::Namespace {
+                metadata: Some(v1::ObjectMeta {
+                    name: name.to_owned(),
+                    ..v1::ObjectMeta::default()
+                }),
+            })),
+        };
+        let request = v1::UpdateSnapshotRequest {
+            snapshot: "s".to_owned(),
+            changes: ["a", "b"].map(change).into(),
+            expected_revision: Some(7),
+            ..v1::UpdateSnapshotRequest::default()
+        };
+        let bytes = encode(request.clone());
+        let (rest, entries) = take_list(&bytes, 2).expect("it is a message");
+        let decoded = entries.into_iter().map(v1::Change::decode);
+        assert_eq!(decoded.collect(), Ok(request.changes.clone()));
+        let without = v1::UpdateSnapshotRequest {
+            changes: Vec::new(),
+            ..request
+        };
+        assert_eq!(v1::UpdateSnapshotRequest::decode(&rest[..]), Ok(without));
+        assert_eq!(take_list(&bytes.slice(..bytes.len() - 1), 2), None);
     }
 
     #[test]

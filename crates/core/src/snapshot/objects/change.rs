@@ -100,7 +100,7 @@ impl Batch {
     /// # Errors
     /// Every fault of every change.
     pub fn read(
-        changes: Vec<v1::Change>,
+        changes: impl IntoIterator<Item = v1::Change>,
         limits: &Limits,
         path: Path<'_>,
     ) -> Result<Self, Violations> {
