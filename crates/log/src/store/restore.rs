@@ -17,7 +17,7 @@ use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::{Aside, Batch, HeldRow, Limits, Registry, SavedSnapshot, Serial};
 
 /// The number of objects that are read at a time.
-const PART: usize = 10_000;
+const PART: usize = 1_000;
 
 /// The number of parts that are read ahead of being applied.
 const PARTS_AHEAD: usize = 4;
