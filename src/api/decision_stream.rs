@@ -147,19 +147,19 @@ pub async fn answer_questions(
     // Dropped with this future, when the client is gone.
     let gone = CancellationToken::new();
     let _present = gone.clone().drop_guard();
-    let by = RequestContext {
+    let service = Arc::new(service);
+    let by = Arc::new(RequestContext {
         gone: Some(gone),
         ..call.by
-    };
+    });
     let mut answers = Answers {
         observer,
         sender,
         unanswered: HashMap::new(),
     };
-    let steps = call.request.then(|step| {
-        let (service, by) = (service.clone(), by.clone());
-        async move { service.decode_step(step?, by).await }
-    });
+    let steps = call
+        .request
+        .then(async |step| service.decode_step(step?, &by).await);
     let mut steps = pin!(steps);
     let mut waiting: FuturesUnordered<Answering> = FuturesUnordered::new();
     let limits = service.registry.limits();
@@ -204,7 +204,7 @@ pub async fn answer_questions(
             asked.push((tag, cancelled, question));
         }
         let tags: Vec<AnswerTag> = asked.iter().map(|(tag, ..)| *tag).collect();
-        let (service, by) = (service.clone(), by.clone());
+        let (service, by) = (Arc::clone(&service), Arc::clone(&by));
         let mut answering = match is_group {
             true => service.ask_together(asked, step.entries, by).boxed(),
             false => service
@@ -243,8 +243,13 @@ pub async fn answer_questions(
 impl Service {
     /// Decodes a step as long as somebody waits for its answer, a large one beside the threads that
     /// serve.
-    async fn decode_step(&self, step: Bytes, by: RequestContext) -> Result<DecodedStep, Status> {
-        let (is_large, who) = (step.len() > LARGE_REQUEST, by.who.clone());
+    async fn decode_step(
+        &self,
+        step: Bytes,
+        by: &Arc<RequestContext>,
+    ) -> Result<DecodedStep, Status> {
+        let (is_large, who) = (step.len() > LARGE_REQUEST, &by.who);
+        let by = Arc::clone(by);
         let decode = move || {
             let entries = entries(&step);
             let step = by.decode::<v1::DecideRequest>(step)?.step;
@@ -256,7 +261,10 @@ impl Service {
             })
         };
         let decoded = match is_large {
-            true => self.beside.run(who, async move { decode() }).await?,
+            true => {
+                let decode = self.beside.run(who.clone(), async move { decode() });
+                decode.boxed().await?
+            }
             false => decode(),
         };
         Ok(decoded?)
@@ -265,15 +273,15 @@ impl Service {
     /// Answers each question as the call would be answered, a large one beside the threads that
     /// serve. It ends at once when it is cancelled.
     async fn ask_apart(
-        self,
+        self: Arc<Self>,
         questions: Vec<Question>,
         is_large: bool,
         entries: usize,
-        by: RequestContext,
+        by: Arc<RequestContext>,
     ) -> Vec<(AnswerTag, Outcome)> {
         let mut outcomes = Vec::with_capacity(questions.len());
         for (tag, cancelled, question) in questions {
-            let asked = self.ask_streamed(question, is_large, entries, by.clone());
+            let asked = self.ask_streamed(question, is_large, entries, &by);
             let outcome = cancelled.run_until_cancelled(asked).await;
             let outcome = outcome.unwrap_or(Err(Error::Cancelled));
             outcomes.push((tag, outcome.map_err(Status::from)));
@@ -282,25 +290,44 @@ impl Service {
     }
 
     async fn ask_streamed(
-        &self,
+        self: &Arc<Self>,
         question: v1::Question,
         is_large: bool,
         entries: usize,
-        by: RequestContext,
+        by: &Arc<RequestContext>,
     ) -> Result<Response<Bytes>, Error> {
         let (ask, by) = check(question, by)?;
-        let (deadline, who) = (by.deadline, by.who.clone());
-        let service = self.clone();
-        let answer = async move {
-            match ask {
-                Ask::Filter(request) => service.ask(request, entries, &by).await,
-                Ask::Score(request) => service.ask(request, entries, &by).await,
-                Ask::Place(request) => service.placed(request, by).await,
-            }
-        };
+        let (service, deadline, who) = (Arc::clone(self), by.deadline, by.who.clone());
         match is_large {
-            true => until(deadline, self.beside.run(who, answer)).await??,
-            false => until(deadline, answer).await?,
+            true => {
+                let answer = async move { service.ask(ask, entries, by).await };
+                let answer = self.beside.run(who, answer).boxed();
+                until(deadline, answer).await??
+            }
+            false => until(deadline, service.ask(ask, entries, by)).await?,
+        }
+    }
+
+    /// Checks a question at once, and answers it. The messages of questions are long, so the future
+    /// has only what they are compiled to.
+    fn ask(
+        self: Arc<Self>,
+        ask: Ask,
+        entries: usize,
+        by: Arc<RequestContext>,
+    ) -> BoxFuture<'static, Result<Response<Bytes>, Error>> {
+        match ask {
+            Ask::Filter(request) => {
+                let request = self.question(request, entries, &by);
+                async move { self.decide(request?, &by).await }.boxed()
+            }
+            Ask::Score(request) => {
+                let request = self.question(request, entries, &by);
+                async move { self.decide(request?, &by).await }.boxed()
+            }
+            Ask::Place(request) => {
+                async move { self.placed(request, Arc::unwrap_or_clone(by)).await }.boxed()
+            }
         }
     }
 }
@@ -309,7 +336,10 @@ impl Service {
 ///
 /// # Errors
 /// The faults of the question itself.
-fn check(question: v1::Question, by: RequestContext) -> Result<(Ask, RequestContext), Error> {
+fn check(
+    question: v1::Question,
+    by: &Arc<RequestContext>,
+) -> Result<(Ask, Arc<RequestContext>), Error> {
     let mut faults = Violations::default();
     if question.ask.is_none() {
         faults.add(Path::root("ask"), "is required");
@@ -320,10 +350,12 @@ fn check(question: v1::Question, by: RequestContext) -> Result<(Ask, RequestCont
         faults.add(Path::root("timeout"), "must be positive");
     }
     faults.finish(())?;
-    let own = timeout.map(deadline_after);
-    let deadline = own.into_iter().chain(by.deadline).min();
-    let ask = question.ask.ok_or(Error::Internal)?;
-    Ok((ask, RequestContext { deadline, ..by }))
+    let mut by = Arc::clone(by);
+    if let Some(own) = timeout.map(deadline_after) {
+        let by = Arc::make_mut(&mut by);
+        by.deadline = by.deadline.into_iter().chain([own]).min();
+    }
+    Ok((question.ask.ok_or(Error::Internal)?, by))
 }
 
 /// Answers a valid question of a group on a state of its snapshot.
@@ -335,20 +367,20 @@ impl Service {
     /// Answers questions that see one revision. Each has its answer, or its own error, once all are
     /// decided, even if it was cancelled.
     async fn ask_together(
-        self,
+        self: Arc<Self>,
         questions: Vec<Question>,
         entries: usize,
-        mut by: RequestContext,
+        mut by: Arc<RequestContext>,
     ) -> Vec<(AnswerTag, Outcome)> {
         let (mut tags, mut asks) = (Vec::new(), Vec::new());
         for (tag, cancelled, question) in questions {
             tags.push((tag, cancelled));
-            asks.push(check(question, by.clone()).map(|(ask, own)| {
-                by.deadline = own.deadline;
+            asks.push(check(question, &by).map(|(ask, own)| {
+                by = own;
                 ask
             }));
         }
-        let (service, deadline) = (self.clone(), by.deadline);
+        let (service, deadline) = (Arc::clone(&self), by.deadline);
         let decide = async move { service.decide_together(asks, entries, &by).await };
         let decided = until(deadline, self.beside.spawn(decide).owned()).await;
         let decided = decided.and_then(|it| it.unwrap_or(Err(Error::Internal)));

@@ -130,20 +130,19 @@ impl Service {
     ) -> Result<Response<Bytes>, Error> {
         let OpenedCall { request, by } = open_later(request);
         let entries = entries(&request);
-        self.ask(by.decode::<M>(request)?, entries, &by).await
+        let request = self.question(by.decode::<M>(request)?, entries, &by)?;
+        self.decide(request, &by).await
     }
 
-    /// Answers a question about one pod, whose lists have at most so many entries.
+    /// Decides a valid question, once its snapshot has reached what the question asks for.
     ///
     /// # Errors
-    /// The reason why the question is refused.
-    pub(super) async fn ask<M: PodRequest>(
+    /// The reason why the question is not answered.
+    pub(super) async fn decide<A: Message + Clone + MeasuredAnswer + Loggable + 'static>(
         &self,
-        question: M,
-        entries: usize,
+        mut request: ValidDecision<A>,
         by: &RequestContext,
     ) -> Result<Response<Bytes>, Error> {
-        let mut request = self.question(question, entries, by)?;
         let on = self.reach(&request.asked, by.deadline).await?;
         if let Ok(answer) = request.at_once(&on) {
             return Ok(request.finish(answer));

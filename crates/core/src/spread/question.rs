@@ -149,7 +149,7 @@ impl Question {
             is_of_each_node: checks::is_of_each_node(metadata, spec),
         };
         let constraints = Constraints::own(constraints, &subject);
-        let workload = WorkloadId::of(wire, None);
+        let (owner_kind, owner_name) = WorkloadId::controller(metadata, None).unwrap_or_default();
         let requests = Requests::compile(spec, limits, at, &mut faults);
         let pods = PodAffinity::compile(metadata, spec, limits, at, &mut faults);
         let storage = PodStorage::compile(metadata, spec, at, &mut faults);
@@ -160,8 +160,8 @@ impl Question {
             incoming: Incoming::of(metadata, spec),
             subject,
             controller: Controller::of(&metadata.owner_references),
-            owner_kind: workload.kind.into(),
-            owner_name: workload.name.into(),
+            owner_kind: owner_kind.into(),
+            owner_name: owner_name.into(),
             constraints,
             checks,
             affinity: pods,

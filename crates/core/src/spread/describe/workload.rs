@@ -34,13 +34,11 @@ pub struct WorkloadId {
 
 impl WorkloadId {
     /// Returns the workload that a pod belongs to. `adopter` is the controller that would adopt the
-    /// pod if it had none. Pods of a replica set that a deployment or a Rollout owns belong to that.
-    /// Such a replica set is recognised by its name, which ends in the hash that its pods have as a
-    /// label.
+    /// pod if it had none.
     pub fn of(pod: &v1::Pod, adopter: Option<Adopter<'_>>) -> Self {
         let none = v1::ObjectMeta::default();
         let metadata = pod.metadata.as_ref().unwrap_or(&none);
-        let Some((kind, name)) = direct_controller(metadata, adopter) else {
+        let Some((kind, name)) = Self::controller(metadata, adopter) else {
             let mut labels = metadata.labels.clone();
             labels.retain(|key, _| !OF_THE_NODE.contains(&&**key));
             return Self {
@@ -48,17 +46,27 @@ impl WorkloadId {
                 ..Self::default()
             };
         };
-        let owner = TEMPLATE_HASHES.iter().find_map(|(label, owner)| {
-            let hash = metadata.labels.get(*label)?;
-            let name = name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
-            (kind == "ReplicaSet" && !name.is_empty()).then_some((*owner, name))
-        });
-        let (kind, name) = owner.unwrap_or((kind, name));
         Self {
             kind: kind.to_owned(),
             name: name.to_owned(),
             labels: BTreeMap::new(),
         }
+    }
+
+    /// Returns the kind and name of the controller of a pod's workload, if it has one. Pods of a
+    /// replica set that a deployment or a Rollout owns belong to that. Such a replica set is
+    /// recognised by its name, which ends in the hash that its pods have as a label.
+    pub fn controller<'m>(
+        metadata: &'m v1::ObjectMeta,
+        adopter: Option<Adopter<'m>>,
+    ) -> Option<(&'m str, &'m str)> {
+        let (kind, name) = direct_controller(metadata, adopter)?;
+        let owner = TEMPLATE_HASHES.iter().find_map(|(label, owner)| {
+            let hash = metadata.labels.get(*label)?;
+            let name = name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
+            (kind == "ReplicaSet" && !name.is_empty()).then_some((*owner, name))
+        });
+        owner.or(Some((kind, name)))
     }
 
     /// Returns whether the workload has no controller.
