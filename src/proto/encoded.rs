@@ -263,7 +263,10 @@ mod tests {
         let bytes = encode(request.clone());
         let (rest, entries) = take_list(&bytes, 2).expect("it is a message");
         let decoded = entries.into_iter().map(v1::Change::decode);
-        assert_eq!(decoded.collect(), Ok(request.changes.clone()));
+        assert_eq!(
+            decoded.collect::<Result<Vec<_>, _>>(),
+            Ok(request.changes.clone())
+        );
         let without = v1::UpdateSnapshotRequest {
             changes: Vec::new(),
             ..request
