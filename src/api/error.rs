@@ -10,7 +10,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 use crate::access::Role;
 use crate::limits::{Exceeded, Limit};
 use crate::matching::{Path, Violations};
-use crate::snapshot::{self, FeedBehind, JournalError, Stopped};
+use crate::snapshot::resource_versions::FeedBehind;
+use crate::snapshot::{self, JournalError, Stopped};
 use crate::spread::describe::{NamedWorkload, UnknownKey};
 
 /// Domain of every `ErrorInfo`.

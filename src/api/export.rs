@@ -21,7 +21,8 @@ use super::request_context::deadline_after;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::encode;
 use crate::proto::v1;
-use crate::snapshot::{Limits, Snapshot, State, Stopped, Summary};
+use crate::snapshot::reads::Summary;
+use crate::snapshot::{Limits, Snapshot, State, Stopped};
 use crate::verify::{Mismatch, Verification, verify};
 
 /// The approximate bytes of a part of an export: well below the 4 MiB that clients accept by

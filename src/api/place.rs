@@ -25,7 +25,8 @@ use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::{encode, encode_within};
 use crate::proto::v1;
-use crate::snapshot::{Batch, DecidedPicks, Limits, Reserved, Reserving, Retryable, Snapshot};
+use crate::snapshot::reserving::{Reserved, Reserving};
+use crate::snapshot::{Batch, DecidedPicks, Limits, Retryable, Snapshot};
 use crate::spread::{Holding, PlaceOptions};
 
 impl Service {

@@ -14,7 +14,8 @@ use super::request;
 use super::request_context::or_patience;
 use super::service::Service;
 use crate::matching::{Path, Violations};
-use crate::snapshot::{self, FeedBehind, Limits, Registry, ResourceVersions, Snapshot};
+use crate::snapshot::resource_versions::FeedBehind;
+use crate::snapshot::{self, Limits, Registry, ResourceVersions, Snapshot};
 use crate::tasks;
 
 /// The pause between two searches for a snapshot that another server has created.

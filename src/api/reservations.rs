@@ -21,7 +21,8 @@ use crate::limits::Limit;
 use crate::matching::{Path, Violations, names};
 use crate::proto::encoded::encode;
 use crate::proto::v1;
-use crate::snapshot::{Assignment, Claim, Limits, Listed, Snapshot};
+use crate::snapshot::reserving::{Assignment, Listed};
+use crate::snapshot::{Claim, Limits, Snapshot};
 use crate::spread::Question;
 
 impl Service {

@@ -22,9 +22,11 @@ use crate::matching::{KubernetesVersion, Path, Violations};
 use crate::proto::encoded::{encode, take_list};
 use crate::proto::v1;
 use crate::proto::v1::stream_snapshot_request::Step;
+use crate::snapshot::offer::Update;
+use crate::snapshot::replacing::Staged;
+use crate::snapshot::revision::Applied;
 use crate::snapshot::{
-    self, Applied, Batch, Defaults, Fence, Limits, Moment, Offer, Registry, ResourceVersions,
-    Staged, Update,
+    self, Batch, Defaults, Fence, Limits, Moment, Offer, Registry, ResourceVersions,
 };
 use crate::tasks;
 

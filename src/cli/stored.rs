@@ -19,7 +19,8 @@ use crate::proto::v1::{
     ExportSnapshotRequest, ExportSnapshotResponse, ObjectReference, PersistentVolumeClaim,
     PersistentVolumeClaimSpec, Pod, StatefulSetSpec, WorkloadName,
 };
-use crate::snapshot::{Adopter, ObjectId, ObjectKind, Owner, Owners};
+use crate::snapshot::owners::{Adopter, Owner, Owners};
+use crate::snapshot::{ObjectId, ObjectKind};
 use crate::spread::describe::{WorkloadId, controller, is_controlled_by};
 
 /// The labels with which a controller distinguishes the pods of a workload.

@@ -11,7 +11,8 @@ use evenkeel::proto::v1::{
     DescribeSpreadRequest, ExplainRequest, FilterRequest, Mode, PlaceRequest, Pod,
     UpdateSnapshotRequest,
 };
-use evenkeel::snapshot::{Limits, MaxAges, Now, Observer, Registry};
+use evenkeel::snapshot::named::{MaxAges, Observer};
+use evenkeel::snapshot::{Limits, Now, Registry};
 use parking_lot::Mutex;
 use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};

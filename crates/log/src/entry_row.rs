@@ -5,8 +5,9 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use evenkeel_core::proto::v1;
+use evenkeel_core::snapshot::held_row::HeldRow;
 use evenkeel_core::snapshot::held_row::nanos;
-use evenkeel_core::snapshot::{Batch, Change, Defaults, Entry, HeldRow, ResourceVersions};
+use evenkeel_core::snapshot::{Batch, Change, Defaults, Entry, ResourceVersions};
 
 /// The protobuf form of an [`Entry`].
 #[derive(Clone, PartialEq, Message)]

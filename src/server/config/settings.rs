@@ -13,7 +13,7 @@ use super::replication::ReplicationSettings;
 use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
 use crate::api;
 use crate::limits::processors;
-use crate::snapshot::MaxAges;
+use crate::snapshot::named::MaxAges;
 use crate::store::Durability;
 
 /// The settings of `evenkeel serve`.

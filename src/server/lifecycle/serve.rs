@@ -36,7 +36,8 @@ use crate::server::transport::connections::Workers;
 use crate::server::transport::connections::{ConnectionTerms, Listener};
 use crate::server::transport::requests::RequestBody;
 use crate::server::{BoxError, Error, Signal};
-use crate::snapshot::{MaxAges, Registry};
+use crate::snapshot::Registry;
+use crate::snapshot::named::MaxAges;
 use crate::store::{Store, StoreError};
 use crate::tasks::{self, Task};
 

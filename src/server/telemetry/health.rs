@@ -212,7 +212,7 @@ impl HealthWatch {
 /// The statuses that a watch sends.
 type Statuses = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-impl snapshot::Observer for HealthState {
+impl snapshot::named::Observer for HealthState {
     fn snapshot_changed(&self, name: &str, synced: bool) {
         if self.0.borrow().synced.get(name) == Some(&synced) {
             return;

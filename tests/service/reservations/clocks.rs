@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use evenkeel::snapshot::{
-    DecidedPicks, Error, Hold, Limits, Now, Offer, Registry, Unobserved, Uptime,
-};
+use evenkeel::snapshot::clock::Uptime;
+use evenkeel::snapshot::{DecidedPicks, Error, Hold, Limits, Now, Offer, Registry, Unobserved};
 use evenkeel::store::{Durability, Store};
 use tempfile::TempDir;
 

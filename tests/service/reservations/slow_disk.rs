@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel::proto::v1::{DescribeSpreadRequest, ListSnapshotsRequest, PlaceRequest, Reservation};
+use evenkeel::snapshot::reservation::Serial;
 use evenkeel::snapshot::{
-    Aside, Batch, Entry, Journal, JournalError, Limits, Registry, Serial, Snapshot, Unobserved,
+    Aside, Batch, Entry, Journal, JournalError, Limits, Registry, Snapshot, Unobserved,
 };
 use evenkeel::store::{Durability, Store};
 use parking_lot::{Condvar, Mutex};

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use evenkeel::limits::Limits;
 use evenkeel::log::Log;
 use evenkeel::proto::v1::change::Object;
-use evenkeel::snapshot::{Aside, Error, Journal, Update};
+use evenkeel::snapshot::offer::Update;
+use evenkeel::snapshot::{Aside, Error, Journal};
 use support::fake_log::FakeLog;
 use tokio::runtime::Runtime;
 

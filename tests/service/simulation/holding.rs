@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::limits::Limits;
-use evenkeel::snapshot::{
-    Claim, DecidedPicks, Error, Hold, Reserved, Reserving, Retryable, Snapshot,
-};
+use evenkeel::snapshot::reserving::{Reserved, Reserving};
+use evenkeel::snapshot::{Claim, DecidedPicks, Error, Hold, Retryable, Snapshot};
 use support::linearizable::{Event, What};
 
 use crate::simulation::server::Server;

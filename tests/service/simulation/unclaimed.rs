@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use evenkeel::limits::Limits;
-use evenkeel::snapshot::{DecidedPicks, Error, JournalError, Reserved, Reserving, Retryable};
+use evenkeel::snapshot::reserving::{Reserved, Reserving};
+use evenkeel::snapshot::{DecidedPicks, Error, JournalError, Retryable};
 use support::fake_log::{Call, FakeLog, Fate, Faults};
 use tokio::runtime::Runtime;
 

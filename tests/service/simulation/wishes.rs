@@ -8,7 +8,8 @@ use evenkeel::limits::Limits;
 use evenkeel::matching::Path;
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{Change, ObjectMeta, Pod, PodSpec};
-use evenkeel::snapshot::{Batch, Error, JournalError, Offer, Update};
+use evenkeel::snapshot::offer::Update;
+use evenkeel::snapshot::{Batch, Error, JournalError, Offer};
 use support::build::plain_node;
 
 use crate::simulation::server::Server;

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::words::{among, joined, title};
 use crate::matching::{Constraint, Selector, Shortage, TaintedNode};
-use crate::snapshot::{HeldTerm, NodeRef, PodGroups, ReadView, Slot, Stopped};
+use crate::snapshot::pod_terms::HeldTerm;
+use crate::snapshot::{NodeRef, PodGroups, ReadView, Slot, Stopped};
 use crate::spread::place::Placer;
 use crate::spread::{
     Active, Checked, Constraints, DomainReport, Filter, GlobalMinimum, NodeChecks, NodeRefusal,

@@ -11,10 +11,10 @@ use crate::limits::Limits;
 use crate::matching::{Path, Selector};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
-use crate::snapshot::{
-    DisruptionBudget, Imagined, NamedBudget, NamedPod, PairIndex, PodGroup, PodGroupId, PodGroups,
-    ReadView, Slot, Stopped,
-};
+use crate::snapshot::owners::{DisruptionBudget, NamedBudget};
+use crate::snapshot::pod_groups::PodGroupId;
+use crate::snapshot::pod_terms::PairIndex;
+use crate::snapshot::{Imagined, NamedPod, PodGroup, PodGroups, ReadView, Slot, Stopped};
 use crate::spread::describe::{NamedWorkload, OF_THE_NODE, Survey, WorkloadId, WorkloadPods};
 use crate::spread::{Constraints, Question, Scores};
 

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::network::{Choice, ChosenDomain, PodCell};
 use crate::matching::revisions::{CLONE_SET, CONTROLLER_REVISION, template_hash_label};
 use crate::proto::v1;
-use crate::snapshot::{
-    DomainCounts, DomainId, NamedPod, Phase, PodGroups, PodNumbering, ReadView, Slot, Stopped,
-};
+use crate::snapshot::owners::PodNumbering;
+use crate::snapshot::pod::Phase;
+use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, ReadView, Slot, Stopped};
 use crate::spread::describe::{Balance, NamedWorkload, WantedSpread, WorkloadPods};
 
 /// The rank of a pod in this order: the pod with the smallest rank goes first. Times are compared

@@ -10,8 +10,8 @@
 //! `state` (one state, which batches change and decisions read), `history` (the changes of named
 //! snapshots).
 
-mod clock;
-mod counters;
+pub mod clock;
+pub mod counters;
 mod counts;
 mod deadline;
 mod history;
@@ -19,50 +19,37 @@ mod objects;
 mod state;
 
 pub use crate::limits::Limits;
-pub use clock::{Clock, Moment, Now, Uptime, boot, system as system_clock, uptime};
-pub use counters::SnapshotCounters;
+pub use clock::{Moment, Now, system as system_clock};
+
 pub use counts::domain_counts::{DomainCount, DomainCounts};
-pub use counts::partition::{
-    self, DomainId, Eligibility, Partition, PartitionId, PartitionInUse, Query,
-};
-pub use counts::topology::{DomainKey, Topology, bits};
-pub use counts::views::{CachedView, View};
+pub use counts::partition::{self, DomainId, PartitionInUse, Query};
+pub use counts::topology::{self, DomainKey, bits};
+pub use counts::views;
 pub use deadline::{Deadline, Stopped};
-pub use history::commit::GroupCommit;
-pub use history::journal::{
-    Aside, Change, Entry, Journal, JournalError, Missed, NewState, Restoring, SavedSnapshot,
-    Standing, Whole,
-};
-pub use history::named::{MaxAges, Observer, Snapshot, Unobserved};
-pub use history::offer::{Error, Fence, Offer, Update};
-pub use history::reads::{Imagined, NodePage, Summary};
+pub use history::commit;
+pub use history::journal::{self, Aside, Change, Entry, Journal, JournalError};
+pub use history::named::{self, Snapshot, Unobserved};
+pub use history::offer::{self, Error, Fence, Offer};
+pub use history::reads::{self, Imagined};
 pub use history::registry::Registry;
-pub use history::replacing::{Staged, Successor};
-pub use history::reserving::{
-    Assigned, Assignment, DecidedPicks, Ended, Listed, Renewed, Reserved, Reserving,
-};
-pub use objects::change::{Batch, Form, ObjectId, ValidChange};
-pub use objects::cluster_objects::{ListOf, StorageObjects};
+pub use history::replacing;
+pub use history::reserving::{self, DecidedPicks};
+pub use objects::change::{self, Batch, ObjectId};
+pub use objects::cluster_objects;
 pub use objects::defaults::Defaults;
-pub use objects::free_volumes::{FreeVolume, VolumeList, VolumeRank, reaches};
-pub use objects::held_row::{self, HeldRow};
-pub use objects::kind::{
-    ObjectKind, OwnerKind, StorageKind, encode_object, metadata_mut, metadata_of,
-};
-pub use objects::label_sets::{LabelSetId, LabelSets, Symbol};
+pub use objects::free_volumes;
+pub use objects::held_row;
+pub use objects::kind::{self, ObjectKind, OwnerKind};
+pub use objects::label_sets;
 pub use objects::nodes::{NodeRef, Nodes};
-pub use objects::nominated::{NominatedPod, Nominations};
-pub use objects::owners::{
-    Adopter, Controller, DisruptionBudget, NamedBudget, Owner, Owners, PodNumbering,
-};
-pub use objects::pod::Phase;
-pub use objects::pod_terms::{HeldTerm, PairIndex, TermTable};
-pub use objects::requested::PodUse;
-pub use objects::reservation::{
-    Claim, Hold, KeptAnswer, Numbered, Reservation, Retryable, Serial, is_reservation,
-};
-pub use objects::resource_versions::{FeedBehind, OtherCluster, ResourceVersions};
+pub use objects::nominated;
+pub use objects::owners;
+pub use objects::pod;
+pub use objects::pod_terms;
+pub use objects::requested;
+pub use objects::reservation::{self, Claim, Hold, Retryable};
+pub use objects::resource_versions::{self, ResourceVersions};
 pub use objects::slots::Slot;
-pub use state::pod_groups::{NamedPod, PodGroup, PodGroupId, PodGroups};
+pub use state::pod_groups::{self, NamedPod, PodGroup, PodGroups};
 pub use state::read_view::ReadView;
-pub use state::revision::{Applied, Namespace, Sizes, State};
+pub use state::revision::{self, State};

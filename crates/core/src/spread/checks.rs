@@ -17,8 +17,9 @@ use crate::matching::{
     names,
 };
 use crate::proto::v1;
+use crate::snapshot::partition::Eligibility;
 use crate::snapshot::{
-    DomainKey, Eligibility, NodeRef, PartitionInUse, ReadView, Slot, Stopped, bits, partition,
+    DomainKey, NodeRef, PartitionInUse, ReadView, Slot, Stopped, bits, partition,
 };
 
 /// The field by which node affinity names nodes.

@@ -10,10 +10,10 @@ use super::verdict::Reason;
 use super::volumes::BoundClaim;
 use crate::matching::storage::{ClaimKind, PersistentVolume, StorageClass, VolumeClaim};
 use crate::matching::{PodClaim, Quantity};
-use crate::snapshot::{
-    Deadline, FreeVolume, NodeRef, PodUse, ReadView, Stopped, StorageObjects, VolumeList,
-    VolumeRank, reaches,
-};
+use crate::snapshot::cluster_objects::StorageObjects;
+use crate::snapshot::free_volumes::{FreeVolume, VolumeList, VolumeRank, reaches};
+use crate::snapshot::requested::PodUse;
+use crate::snapshot::{Deadline, NodeRef, ReadView, Stopped};
 
 /// The claims of a pod, by their state.
 #[derive(Default)]

@@ -12,7 +12,9 @@ use super::question::{Active, Constraints, NodeChecks, Question};
 use super::verdict::{Affected, Judgement, NODES_PER_STEP, NodeRefusal, Reason, Tallies};
 use super::volumes::Volumes;
 use crate::proto::v1;
-use crate::snapshot::{NominatedPod, Partition, ReadView, Slot, Stopped, bits};
+use crate::snapshot::nominated::NominatedPod;
+use crate::snapshot::partition::Partition;
+use crate::snapshot::{ReadView, Slot, Stopped, bits};
 
 /// The checks of a node before its room: by the pod's own place, the node's cordon, its taints and its
 /// labels.

@@ -9,9 +9,10 @@ use super::filter::NominatedOn;
 use super::question::Question;
 use super::verdict::{Affected, Judgement, NODES_PER_STEP, Reason};
 use crate::matching::{PodAffinity, PodTerm, Selector};
+use crate::snapshot::nominated::NominatedPod;
+use crate::snapshot::topology::Topology;
 use crate::snapshot::{
-    DomainId, DomainKey, NominatedPod, PartitionInUse, Query, ReadView, Slot, Stopped, Topology,
-    bits, partition,
+    DomainId, DomainKey, PartitionInUse, Query, ReadView, Slot, Stopped, bits, partition,
 };
 
 /// The labels of a namespace without an object.

@@ -19,9 +19,9 @@ use crate::matching::{
     Resource, Selector, Tolerations, Violations, names,
 };
 use crate::proto::v1;
-use crate::snapshot::{
-    Controller, DomainKey, Eligibility, Hold, Limits, Query, ReadView, Stopped, partition,
-};
+use crate::snapshot::owners::Controller;
+use crate::snapshot::partition::Eligibility;
+use crate::snapshot::{DomainKey, Hold, Limits, Query, ReadView, Stopped, partition};
 
 /// The used fields of a pod that no snapshot has data to check, ascending.
 fn unchecked_fields(pod: &v1::Pod) -> Box<[&'static str]> {

@@ -11,7 +11,8 @@ use fixedbitset::FixedBitSet;
 
 use crate::matching::{Lack, Resource, Shortage};
 use crate::proto::v1::ReasonCode;
-use crate::snapshot::{Deadline, DomainId, Slot, Stopped, Topology};
+use crate::snapshot::topology::Topology;
+use crate::snapshot::{Deadline, DomainId, Slot, Stopped};
 
 /// Words of a reason. The refusals of many nodes share them, and what is shared is compared by its
 /// address, however long it is.

@@ -8,7 +8,9 @@ use super::filter::NominatedOn;
 use super::verdict::{Affected, NodeRefusal, Reason};
 use crate::matching::storage::{PersistentVolume, ZONE_LABELS};
 use crate::matching::{DiskUses, PodDisk, PodStorage, absolute};
-use crate::snapshot::{NodeRef, ReadView, Slot, Stopped, StorageObjects, reaches};
+use crate::snapshot::cluster_objects::StorageObjects;
+use crate::snapshot::free_volumes::reaches;
+use crate::snapshot::{NodeRef, ReadView, Slot, Stopped};
 
 /// The name in `unchecked` for the limits of nodes on the volumes of a driver.
 const LIMITS: &str = "spec.volumes (limits per node)";

@@ -16,10 +16,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::matching::Requested;
-use crate::snapshot::{
-    CachedView, Deadline, DomainId, FreeVolume, LabelSetId, ListOf, Namespace, Nodes,
-    PartitionInUse, Query, State, Stopped,
-};
+use crate::snapshot::cluster_objects::ListOf;
+use crate::snapshot::free_volumes::FreeVolume;
+use crate::snapshot::label_sets::LabelSetId;
+use crate::snapshot::revision::Namespace;
+use crate::snapshot::views::CachedView;
+use crate::snapshot::{Deadline, DomainId, Nodes, PartitionInUse, Query, State, Stopped};
 
 #[cfg(test)]
 mod tests;

@@ -13,9 +13,8 @@ use super::watch::{KindEvent, WatchOutcome};
 use crate::manifest::Item;
 use evenkeel_core::proto::v1::change::Object;
 use evenkeel_core::proto::v1::{Change, ObjectReference};
-use evenkeel_core::snapshot::{
-    ObjectId, ObjectKind, OwnerKind, ResourceVersions, encode_object, metadata_mut, metadata_of,
-};
+use evenkeel_core::snapshot::kind::{encode_object, metadata_mut, metadata_of};
+use evenkeel_core::snapshot::{ObjectId, ObjectKind, OwnerKind, ResourceVersions};
 
 /// Objects with the hash of a version of each. This takes some 90 bytes an object.
 pub(super) type Hashes = HashMap<ObjectKey, u64>;

@@ -15,7 +15,8 @@ use super::connection::ClusterClient;
 use super::error::Error;
 use crate::manifest::{ApiResource, InputSource, Item, LoadedObjects, ObjectReader};
 use evenkeel_core::matching::KubernetesVersion;
-use evenkeel_core::snapshot::{ObjectKind, OwnerKind, ResourceVersions, StorageKind};
+use evenkeel_core::snapshot::kind::StorageKind;
+use evenkeel_core::snapshot::{ObjectKind, OwnerKind, ResourceVersions};
 use evenkeel_log::tasks::{self, OwnedTask};
 
 /// The number of objects in a page, which is the same as kubectl's.

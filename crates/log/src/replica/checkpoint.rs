@@ -14,9 +14,8 @@ use super::track::{CheckpointRow, Track};
 use crate::record::{open, seal};
 use crate::{Body, EntryRow, Error, Log, Unreadable};
 use evenkeel_core::snapshot::held_row::{nanos, time};
-use evenkeel_core::snapshot::{
-    Aside, Change, Entry, JournalError, Registry, Restoring, Standing, Whole,
-};
+use evenkeel_core::snapshot::journal::{Restoring, Standing, Whole};
+use evenkeel_core::snapshot::{Aside, Change, Entry, JournalError, Registry};
 
 /// The prefix of the names of checkpoints.
 const CHECKPOINTS: &str = "checkpoint/";

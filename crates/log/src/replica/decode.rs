@@ -12,7 +12,8 @@ use crate::record::{self, Entries};
 use crate::{AsideRow, Body, EntryRow, Error, Happened, NumberedRow, Unreadable};
 use evenkeel_core::matching::{Path, Violations};
 use evenkeel_core::snapshot::held_row::time;
-use evenkeel_core::snapshot::{Batch, Change, Defaults, Entry, Limits, SavedSnapshot};
+use evenkeel_core::snapshot::journal::SavedSnapshot;
+use evenkeel_core::snapshot::{Batch, Change, Defaults, Entry, Limits};
 
 /// The reason why an entry cannot be decoded.
 #[derive(Debug, thiserror::Error)]

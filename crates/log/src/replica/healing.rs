@@ -12,7 +12,8 @@ use super::track::Condition;
 use super::track::{CheckpointRow, ReadAside, Reading, Track};
 use crate::{Bounds, Error, Place, Verdict};
 use evenkeel_core::snapshot::held_row::time;
-use evenkeel_core::snapshot::{JournalError, Registry, Whole};
+use evenkeel_core::snapshot::journal::Whole;
+use evenkeel_core::snapshot::{JournalError, Registry};
 
 impl Replica {
     /// Follows the log of a snapshot again if it could not be followed any more. Returns whether

@@ -10,9 +10,8 @@ use super::server::unreachable;
 use super::track::Condition;
 use super::track::{Reading, Track};
 use crate::{EntryRow, Error};
-use evenkeel_core::snapshot::{
-    Aside, Batch, Change, Entry, Journal, JournalError, Missed, Standing,
-};
+use evenkeel_core::snapshot::journal::{Missed, Standing};
+use evenkeel_core::snapshot::{Aside, Batch, Change, Entry, Journal, JournalError};
 
 /// The number of records that are read before they are handed out.
 const AT_ONCE: usize = 32;

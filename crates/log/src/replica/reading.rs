@@ -10,7 +10,8 @@ use super::server::unreachable;
 use super::track::Condition;
 use super::track::{Reading, Track};
 use crate::{Body, Error, Message, Verdict};
-use evenkeel_core::snapshot::{Change, JournalError, Missed};
+use evenkeel_core::snapshot::journal::Missed;
+use evenkeel_core::snapshot::{Change, JournalError};
 
 /// The longest time that it may take to find out that the last record that was read is still there.
 pub(super) const PROVING: Duration = Duration::from_secs(10);

@@ -16,7 +16,8 @@ use super::track::Condition;
 use super::track::{Reading, Track};
 use crate::backoff::Backoff;
 use crate::{Error, Log, Place, Wait, visible};
-use evenkeel_core::snapshot::{self, Clock, JournalError, Now, Registry};
+use evenkeel_core::snapshot::clock::Clock;
+use evenkeel_core::snapshot::{self, JournalError, Now, Registry};
 
 /// The time for which a full log is told after it has refused a record.
 const FULL: Duration = Duration::from_secs(300);

@@ -12,7 +12,9 @@ use uuid::Uuid;
 use crate::record::GENESIS;
 use crate::{AsideRow, Follower, Hash, Log, Message, Place};
 use evenkeel_core::snapshot::held_row::{nanos, time};
-use evenkeel_core::snapshot::{Entry, JournalError, Moment, Standing, Successor};
+use evenkeel_core::snapshot::journal::Standing;
+use evenkeel_core::snapshot::replacing::Successor;
+use evenkeel_core::snapshot::{Entry, JournalError, Moment};
 
 /// The number of epochs before the last one whose last revisions are known.
 const FORMER: usize = 16;

@@ -297,7 +297,7 @@ impl File {
     /// acknowledged updates may have been lost, because an earlier process did not close the file:
     /// no revision of an epoch may stand for two states.
     pub fn begin_session(&self, durability: Durability) -> Result<(), redb::Error> {
-        let boot = snapshot::boot().unwrap_or_default();
+        let boot = snapshot::clock::boot().unwrap_or_default();
         self.transact(|transaction| {
             let mut facts = transaction.open_table(FACTS)?;
             let last = facts.get(SESSION_FACT)?.map(|row| read(row.value()));

@@ -14,9 +14,9 @@ use super::disk::{Disk, Durability};
 use super::error::{self, StoreError};
 use super::file::{self, File};
 use super::rows::{EncodedEntry, encode};
-use evenkeel_core::snapshot::{
-    self, Aside, Batch, Entry, GroupCommit, Journal, JournalError, Uptime,
-};
+use evenkeel_core::snapshot::clock::Uptime;
+use evenkeel_core::snapshot::commit::GroupCommit;
+use evenkeel_core::snapshot::{self, Aside, Batch, Entry, Journal, JournalError};
 
 /// The time between two writes of a store that buffers, while there is something to write.
 const BUFFERED: Duration = Duration::from_secs(1);
@@ -199,7 +199,7 @@ impl Store {
                 paused: None,
             }),
             given_up: Mutex::default(),
-            uptime: Box::new(snapshot::uptime),
+            uptime: Box::new(snapshot::clock::uptime),
         };
         store.open_file(&mut store.inner.lock())?;
         Ok(store)

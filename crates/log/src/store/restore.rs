@@ -14,7 +14,10 @@ use crate::EntryRow;
 use crate::replica::decode;
 use evenkeel_core::matching::{Path as Field, Violations};
 use evenkeel_core::proto::v1;
-use evenkeel_core::snapshot::{Aside, Batch, HeldRow, Limits, Registry, SavedSnapshot, Serial};
+use evenkeel_core::snapshot::held_row::HeldRow;
+use evenkeel_core::snapshot::journal::SavedSnapshot;
+use evenkeel_core::snapshot::reservation::Serial;
+use evenkeel_core::snapshot::{Aside, Batch, Limits, Registry};
 
 /// The number of objects that are read at a time.
 const PART: usize = 1_000;

@@ -7,10 +7,12 @@ use redb::{ReadableTable, StorageError, Table, TableDefinition, WriteTransaction
 
 use crate::EntryRow;
 use evenkeel_core::proto::v1;
-use evenkeel_core::snapshot::{
-    Aside, Batch, Change, Entry, Form, HeldRow, ObjectKind, OwnerKind, Serial, StorageKind, Uptime,
-    metadata_of,
-};
+use evenkeel_core::snapshot::change::Form;
+use evenkeel_core::snapshot::clock::Uptime;
+use evenkeel_core::snapshot::held_row::HeldRow;
+use evenkeel_core::snapshot::kind::{StorageKind, metadata_of};
+use evenkeel_core::snapshot::reservation::Serial;
+use evenkeel_core::snapshot::{Aside, Batch, Change, Entry, ObjectKind, OwnerKind};
 
 /// Facts about the file itself.
 pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");

@@ -11,7 +11,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::{Family, plain, read, seconds};
 use crate::replica::Counts;
 use crate::server::telemetry::SharedLogSource;
-use crate::snapshot::{Registry, SnapshotCounters, Summary};
+use crate::snapshot::Registry;
+use crate::snapshot::counters::SnapshotCounters;
+use crate::snapshot::reads::Summary;
 
 /// The label value of all snapshots without their own; no name of a snapshot has parentheses.
 const OTHERS: &str = "(others)";

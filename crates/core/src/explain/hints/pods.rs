@@ -11,7 +11,8 @@ use crate::explain::words::{
 use crate::matching::revisions::{is_revision_label, template_hash};
 use crate::matching::{Constraint, PodTerm, Selector, selector_text};
 use crate::proto::v1::hint::Kind;
-use crate::snapshot::{HeldTerm, PodGroup, Stopped};
+use crate::snapshot::pod_terms::HeldTerm;
+use crate::snapshot::{PodGroup, Stopped};
 use crate::spread::describe::WorkloadId;
 use crate::spread::{Active, Reason};
 

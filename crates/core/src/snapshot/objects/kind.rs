@@ -181,7 +181,7 @@ macro_rules! with_message {
 macro_rules! of_kind {
     ($kind:expr, $message:expr) => {{
         use $crate::proto::v1::change::Object;
-        use $crate::snapshot::{ObjectKind, OwnerKind, StorageKind};
+        use $crate::snapshot::kind::{ObjectKind, OwnerKind, StorageKind};
         match $kind {
             ObjectKind::Node => Object::Node($message),
             ObjectKind::Pod => Object::Pod($message),

@@ -12,10 +12,9 @@ use super::workload::{
 };
 use crate::matching::{Constraint, Path, Selector};
 use crate::proto::v1;
-use crate::snapshot::{
-    Adopter, DomainKey, Eligibility, Limits, NamedPod, PodGroup, PodGroups, Slot, Stopped,
-    partition,
-};
+use crate::snapshot::owners::Adopter;
+use crate::snapshot::partition::Eligibility;
+use crate::snapshot::{DomainKey, Limits, NamedPod, PodGroup, PodGroups, Slot, Stopped, partition};
 use crate::spread::Question;
 
 /// The kind of workloads whose pods are each tied to a node.

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use crate::matching::Selector;
 use crate::matching::revisions::TEMPLATE_HASHES;
 use crate::proto::v1;
-use crate::snapshot::{Adopter, DomainCount, DomainCounts, PodGroup, PodGroupId, Query, partition};
+use crate::snapshot::owners::Adopter;
+use crate::snapshot::pod_groups::PodGroupId;
+use crate::snapshot::{DomainCount, DomainCounts, PodGroup, Query, partition};
 use crate::spread::{Active, GlobalMinimum};
 
 /// Labels that the API server copies from a node to the pods that are bound to it, since Kubernetes
