@@ -1,12 +1,12 @@
 //! `grpc_health_probe`, which probes of older clusters and many images use,
 //! and `evenkeel healthcheck` agree, with TLS too. `deploy/validate probe` runs these tests.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use rcgen::{CertificateParams, KeyPair};
 
 use crate::tool;
-use support::process::{Server, command, run};
+use support::process::{Outcome, Server, command, run};
 
 /// A name that both are asked about, and whether it is healthy before the cluster is loaded.
 const NAMES: [(&str, bool); 4] = [
@@ -16,7 +16,7 @@ const NAMES: [(&str, bool); 4] = [
     ("nobody", false),
 ];
 
-fn probe(arguments: &[&str]) -> Output {
+fn probe(arguments: &[&str]) -> Outcome {
     let mut probe = Command::new(tool("find_probe"));
     probe.args(arguments);
     run(probe)
@@ -30,14 +30,14 @@ fn agree(server: &Server, names: &[(&str, bool)], ours: &[(&str, &str)], theirs:
         let mut command = command(&["healthcheck", &address, &service]);
         command.envs(ours.iter().copied());
         let ours = run(command);
-        assert_eq!(ours.status.success(), *healthy, "{name:?}: {ours:?}");
+        assert_eq!(ours.code == 0, *healthy, "{name:?}: {ours:?}");
 
         let address = format!("-addr={}", server.address());
         let service = format!("-service={name}");
         let mut arguments = vec![address.as_str(), &service];
         arguments.extend(theirs);
         let theirs = probe(&arguments);
-        assert_eq!(theirs.status.success(), *healthy, "{name:?}: {theirs:?}");
+        assert_eq!(theirs.code == 0, *healthy, "{name:?}: {theirs:?}");
     }
 }
 

@@ -8,11 +8,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use evenkeel::proto::v1::Pod;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{Mode, Pod, UpdateSnapshotRequest};
-use support::build::{filter_of, plain_node, update_of};
+use support::build::{filter_of, plain_node, replace_of};
 use support::model::Stored;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -21,7 +21,7 @@ use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
 use support::ports::free_ports;
-use support::process::{DEADLINE, Server};
+use support::process::{Server, eventually};
 
 /// Connections of the load, and calls under way on each.
 const CONNECTIONS: usize = 4;
@@ -140,13 +140,14 @@ impl Balancer {
 
     /// Waits until a call is answered by the server with this epoch.
     async fn reaches(&mut self, epoch: &str) {
-        let start = Instant::now();
-        while filter(self.channel.clone()).await.ok().as_deref() != Some(epoch) {
-            let exited = self.child.try_wait().expect("a child can be waited for");
+        let (channel, child) = (&self.channel, &mut self.child);
+        let reached = async || {
+            let exited = child.try_wait().expect("a child can be waited for");
             assert!(exited.is_none(), "the balancer ended: {exited:?}");
-            assert!(start.elapsed() < DEADLINE, "a server gets no calls");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+            let by = filter(channel.clone()).await.ok()?;
+            (by == epoch).then_some(())
+        };
+        eventually("the server gets calls", reached).await;
     }
 }
 
@@ -192,13 +193,8 @@ impl Fed {
 /// Replaces the snapshot by one node. Each server is fed by itself, not through a balancer, because
 /// each keeps its own state.
 async fn feed(server: &Server) -> String {
-    let update = UpdateSnapshotRequest {
-        mode: Mode::Replace.into(),
-        ..update_of(vec![plain_node("node", &[]).change()])
-    };
-    let mut client = SpreadServiceClient::new(server.channel());
-    let answer = client.update_snapshot(update).await;
-    answer.expect("the update is valid").into_inner().epoch
+    let state = vec![plain_node("node", &[]).change()];
+    server.send(replace_of("", state)).await.epoch
 }
 
 /// The epoch of the server that answered.
@@ -251,11 +247,9 @@ impl Load {
             let by_it = |call: &&Call| call.answer.as_ref().is_ok_and(|by| by == epoch);
             calls.iter().filter(by_it).count()
         };
-        let (start, enough) = (Instant::now(), count() + MANY);
-        while count() < enough {
-            assert!(start.elapsed() < DEADLINE, "calls are not answered");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let enough = count() + MANY;
+        let answered = async || (count() >= enough).then_some(());
+        eventually("calls are answered", answered).await;
     }
 
     /// Ends the load, and returns all calls that were made.

@@ -3,18 +3,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use evenkeel::account::Account;
-use evenkeel::proto::v1::{
-    Change, ExportSnapshotRequest, PlaceRequest, Reservation, StreamSnapshotRequest,
-    UpdateSnapshotRequest, VerifySnapshotRequest, stream_snapshot_request::Step,
-};
+use evenkeel::proto::v1::stream_snapshot_request::Step;
+use evenkeel::proto::v1::{Change, VerifySnapshotRequest};
 use evenkeel::snapshot::{Limits, Registry, Unobserved};
-use support::build::{ZONE, filter_of, hard, node, on, place_of, pod, service, spread};
+use support::build::{
+    ZONE, batch_of, filter_of, hard, hold_of, node, on, pod, service, spread, update_of, zones,
+};
+use support::caller::export;
 use support::model::{Stored, delete};
+use support::refusal::{limit, reason};
 use support::server::Server;
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 const LIMIT: usize = 64 << 20;
 
@@ -32,9 +34,8 @@ impl Told {
         let account = Account::measured(LIMIT, move || told.load(Ordering::Relaxed));
         let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
         let server = Server::with_registry(registry.with_account(account)).await;
-        let zones = ["a", "b"].map(|zone| node(zone, &[(ZONE, zone)]).change());
         let pods = ["a", "b"].map(|zone| on(web(&format!("p-{zone}")), zone).change());
-        let changes = zones.into_iter().chain(pods);
+        let changes = zones(&["a", "b"]).into_iter().chain(pods);
         let changes = changes.chain([service("web", &[("app", "web")]).change()]);
         server.update("", changes.collect()).await;
         Self { server, in_use }
@@ -46,10 +47,7 @@ impl Told {
     }
 
     async fn update(&self, changes: Vec<Change>) -> Result<(), Status> {
-        let request = UpdateSnapshotRequest {
-            changes,
-            ..UpdateSnapshotRequest::default()
-        };
+        let request = update_of(changes);
         let updated = self.server.client().update_snapshot(request).await;
         updated.map(drop)
     }
@@ -73,9 +71,8 @@ fn question() -> evenkeel::proto::v1::FilterRequest {
 fn assert_no_memory(refused: Result<(), Status>) {
     let status = refused.expect_err("there is no memory");
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-    let info = status.get_details_error_info().expect("it has details");
-    assert_eq!(info.reason, "OVER_LIMIT");
-    assert_eq!(info.metadata["limit"], "max-memory-bytes");
+    assert_eq!(reason(&status).as_deref(), Some("OVER_LIMIT"));
+    assert_eq!(limit(&status).as_deref(), Some("max-memory-bytes"));
 }
 
 #[tokio::test]
@@ -113,49 +110,25 @@ async fn what_would_be_kept_is_refused() {
     let told = Told::start().await;
     told.leave(0);
     let mut client = told.server.client();
-    let other = UpdateSnapshotRequest {
-        snapshot: "other".into(),
-        ..UpdateSnapshotRequest::default()
-    };
+    let other = batch_of("other", Vec::new());
     assert_no_memory(client.update_snapshot(other).await.map(drop));
-    let begin = StreamSnapshotRequest {
-        step: Some(Step::BeginReplace(Default::default())),
-    };
-    let staged = client.stream_snapshot(tokio_stream::iter([begin])).await;
-    let staged = staged.expect("a stream").into_inner().message().await;
+    let begin = Step::BeginReplace(Default::default());
+    let staged = told.server.stream(vec![begin]).await.message().await;
     assert_no_memory(staged.map(drop));
-    let reserving = PlaceRequest {
-        reserve: Some(Reservation {
-            owner: "tests".into(),
-            ttl: Some(pbjson_types::Duration {
-                seconds: 60,
-                nanos: 0,
-            }),
-        }),
-        ..place_of(web(""), 1)
-    };
+    let reserving = hold_of(web(""), 1, Duration::from_secs(60));
     assert_no_memory(client.place(reserving).await.map(drop));
-    let exported = client
-        .export_snapshot(ExportSnapshotRequest::default())
-        .await;
-    assert_no_memory(exported.map(drop));
+    assert_no_memory(export(client, "").await.map(drop));
 }
 
 /// A verification builds a second state, so it needs as much memory as the first.
 #[tokio::test]
 async fn a_verification_ends_where_there_is_no_memory_for_a_second_state() {
     let told = Told::start().await;
-    let verify = async || {
-        let request = VerifySnapshotRequest::default();
-        told.server
-            .client()
-            .verify_snapshot(request)
-            .await
-            .map(drop)
-    };
-    verify().await.expect("there is memory");
+    told.server.verify("").await;
     told.leave(0);
-    assert_no_memory(verify().await);
+    let request = VerifySnapshotRequest::default();
+    let refused = told.server.client().verify_snapshot(request).await;
+    assert_no_memory(refused.map(drop));
     let snapshot = told.server.registry.get("default").expect("it exists");
     evenkeel::verify::verify(&snapshot.state(), &|| false).expect_err("it builds no state");
 }

@@ -6,20 +6,16 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use support::{process, streams};
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    DescribeSpreadRequest, ExplainRequest, FilterRequest, Mode, PlaceRequest, Pod,
-    UpdateSnapshotRequest,
-};
+use evenkeel::proto::v1::{Pod, UpdateSnapshotRequest};
 use evenkeel::snapshot::named::{MaxAges, Observer};
 use evenkeel::snapshot::{Limits, Now, Registry};
 use parking_lot::Mutex;
 use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
-use tonic_types::StatusExt;
 
 use streams::{next, watch};
-use support::build::{explain_of, filter_of, place_of, score_as};
+use support::build::{batch_of, describe_as, explain_as, filter_in, place_as, score_as};
+use support::refusal::{code, reason};
 use support::server::Server;
 
 const MAX_AGE: Duration = Duration::from_secs(30);
@@ -91,24 +87,7 @@ impl World {
     /// Returns the age in every kind of answer, or the refusal.
     async fn ages(&self, snapshot: &str) -> Vec<Result<Option<i64>, Status>> {
         let mut client = self.server.client();
-        let snapshot = || snapshot.to_owned();
-        let filter = FilterRequest {
-            snapshot: snapshot(),
-            ..filter_of(Pod::default())
-        };
-        let score = score_as(filter.clone());
-        let explain = ExplainRequest {
-            snapshot: snapshot(),
-            ..explain_of(Pod::default())
-        };
-        let place = PlaceRequest {
-            snapshot: snapshot(),
-            ..place_of(Pod::default(), 1)
-        };
-        let describe = DescribeSpreadRequest {
-            snapshot: snapshot(),
-            ..Default::default()
-        };
+        let asked = filter_in(snapshot, Pod::default());
         macro_rules! age {
             ($method:ident, $request:expr) => {{
                 let answer = client.$method($request).await;
@@ -116,11 +95,11 @@ impl World {
             }};
         }
         vec![
-            age!(filter, filter),
-            age!(score, score),
-            age!(explain, explain),
-            age!(place, place),
-            age!(describe_spread, describe),
+            age!(filter, asked.clone()),
+            age!(score, score_as(asked.clone())),
+            age!(explain, explain_as(asked.clone())),
+            age!(place, place_as(asked.clone())),
+            age!(describe_spread, describe_as(asked)),
         ]
     }
 
@@ -134,9 +113,7 @@ impl World {
         for got in self.ages(snapshot).await {
             let status = got.expect_err("it is refused");
             assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
-            let details = status.get_error_details();
-            let reason = details.error_info().map(|info| info.reason.as_str());
-            assert_eq!(reason, Some("SNAPSHOT_STALE"));
+            assert_eq!(reason(&status).as_deref(), Some("SNAPSHOT_STALE"));
             assert!(
                 status.message().contains("over max-age of 30s"),
                 "{status:?}"
@@ -194,12 +171,11 @@ async fn old_snapshots_refuse_to_answer_if_they_are_told_to() {
 
     // A refused batch does not make the snapshot fresh; a replace does.
     let refused = UpdateSnapshotRequest {
-        snapshot: "fed".into(),
         expected_revision: Some(7),
-        ..Default::default()
+        ..batch_of("fed", Vec::new())
     };
     let refused = world.server.client().update_snapshot(refused).await;
-    assert_eq!(refused.expect_err("another revision").code(), Code::Aborted);
+    assert_eq!(code(refused), Code::Aborted);
     world.all_refuse("fed").await;
     world
         .server
@@ -242,17 +218,8 @@ async fn a_deleted_snapshot_leaves_no_mark_on_the_next_of_its_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_health_of_a_silent_feed_is_not_serving_until_it_speaks() {
     let server = process::Server::start(&["--max-age", "1h,silent=200ms"]);
-    let feed = async |snapshot: &str| {
-        let update = UpdateSnapshotRequest {
-            snapshot: snapshot.into(),
-            mode: Mode::Unspecified.into(),
-            ..Default::default()
-        };
-        let mut client = SpreadServiceClient::new(server.channel());
-        client.update_snapshot(update).await.expect("a batch");
-    };
-    feed("silent").await;
-    feed("other").await;
+    server.update("silent", Vec::new()).await;
+    server.update("other", Vec::new()).await;
     let mut silent = watch(server.channel(), "silent").await;
     let mut other = watch(server.channel(), "other").await;
     let mut all = watch(server.channel(), "").await;
@@ -260,7 +227,7 @@ async fn the_health_of_a_silent_feed_is_not_serving_until_it_speaks() {
     assert!(first == NotServing || next(&mut silent).await == NotServing);
     assert_eq!(next(&mut other).await, Serving);
     assert_eq!(next(&mut all).await, Serving);
-    feed("silent").await;
+    server.update("silent", Vec::new()).await;
     assert_eq!(next(&mut silent).await, Serving);
     assert_eq!(next(&mut silent).await, NotServing);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use evenkeel::proto::v1::Pod;
 
-use support::build::{ZONE, filter_of, hard, node, on, pod, spread, tolerating};
+use support::build::{ZONE, filter_of, hard, on, pod, spread, tolerating, zones};
 use support::model::Stored;
 use support::server::Server;
 
@@ -18,12 +18,10 @@ const ONCE: usize = 400;
 /// A server with three zones and some pods.
 async fn server() -> Server {
     let server = Server::start().await;
-    let zones = ["a", "b", "c"];
-    let nodes = zones.map(|zone| node(zone, &[(ZONE, zone)]).change());
-    let pods = zones.map(|zone| on(pod(&format!("p-{zone}"), &[("app", "hot")]), zone).change());
-    server
-        .update("", nodes.into_iter().chain(pods).collect())
-        .await;
+    let pod = |zone| on(pod(&format!("p-{zone}"), &[("app", "hot")]), zone).change();
+    let pods = ["a", "b", "c"].map(pod);
+    let all = zones(&["a", "b", "c"]).into_iter().chain(pods);
+    server.update("", all.collect()).await;
     server
 }
 

@@ -1,16 +1,19 @@
 //! Short words for objects and requests, so that a test reads like the example it shows.
 
 use evenkeel::proto::v1::{
-    Affinity, Change, ClaimSource, Container, DefaultConstraints, ExplainRequest, FilterRequest,
-    LabelSelector, LabelSelectorRequirement, Node, NodeAffinity, NodeSelector,
+    Affinity, AssignedPod, Change, ClaimSource, ConfirmReservationsRequest, Confirmation,
+    Container, DefaultConstraints, DescribeSpreadRequest, ExplainRequest, FilterRequest,
+    LabelSelector, LabelSelectorRequirement, Mode, Node, NodeAffinity, NodeSelector,
     NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, ObjectMeta, OwnerReference, PlaceRequest,
-    Pod, PodAffinity, PodAffinityTerm, PodSpec, Quantity, ResourceRequirements, ScoreRequest,
-    Service, ServiceSpec, Taint, Toleration, TopologySpreadConstraint, UpdateSnapshotRequest, View,
-    Volume,
+    Pod, PodAffinity, PodAffinityTerm, PodSpec, Quantity, ReleaseReservationsRequest, Reservation,
+    ReservePodsRequest, ReservedPod, ResourceRequirements, ScoreRequest, Service, ServiceSpec,
+    Taint, Toleration, TopologySpreadConstraint, UpdateSnapshotRequest, View, Volume,
 };
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use crate::model::Stored;
 use crate::recount::LabelMap;
 
 /// Topology key of zones.
@@ -41,6 +44,12 @@ pub fn node(name: &str, labels: &[(&str, &str)]) -> Node {
     let metadata = node.metadata.get_or_insert_default();
     metadata.labels.insert(HOSTNAME.into(), name.into());
     node
+}
+
+/// Nodes of these names, each in a zone of its own name.
+pub fn zones(names: &[&str]) -> Vec<Change> {
+    let nodes = names.iter().map(|name| node(name, &[(ZONE, name)]));
+    nodes.map(Stored::change).collect()
 }
 
 /// A node with these labels and no other.
@@ -291,6 +300,22 @@ pub fn update_of(changes: Vec<Change>) -> UpdateSnapshotRequest {
     }
 }
 
+/// The changes as a batch for a snapshot.
+pub fn batch_of(snapshot: &str, changes: Vec<Change>) -> UpdateSnapshotRequest {
+    UpdateSnapshotRequest {
+        snapshot: snapshot.into(),
+        ..update_of(changes)
+    }
+}
+
+/// The changes as the whole state of a snapshot.
+pub fn replace_of(snapshot: &str, changes: Vec<Change>) -> UpdateSnapshotRequest {
+    UpdateSnapshotRequest {
+        mode: Mode::Replace.into(),
+        ..batch_of(snapshot, changes)
+    }
+}
+
 /// Default constraints: these, without their selectors.
 pub fn defaults_of(mut constraints: Vec<TopologySpreadConstraint>) -> DefaultConstraints {
     for constraint in &mut constraints {
@@ -307,6 +332,14 @@ pub fn filter_of(pod: Pod) -> FilterRequest {
     FilterRequest {
         pod: Some(pod),
         ..FilterRequest::default()
+    }
+}
+
+/// The question where the pod may run, by the state of a snapshot.
+pub fn filter_in(snapshot: &str, pod: Pod) -> FilterRequest {
+    FilterRequest {
+        snapshot: snapshot.into(),
+        ..filter_of(pod)
     }
 }
 
@@ -336,11 +369,51 @@ pub fn score_as(asked: FilterRequest) -> ScoreRequest {
         node_checks: asked.node_checks,
         view: asked.view,
         min_revision: asked.min_revision,
+        min_resource_versions: asked.min_resource_versions,
         overlay: asked.overlay,
         dialect: asked.dialect,
         max_domains: asked.max_domains,
         epoch: asked.epoch,
         ..ScoreRequest::default()
+    }
+}
+
+/// The same question for Explain.
+pub fn explain_as(asked: FilterRequest) -> ExplainRequest {
+    ExplainRequest {
+        snapshot: asked.snapshot,
+        pod: asked.pod,
+        min_revision: asked.min_revision,
+        min_resource_versions: asked.min_resource_versions,
+        overlay: asked.overlay,
+        dialect: asked.dialect,
+        epoch: asked.epoch,
+        ..ExplainRequest::default()
+    }
+}
+
+/// The same question for Place, of one pod.
+pub fn place_as(asked: FilterRequest) -> PlaceRequest {
+    PlaceRequest {
+        snapshot: asked.snapshot,
+        pod: asked.pod,
+        replicas: 1,
+        min_revision: asked.min_revision,
+        min_resource_versions: asked.min_resource_versions,
+        overlay: asked.overlay,
+        dialect: asked.dialect,
+        epoch: asked.epoch,
+        ..PlaceRequest::default()
+    }
+}
+
+/// The same question of DescribeSpread, which asks about no pod.
+pub fn describe_as(asked: FilterRequest) -> DescribeSpreadRequest {
+    DescribeSpreadRequest {
+        snapshot: asked.snapshot,
+        min_revision: asked.min_revision,
+        epoch: asked.epoch,
+        ..DescribeSpreadRequest::default()
     }
 }
 
@@ -358,5 +431,49 @@ pub fn place_of(pod: Pod, replicas: i32) -> PlaceRequest {
         pod: Some(pod),
         replicas,
         ..PlaceRequest::default()
+    }
+}
+
+/// The request to place so many pods, and to hold the places for so long.
+pub fn hold_of(pod: Pod, replicas: i32, ttl: Duration) -> PlaceRequest {
+    PlaceRequest {
+        reserve: Some(Reservation {
+            owner: "deployer".into(),
+            ttl: Some(ttl.into()),
+        }),
+        ..place_of(pod, replicas)
+    }
+}
+
+/// The request to count pods on chosen nodes for so long.
+pub fn assign_of(pods: Vec<(Pod, &str)>, ttl: Duration) -> ReservePodsRequest {
+    let assigned = |(pod, node): (Pod, &str)| AssignedPod {
+        pod: Some(pod),
+        node: node.into(),
+    };
+    ReservePodsRequest {
+        snapshot: String::new(),
+        pods: pods.into_iter().map(assigned).collect(),
+        reserve: hold_of(Pod::default(), 1, ttl).reserve,
+    }
+}
+
+/// The request that says which pod a reservation became.
+pub fn confirm_of(id: &str, name: &str, uid: &str) -> ConfirmReservationsRequest {
+    let (name, uid) = (name.into(), uid.into());
+    ConfirmReservationsRequest {
+        snapshot: String::new(),
+        confirmations: vec![Confirmation {
+            id: id.into(),
+            pod: Some(ReservedPod { name, uid }),
+        }],
+    }
+}
+
+/// The request to release reservations.
+pub fn release_of(ids: Vec<String>) -> ReleaseReservationsRequest {
+    ReleaseReservationsRequest {
+        snapshot: String::new(),
+        ids,
     }
 }

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::recount::Cluster;
 use evenkeel::proto::v1::{
-    Change, DefaultConstraints, DeleteSnapshotRequest, FilterRequest, Mode, NodeChecks, NodeNames,
-    ObjectReference, Pod, UpdateSnapshotRequest, VerifySnapshotRequest, View,
+    Change, DefaultConstraints, FilterRequest, Mode, NodeChecks, NodeNames, ObjectReference, Pod,
+    UpdateSnapshotRequest, View,
 };
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
 
 use super::agree::{self, Question};
-use super::build::{full_filter_of, score_as};
+use super::build::{batch_of, full_filter_of, score_as};
 use super::server::Server;
 use super::{generate, model};
 
@@ -120,12 +120,10 @@ pub async fn live_through(server: &Server, steps: Vec<Step>) {
             Mode::Unspecified
         };
         let request = UpdateSnapshotRequest {
-            snapshot: snapshot.clone(),
-            changes: step.changes,
             mode: mode as i32,
             default_constraints: step.defaults,
             kubernetes_version: cluster.kubernetes_version.clone(),
-            ..UpdateSnapshotRequest::default()
+            ..batch_of(&snapshot, step.changes)
         };
         let response = server.send(request).await;
         assert_eq!(response.revision, index as i64 + 1);
@@ -136,18 +134,8 @@ pub async fn live_through(server: &Server, steps: Vec<Step>) {
             ask(server, &snapshot, &cluster, &asked, response.revision).await;
         }
     }
-    let request = VerifySnapshotRequest {
-        snapshot: snapshot.clone(),
-    };
-    let verified = server.client().verify_snapshot(request).await;
-    let verified = verified.expect("the snapshot exists").into_inner();
-    assert_eq!(verified.mismatches, []);
-    let request = DeleteSnapshotRequest {
-        snapshot,
-        epoch: String::new(),
-    };
-    let deleted = server.client().delete_snapshot(request).await;
-    deleted.expect("the snapshot exists");
+    server.verify(&snapshot).await;
+    server.delete(&snapshot).await;
 }
 
 fn advance(cluster: &mut Cluster, step: &Step) {

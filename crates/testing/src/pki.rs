@@ -33,6 +33,14 @@ pub struct Subject<'a> {
     pub ends: Option<(i32, u8, u8)>,
 }
 
+/// A client.
+pub const CLIENT: Subject<'static> = Subject {
+    common_name: "client",
+    dns: &[],
+    uri: &[],
+    ends: None,
+};
+
 impl Authority {
     pub fn new(name: &str) -> Self {
         let key = KeyPair::generate().expect("a key");
@@ -144,6 +152,14 @@ impl Files {
         fs::write(&new, text).expect("it can be written");
         fs::rename(new, self.path(name)).expect("it can be renamed");
         self.arg(name)
+    }
+
+    /// The flags of a server that asks its clients for certificates of its own authority.
+    pub fn mutual_tls_flags(&self, authority: &Authority) -> Vec<String> {
+        let mut flags = self.tls_flags(&authority.server());
+        let ca = self.write("ca.crt", authority.pem());
+        flags.extend(["--tls-client-ca".into(), ca]);
+        flags
     }
 
     /// Writes a server's certificate and key. Returns the flags that name them.

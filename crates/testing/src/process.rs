@@ -2,14 +2,15 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::ops::Deref;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
-use tonic::transport::{Channel, Endpoint};
 
+use crate::caller::Caller;
 use crate::fixed;
 
 /// The time after which a test fails that waits for something.
@@ -27,6 +28,21 @@ pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         }
         assert!(start.elapsed() < DEADLINE, "timed out: {what}");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// As [`until`], for a probe that asks a server.
+///
+/// # Panics
+/// When it gives none within [`DEADLINE`].
+pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = probe().await {
+            return value;
+        }
+        assert!(start.elapsed() < DEADLINE, "timed out: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -62,8 +78,53 @@ pub fn serve_on_a_full_disk(before: &str) -> Command {
     shell
 }
 
+/// The outcome of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Outcome {
+    /// Returns the outcome of a run that ended.
+    pub fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
+        Self {
+            code: output.status.code().expect("no signal ended it"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
+    /// Fails unless the run ended with `code`.
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "out:\n{}\nerr:\n{}", self.out, self.err);
+        self
+    }
+
+    /// Fails unless standard error says this.
+    #[track_caller]
+    pub fn complains(&self, of: &str) {
+        assert!(self.err.contains(of), "{of:?} is not in\n{}", self.err);
+    }
+
+    /// All that was printed.
+    pub fn said(&self) -> String {
+        format!("{}{}", self.out, self.err)
+    }
+
+    /// Standard output as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).expect("standard output is JSON")
+    }
+}
+
 /// Runs a command that is to exit by itself within [`DEADLINE`].
-pub fn run(command: Command) -> Output {
+pub fn run(command: Command) -> Outcome {
     run_within(command, DEADLINE)
 }
 
@@ -72,7 +133,7 @@ pub fn run(command: Command) -> Output {
 ///
 /// # Panics
 /// When the command does not exit within this time. The message has its output up to then.
-pub fn run_within(mut command: Command, most: Duration) -> Output {
+pub fn run_within(mut command: Command, most: Duration) -> Outcome {
     let child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -85,14 +146,14 @@ pub fn run_within(mut command: Command, most: Duration) -> Output {
         let _ = kill_process(pid.expect("a child has an id"), Signal::KILL);
         panic!("{command:?} did not exit: {:?}", ended.recv());
     });
-    output.expect("output can be read")
+    Outcome::of(output.expect("output can be read"))
 }
 
 /// A running `evenkeel serve`, killed when dropped.
 pub struct Server {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
-    url: String,
+    caller: Caller,
 }
 
 impl Server {
@@ -121,7 +182,7 @@ impl Server {
     pub fn spawn_on(address: &str, command: &mut Command) -> Self {
         let mut server = Self::begin_on(address, command);
         let address = server.logged("listening", "address");
-        server.url = format!("http://{address}");
+        server.caller = Caller::of(format!("http://{address}"));
         server
     }
 
@@ -147,22 +208,8 @@ impl Server {
         Self {
             child,
             lines,
-            url: String::new(),
+            caller: Caller::of(String::new()),
         }
-    }
-
-    /// Returns the URL to which clients connect.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// A client's connection, made on first use.
-    pub fn channel(&self) -> Channel {
-        self.endpoint().connect_lazy()
-    }
-
-    pub fn endpoint(&self) -> Endpoint {
-        Endpoint::from_shared(self.url.clone()).expect("the address is a URL")
     }
 
     /// Waits for a log line with `message` and returns its field `field`.
@@ -220,13 +267,6 @@ impl Server {
         self.child.id()
     }
 
-    /// The address at which it listens, e.g. `127.0.0.1:40123`.
-    pub fn address(&self) -> &str {
-        self.url
-            .strip_prefix("http://")
-            .expect("the URL is made of it")
-    }
-
     /// Sends a signal, such as `TERM`.
     pub fn signal(&self, signal: &str) {
         let kill = format!("kill -{signal} {}", self.child.id());
@@ -242,14 +282,29 @@ impl Server {
     /// Waits until the process has ended. Clients go on meanwhile, because both sides close a
     /// connection.
     pub async fn exited(&mut self) -> ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.try_exited() {
-                return status;
-            }
-            assert!(start.elapsed() < DEADLINE, "the server did not exit");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually("the server exits", async || self.try_exited()).await
+    }
+
+    /// Kills the server, and waits for its end.
+    pub async fn kill(mut self) {
+        self.signal("KILL");
+        self.exited().await;
+    }
+
+    /// Stops the server with TERM, and waits for its end.
+    pub async fn stop(mut self) {
+        self.caller = Caller::of(String::new());
+        self.signal("TERM");
+        let status = self.exited().await;
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Deref for Server {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.caller
     }
 }
 

@@ -3,126 +3,69 @@
 
 use evenkeel::proto::v1::{NodeVerdict, ReasonCode, ReasonCount, RefusalReason};
 
-const WORDS: [(&str, ReasonCode); 26] = [
-    ("node(s) were unschedulable", ReasonCode::Unschedulable),
-    (
-        "node(s) didn't match the requested node name",
-        ReasonCode::NodeName,
-    ),
-    (
-        "node(s) didn't satisfy plugin(s) [NodeName]",
-        ReasonCode::NodeName,
-    ),
-    (
-        "node(s) didn't satisfy plugin(s) [NodeAffinity]",
-        ReasonCode::NodeAffinity,
-    ),
-    (
-        "node(s) didn't satisfy plugin(s) [NodeAffinity NodeName]",
-        ReasonCode::NodeName,
-    ),
-    (
-        "node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously",
-        ReasonCode::NodeAffinity,
-    ),
-    ("pod affinity terms conflict", ReasonCode::NodeAffinity),
-    ("node(s) had untolerated taint(s)", ReasonCode::Taint),
-    (
-        "node(s) didn't match Pod's node affinity/selector",
-        ReasonCode::NodeAffinity,
-    ),
-    (
-        "node(s) didn't have free ports for the requested pod ports",
-        ReasonCode::HostPort,
-    ),
-    ("Too many pods", ReasonCode::TooManyPods),
-    (
-        "node(s) didn't match pod topology spread constraints (missing required label)",
-        ReasonCode::MissingLabel,
-    ),
-    (
-        "node(s) didn't match pod topology spread constraints",
-        ReasonCode::Skew,
-    ),
-    (
-        "node(s) didn't match pod affinity rules",
-        ReasonCode::PodAffinity,
-    ),
-    (
-        "node(s) didn't match pod anti-affinity rules",
-        ReasonCode::PodAntiAffinity,
-    ),
-    (
-        "node(s) didn't satisfy existing pods anti-affinity rules",
-        ReasonCode::ExistingAntiAffinity,
-    ),
-    (
-        "node(s) didn't match Pod's required features",
-        ReasonCode::DeclaredFeatures,
-    ),
-    ("node(s) had no available disk", ReasonCode::DiskConflict),
-    (
-        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
-         another pod",
-        ReasonCode::ClaimInUse,
-    ),
-    (
-        "node(s) didn't match PersistentVolume's node affinity",
-        ReasonCode::VolumeNodeAffinity,
-    ),
-    (
-        "node(s) didn't find available persistent volumes to bind",
-        ReasonCode::VolumeBinding,
-    ),
-    (
-        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-        ReasonCode::VolumeNotReady,
-    ),
-    (
-        "node(s) had no available volume zone",
-        ReasonCode::VolumeZone,
-    ),
-    (
-        "pod has unbound immediate PersistentVolumeClaims",
-        ReasonCode::VolumeNotReady,
-    ),
-    ("node(s) had no capacity left", ReasonCode::Capacity),
-    ("cluster(s) hold the placement", ReasonCode::HoldsPlacement),
-];
+/// Each code with the whole words of a reason.
+const WORDS: &str = r#"
+    UNSCHEDULABLE: node(s) were unschedulable
+    NODE_NAME: node(s) didn't match the requested node name
+    NODE_NAME: node(s) didn't satisfy plugin(s) [NodeName]
+    NODE_AFFINITY: node(s) didn't satisfy plugin(s) [NodeAffinity]
+    NODE_NAME: node(s) didn't satisfy plugin(s) [NodeAffinity NodeName]
+    NODE_AFFINITY: node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously
+    NODE_AFFINITY: pod affinity terms conflict
+    TAINT: node(s) had untolerated taint(s)
+    NODE_AFFINITY: node(s) didn't match Pod's node affinity/selector
+    HOST_PORT: node(s) didn't have free ports for the requested pod ports
+    TOO_MANY_PODS: Too many pods
+    MISSING_LABEL: node(s) didn't match pod topology spread constraints (missing required label)
+    SKEW: node(s) didn't match pod topology spread constraints
+    POD_AFFINITY: node(s) didn't match pod affinity rules
+    POD_ANTI_AFFINITY: node(s) didn't match pod anti-affinity rules
+    EXISTING_ANTI_AFFINITY: node(s) didn't satisfy existing pods anti-affinity rules
+    DECLARED_FEATURES: node(s) didn't match Pod's required features
+    DISK_CONFLICT: node(s) had no available disk
+    CLAIM_IN_USE: node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod
+    VOLUME_NODE_AFFINITY: node(s) didn't match PersistentVolume's node affinity
+    VOLUME_BINDING: node(s) didn't find available persistent volumes to bind
+    VOLUME_NOT_READY: node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)
+    VOLUME_ZONE: node(s) had no available volume zone
+    VOLUME_NOT_READY: pod has unbound immediate PersistentVolumeClaims
+    CAPACITY: node(s) had no capacity left
+    HOLDS_PLACEMENT: cluster(s) hold the placement
+"#;
 
-const PREFIXES: [(&str, ReasonCode); 8] = [
-    ("persistentvolumeclaim \"", ReasonCode::VolumeNotReady),
-    ("persistentvolume \"", ReasonCode::VolumeNotReady),
-    (
-        "waiting for ephemeral volume controller",
-        ReasonCode::VolumeNotReady,
-    ),
-    ("PVC ", ReasonCode::VolumeNotReady),
-    ("VolumeBindingMode not set", ReasonCode::VolumeNotReady),
-    (
-        "waiting for scheduling gates: [",
-        ReasonCode::SchedulingGated,
-    ),
-    ("Insufficient ", ReasonCode::InsufficientResource),
-    (
-        "violated doNotSchedule topology spread constraint ",
-        ReasonCode::Skew,
-    ),
-];
+/// Each code with the words that a reason begins with.
+const STARTS: &str = r#"
+    VOLUME_NOT_READY: persistentvolumeclaim "
+    VOLUME_NOT_READY: persistentvolume "
+    VOLUME_NOT_READY: waiting for ephemeral volume controller
+    VOLUME_NOT_READY: PVC
+    VOLUME_NOT_READY: VolumeBindingMode not set
+    SCHEDULING_GATED: waiting for scheduling gates: [
+    INSUFFICIENT_RESOURCE: Insufficient
+    SKEW: violated doNotSchedule topology spread constraint
+"#;
+
+/// The first row with such words.
+fn row(rows: &'static str, is_it: impl Fn(&str) -> bool) -> Option<ReasonCode> {
+    let mut rows = rows
+        .lines()
+        .filter_map(|row| row.trim_start().split_once(": "));
+    let (code, _) = rows.find(|(_, words)| is_it(words))?;
+    let code = ReasonCode::from_str_name(&format!("REASON_CODE_{code}"));
+    Some(code.expect("a code of the protocol"))
+}
 
 /// The code of words, and the resource that they name.
 pub fn code_of(words: &str) -> RefusalReason {
-    let whole = WORDS.iter().find(|(known, _)| *known == words);
-    let begun = PREFIXES.iter().find(|(start, _)| words.starts_with(start));
-    let (_, code) = whole
-        .or(begun)
-        .unwrap_or_else(|| panic!("no code has the words {words:?}"));
+    let whole = row(WORDS, |known| known == words);
+    let code = whole.or_else(|| row(STARTS, |start| words.starts_with(start)));
+    let code = code.unwrap_or_else(|| panic!("no code has the words {words:?}"));
     let resource = match code {
         ReasonCode::InsufficientResource => &words["Insufficient ".len()..],
         _ => "",
     };
     RefusalReason {
-        code: (*code).into(),
+        code: code.into(),
         resource: resource.into(),
     }
 }

@@ -13,13 +13,13 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::api_server::ApiServer;
-use crate::process::{self, Server};
+use crate::process::{self, Outcome, Server};
 
 /// Commands that print the same, and what that is.
 #[derive(Debug, Default)]
@@ -184,7 +184,7 @@ impl Desk {
         }
     }
 
-    fn in_shell(&self, command: &str) -> Output {
+    fn in_shell(&self, command: &str) -> Outcome {
         let program = process::command(&[]).get_program().to_owned();
         let programs = Path::new(&program).parent().expect("a directory");
         let path = std::env::var("PATH").unwrap_or_default();
@@ -198,9 +198,9 @@ impl Desk {
     }
 
     /// What was printed, in the form of a document.
-    fn written(&self, output: &Output) -> String {
-        let text = |bytes: &[u8]| {
-            let mut text = String::from_utf8_lossy(bytes).into_owned();
+    fn written(&self, outcome: &Outcome) -> String {
+        let text = |text: &str| {
+            let mut text = text.to_owned();
             for server in &self.servers {
                 text = text.replace(server.address(), "SERVER");
             }
@@ -209,16 +209,15 @@ impl Desk {
             }
             without_ids(&text.replace(&*self.directory.path().to_string_lossy(), "PWD"))
         };
-        let code = output.status.code().expect("no signal ended it");
         let mut written = String::new();
-        if code != 0 || output.stdout.is_empty() && output.stderr.is_empty() {
-            writeln!(written, "? {code}").expect("a text can be written");
+        if outcome.code != 0 || outcome.said().is_empty() {
+            writeln!(written, "? {}", outcome.code).expect("a text can be written");
         }
-        written += &text(&output.stdout);
+        written += &text(&outcome.out);
         if !written.ends_with('\n') {
             written.push('\n');
         }
-        for line in text(&output.stderr).lines() {
+        for line in text(&outcome.err).lines() {
             written += format!("! {line}").trim_end();
             written.push('\n');
         }

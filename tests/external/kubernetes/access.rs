@@ -1,7 +1,5 @@
 //! An account that may not read everything.
 
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 
 use crate::kubernetes::api::{Api, path};
@@ -9,7 +7,7 @@ use crate::kubernetes::control_plane::turn;
 use crate::kubernetes::evenkeel::Evenkeel;
 use crate::kubernetes::filled::fill;
 use crate::kubernetes::http;
-use crate::kubernetes::process::{DEADLINE, until};
+use crate::kubernetes::process::until;
 use crate::kubernetes::witness::everybody;
 
 /// Grants the user `reader` the rights of the chart, those on pods only if `pods`.
@@ -60,11 +58,9 @@ async fn an_account_that_may_not_list_pods() {
     let early = evenkeel.filter(&everybody()).await;
     assert!(early.is_err(), "an answer without pods");
     grant(&api, true).await;
-    let start = Instant::now();
     evenkeel.agrees_with(&api).await;
-    while http::get(&admin, "/readyz").status != 200 {
-        assert!(start.elapsed() < DEADLINE, "it does not become ready");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("it becomes ready", || {
+        (http::get(&admin, "/readyz").status == 200).then_some(())
+    });
     api.clear().await;
 }

@@ -4,23 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    Change, ExportSnapshotRequest, FilterResponse, Mode, Pod, ScoreRequest, ScoreResponse,
-    UpdateSnapshotRequest, View,
-};
+use evenkeel::proto::v1::{Change, FilterResponse, Pod, ScoreRequest, ScoreResponse, View};
 use serde_json::{Value, json};
-use support::build::full_filter_of;
+use support::build::{full_filter_of, replace_of, score_of};
+use support::caller::{changes_of, export};
 use tonic::Status;
-use tonic::transport::Channel;
 
 use crate::kubernetes::api::{Api, KINDS};
 use crate::kubernetes::process::{self, DEADLINE};
 
-/// `evenkeel serve --kubernetes` and a client of it.
+/// `evenkeel serve --kubernetes`.
 pub(crate) struct Evenkeel {
     pub(crate) server: process::Server,
-    client: SpreadServiceClient<Channel>,
 }
 
 impl Evenkeel {
@@ -29,44 +24,32 @@ impl Evenkeel {
         let kubeconfig = kubeconfig.to_str().expect("it is text");
         let mut args = vec!["--kubernetes", "--kubeconfig", kubeconfig];
         args.extend(more);
-        let server = process::Server::start(&args);
-        let client = SpreadServiceClient::new(server.channel());
         Self {
-            client: client.max_decoding_message_size(256 << 20),
-            server,
+            server: process::Server::start(&args),
         }
     }
 
     /// Asks Filter for the names of the nodes, the reasons of refusals, and the counts by reason.
     pub(crate) async fn filter(&self, pod: &Pod) -> Result<FilterResponse, Status> {
         let request = full_filter_of(pod.clone());
-        let answer = self.client.clone().filter(request).await;
+        let answer = self.server.client().filter(request).await;
         Ok(answer?.into_inner())
     }
 
     /// Asks for the scores of the nodes that pass Filter.
     pub(crate) async fn score(&self, pod: &Pod) -> Result<ScoreResponse, Status> {
         let request = ScoreRequest {
-            pod: Some(pod.clone()),
             view: View::Basic as i32,
-            ..ScoreRequest::default()
+            ..score_of(pod.clone())
         };
-        let answer = self.client.clone().score(request).await;
+        let answer = self.server.client().score(request).await;
         Ok(answer?.into_inner())
     }
 
     /// All objects of a snapshot, as JSON.
     async fn export(&self, snapshot: &str) -> Result<Objects, Status> {
-        let request = ExportSnapshotRequest {
-            snapshot: snapshot.into(),
-        };
-        let answer = self.client.clone().export_snapshot(request).await;
-        let mut parts = answer?.into_inner();
-        let mut objects = Objects::new();
-        while let Some(part) = parts.message().await? {
-            objects.extend(part.update.unwrap_or_default().changes.iter().map(stored));
-        }
-        Ok(objects)
+        let changes = changes_of(export(self.server.client(), snapshot).await?);
+        Ok(changes.map(|change| stored(&change)).collect())
     }
 
     /// Returns the objects of a snapshot made of a fresh list, without the fields that decisions
@@ -77,14 +60,7 @@ impl Evenkeel {
             let objects = api.list(kind).await.into_iter();
             changes.extend(objects.map(|object| change(kind, object)));
         }
-        let request = UpdateSnapshotRequest {
-            snapshot: "listed".into(),
-            changes,
-            mode: Mode::Replace as i32,
-            ..UpdateSnapshotRequest::default()
-        };
-        let replaced = self.client.clone().update_snapshot(request).await;
-        replaced.expect("the list is valid");
+        self.server.send(replace_of("listed", changes)).await;
         self.export("listed").await.expect("it was made")
     }
 

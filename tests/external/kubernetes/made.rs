@@ -236,7 +236,7 @@ fn decided(directory: &Path, workloads: &[Value], around: &[Value]) -> Vec<Pod> 
             server.url(),
         ];
         let output = process::run(process::command(&line));
-        assert!(output.stderr.is_empty(), "{name}: {output:?}");
+        assert!(output.err.is_empty(), "{name}: {output:?}");
     }
     let lines = until("the decisions are noted", || {
         let text = fs::read_to_string(&log_path).ok()?;

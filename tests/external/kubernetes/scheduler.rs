@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use crate::kubernetes::control_plane::ControlPlane;
-use crate::kubernetes::process::DEADLINE;
+use crate::kubernetes::process::eventually;
 
 /// Default constraints of a cluster's administrator.
 const LISTED_DEFAULTS: &str = "
@@ -116,21 +115,14 @@ impl Scheduler {
 
     /// Waits for a line with all these parts, after `from`. Returns its number.
     pub(crate) async fn says(&mut self, from: usize, parts: &[&str]) -> usize {
-        let start = Instant::now();
-        loop {
+        let what = format!("kube-scheduler says {parts:?}");
+        eventually(&what, async || {
             self.read_on();
-            let found = self.lines[from..]
-                .iter()
-                .position(|line| parts.iter().all(|part| line.contains(part)));
-            if let Some(index) = found {
-                return from + index;
-            }
-            assert!(
-                start.elapsed() < DEADLINE,
-                "kube-scheduler does not say {parts:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+            let mut lines = self.lines[from..].iter();
+            let index = lines.position(|line| parts.iter().all(|part| line.contains(part)))?;
+            Some(from + index)
+        })
+        .await
     }
 
     /// Waits until a pod has been attempted after `from`.
@@ -138,26 +130,21 @@ impl Scheduler {
         let pod = format!("pod=\"{pod}\"");
         let is_start =
             |line: &str| line.contains("\"Attempting to schedule pod\"") && line.contains(&pod);
-        let start = Instant::now();
-        loop {
+        let what = format!("kube-scheduler decides about {pod}");
+        eventually(&what, async || {
             self.read_on();
             let about = || self.lines[from..].iter().filter(|line| line.contains(&pod));
-            if let Some(end) = about().find(|line| ends_attempt(line)) {
-                let before = self.lines[from..].iter();
-                let before = before.take_while(|line| !is_start(line));
-                let changes =
-                    before.filter(|line| line.contains(" event for ") && !line.contains(&pod));
-                return Decision {
-                    changes: changes.cloned().collect(),
-                    ..decision(about(), end)
-                };
-            }
-            assert!(
-                start.elapsed() < DEADLINE,
-                "kube-scheduler does not decide about {pod}"
-            );
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+            let end = about().find(|line| ends_attempt(line))?;
+            let before = self.lines[from..].iter();
+            let before = before.take_while(|line| !is_start(line));
+            let changes =
+                before.filter(|line| line.contains(" event for ") && !line.contains(&pod));
+            Some(Decision {
+                changes: changes.cloned().collect(),
+                ..decision(about(), end)
+            })
+        })
+        .await
     }
 }
 

@@ -21,7 +21,7 @@ use crate::kubernetes::evenkeel::Evenkeel;
 use crate::kubernetes::findings::Findings;
 use crate::kubernetes::marks::{self, MARKER};
 use crate::kubernetes::objects::{NAMESPACE, NODES, node, pod, priority_classes, workload};
-use crate::kubernetes::process::DEADLINE;
+use crate::kubernetes::process::{DEADLINE, eventually};
 use crate::kubernetes::scheduler::{Defaults, Scheduler};
 use crate::kubernetes::storage;
 
@@ -238,17 +238,16 @@ impl Shadow<'_> {
     /// whether it was nominated to a node.
     async fn given_up(&self, name: &str) -> bool {
         let path = path("Pod", NAMESPACE, name);
-        let start = Instant::now();
-        loop {
+        let what = format!("{name} has a condition");
+        eventually(&what, async || {
             let pod = self.api.get(&path).await.expect("it was created");
             let status = &pod["status"];
             let mut conditions = status["conditions"].as_array().into_iter().flatten();
             // Before that, the status of a controller's pod says that it waits for its gate.
-            if conditions.any(|it| it["reason"] == "Unschedulable") {
-                return !status["nominatedNodeName"].is_null();
-            }
-            assert!(start.elapsed() < DEADLINE, "{name} has no condition");
-        }
+            let has_failed = conditions.any(|it| it["reason"] == "Unschedulable");
+            has_failed.then(|| !status["nominatedNodeName"].is_null())
+        })
+        .await
     }
 }
 

@@ -14,8 +14,9 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::replicas::build::{ZONE, having, node};
-use crate::replicas::fleet::{Client, Fleet, batch, put_node, update};
+use crate::replicas::fleet::{Client, Fleet, batch, update};
 use crate::replicas::users::{Known, Notes, REPLACED, User};
+use support::model::Stored;
 
 const CLIENTS: usize = 8;
 const ZONES: usize = 3;
@@ -68,7 +69,7 @@ pub(crate) async fn nothing_is_lost(
     let room = ROOM.to_string();
     let nodes = rules.zones.iter().map(|(name, zone)| {
         let node = node(name, &[(ZONE, zone)]);
-        put_node(having(node, &[("pods", &room)]))
+        having(node, &[("pods", &room)]).change()
     });
     update(&fleet.clients(), 0, &batch("default", nodes.collect())).await;
     fleet.agree("default").await;

@@ -4,10 +4,11 @@
 use std::time::Instant;
 
 use crate::replicas::build::node;
-use crate::replicas::fleet::{Fleet, batch, put_node, update};
+use crate::replicas::fleet::{Fleet, batch, update};
 use crate::replicas::http::get;
 use crate::replicas::metrics::Page;
 use crate::replicas::process::{DEADLINE, until};
+use support::model::Stored;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs nats-server: deploy/tools.sh install_nats"]
@@ -17,7 +18,7 @@ async fn a_copy_that_is_not_current_is_told() {
     update(
         &clients,
         0,
-        &batch("default", vec![put_node(node("a", &[]))]),
+        &batch("default", vec![node("a", &[]).change()]),
     )
     .await;
     fleet.brokers.settle().await;
@@ -40,8 +41,7 @@ async fn a_copy_that_is_not_current_is_told() {
             let is_counted = copies == Some(current) && (under == 0.0) == is_whole;
             (is_counted && told == [!is_whole; 2]).then_some(())
         });
-        let status = fleet.log(&["status"]);
-        let text = String::from_utf8_lossy(&status.stdout);
+        let text = fleet.log(&["status"]).out;
         assert!(text.contains(&format!(" {current}/3 ")), "{text}");
     }
 }
@@ -51,7 +51,7 @@ async fn a_copy_that_is_not_current_is_told() {
 async fn what_is_kept_besides_the_logs_is_made_again_when_it_is_deleted() {
     let mut fleet = Fleet::start(1, 2, &[]);
     let clients = fleet.clients();
-    let change = |name: &str| batch("default", vec![put_node(node(name, &[]))]);
+    let change = |name: &str| batch("default", vec![node(name, &[]).change()]);
     let epoch = update(&clients, 0, &change("a")).await.epoch;
     let client = async_nats::connect(fleet.brokers.urls()).await;
     let streams = async_nats::jetstream::new(client.expect("it runs"));

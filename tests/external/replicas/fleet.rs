@@ -3,31 +3,32 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use evenkeel::log::{Log, Place, Verdict};
 use evenkeel::proto::v1::change::Object;
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{
-    Change, ExportSnapshotRequest, GetSnapshotRequest, HeldPlacement, ListReservationsRequest,
-    Node, Pod, Snapshot, UpdateSnapshotRequest, UpdateSnapshotResponse, VerifySnapshotRequest,
+    Change, GetSnapshotRequest, HeldPlacement, ListReservationsRequest, Pod, Snapshot,
+    UpdateSnapshotRequest, UpdateSnapshotResponse, VerifySnapshotRequest,
 };
 use evenkeel::replica::{Replica, Waiting};
 use evenkeel::snapshot::{Limits, Registry, Unobserved, system_clock};
+use support::caller::{changes_of, export};
+use support::refusal::reason;
 use tokio::runtime::Handle;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::replicas::brokers::Brokers;
 use crate::replicas::machines::Machines;
 use crate::replicas::ports::free_ports;
 use crate::replicas::process::{self, DEADLINE};
 
-pub(crate) type Client = SpreadServiceClient<Channel>;
+pub(crate) use support::build::batch_of as batch;
+pub(crate) use support::caller::Client;
 
 /// The time after which a call is tried at another server.
 const CALL: Duration = Duration::from_secs(10);
@@ -167,12 +168,12 @@ impl Fleet {
     }
 
     /// Runs `evenkeel log` on the log of the fleet.
-    pub(crate) fn log(&self, args: &[&str]) -> Output {
+    pub(crate) fn log(&self, args: &[&str]) -> process::Outcome {
         self.start_log(args).join().expect("it ends in time")
     }
 
     /// Starts `evenkeel admin log` without waiting for its end.
-    pub(crate) fn start_log(&self, args: &[&str]) -> JoinHandle<Output> {
+    pub(crate) fn start_log(&self, args: &[&str]) -> JoinHandle<process::Outcome> {
         let mut command = process::command(&["admin", "log"]);
         command.args(args).args(self.log_flags());
         thread::spawn(|| process::run_within(command, 5 * DEADLINE))
@@ -201,7 +202,7 @@ impl Fleet {
     }
 
     /// Runs `evenkeel serve` with arguments that make it refuse to start.
-    pub(crate) fn serve_with(&self, args: &[&str]) -> Output {
+    pub(crate) fn serve_with(&self, args: &[&str]) -> process::Outcome {
         let mut command = process::command(&["serve", "--listen", "127.0.0.1:0"]);
         let flags = self.log_flags();
         let flags = flags.chunks(2).filter(|flag| !args.contains(&&*flag[0]));
@@ -315,18 +316,9 @@ impl Held {
 
     async fn of(mut client: Client, snapshot: &str) -> Result<Self, Status> {
         let before = described(&mut client, snapshot).await?;
-        let export = ExportSnapshotRequest {
-            snapshot: snapshot.to_owned(),
-        };
-        let mut parts = client.export_snapshot(export).await?.into_inner();
-        let mut objects = Vec::new();
-        while let Some(part) = parts.message().await? {
-            let changes = part.update.unwrap_or_default().changes;
-            let texts = changes
-                .iter()
-                .map(|change| serde_json::to_string(change).expect("JSON"));
-            objects.extend(texts);
-        }
+        let changes = changes_of(export(client.clone(), snapshot).await?);
+        let texts = changes.map(|change| serde_json::to_string(&change).expect("JSON"));
+        let mut objects: Vec<String> = texts.collect();
         objects.sort();
         let mut reservations = Vec::new();
         let mut page_token = String::new();
@@ -384,11 +376,7 @@ pub(crate) fn passes(status: &Status) -> bool {
         Code::DeadlineExceeded,
         Code::Cancelled,
     ];
-    let is_full = || {
-        let details = status.get_error_details();
-        let info = details.error_info();
-        info.is_some_and(|info| info.reason == "STORAGE_FULL")
-    };
+    let is_full = || reason(status).as_deref() == Some("STORAGE_FULL");
     status.source().is_some() || passing.contains(&status.code()) || is_full()
 }
 
@@ -413,29 +401,6 @@ pub(crate) async fn insist<T>(
             Err(status) => panic!("{what}: {status}"),
         }
         tokio::time::sleep(Duration::from_millis(30)).await;
-    }
-}
-
-/// The change that puts a node.
-pub(crate) fn put_node(node: Node) -> Change {
-    Change {
-        object: Some(Object::Node(node)),
-    }
-}
-
-/// The change that puts a pod.
-pub(crate) fn put_pod(pod: Pod) -> Change {
-    Change {
-        object: Some(Object::Pod(pod)),
-    }
-}
-
-/// A batch for a snapshot.
-pub(crate) fn batch(snapshot: &str, changes: Vec<Change>) -> UpdateSnapshotRequest {
-    UpdateSnapshotRequest {
-        snapshot: snapshot.to_owned(),
-        changes,
-        ..UpdateSnapshotRequest::default()
     }
 }
 

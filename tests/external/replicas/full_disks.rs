@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use support::refusal::reason;
 use tokio::time::sleep;
 use tonic::Code;
-use tonic_types::StatusExt;
 
 use crate::replicas::brokers::Brokers;
 use crate::replicas::build::node;
-use crate::replicas::fleet::{Fleet, batch, described, put_node, update};
+use crate::replicas::fleet::{Fleet, batch, described, update};
 use crate::replicas::http::get;
 use crate::replicas::process::{DEADLINE, command, until};
+use support::model::Stored;
 
 /// The size of these disks: a quarter of each is more than a log may take.
 const MEGABYTES: usize = 512;
@@ -81,7 +82,7 @@ async fn one_is_full(fleet: &mut Fleet, disk: &Disk) {
     let start = Instant::now();
     while !fleet.brokers.logged(0).contains("JetStream Shutdown") {
         assert!(start.elapsed() < DEADLINE, "it has room");
-        let change = batch("default", vec![put_node(node("a", &[]))]);
+        let change = batch("default", vec![node("a", &[]).change()]);
         update(&fleet.clients(), 0, &change).await;
     }
     for number in [0, 1, 0, 1, 0, 1] {
@@ -97,7 +98,7 @@ async fn full_disks_of_nats_servers_are_told_as_such() {
     let mut brokers = Brokers::start(3);
     let disks = move_stores(&mut brokers);
     let mut fleet = Fleet::on(brokers, 2, &["--admin-listen", "127.0.0.1:0"]);
-    let change = |name: &str| batch("default", vec![put_node(node(name, &[]))]);
+    let change = |name: &str| batch("default", vec![node(name, &[]).change()]);
     for name in ["a", "b"] {
         update(&fleet.clients(), 0, &change(name)).await;
     }
@@ -113,8 +114,7 @@ async fn full_disks_of_nats_servers_are_told_as_such() {
         loop {
             let refused = client.update_snapshot(change("a")).await;
             if let Err(refused) = refused {
-                let details = refused.get_error_details();
-                let reason = details.error_info().map(|info| info.reason.clone());
+                let reason = reason(&refused);
                 println!("{:?}: {reason:?}", start.elapsed());
                 if reason.as_deref() == Some("STORAGE_FULL") {
                     assert_eq!(refused.code(), Code::ResourceExhausted);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel::log::Log;
 use evenkeel::log::lease::{Lease, Pace};
 use support::fake_log::FakeLog;
 
-use crate::replicas::process::DEADLINE;
+use crate::replicas::process::eventually;
 
 const PACE: Pace = Pace {
     renew: Duration::from_millis(100),
@@ -17,11 +17,7 @@ const PACE: Pace = Pace {
 };
 
 async fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < DEADLINE, "timed out: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(what, async || is().then_some(())).await;
 }
 
 #[tokio::test]

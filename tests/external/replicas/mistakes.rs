@@ -4,11 +4,12 @@ use evenkeel::log::nats::{Access, ConnectError, Nats};
 
 use crate::replicas::brokers::{Brokers, Setup};
 use crate::replicas::build::node;
-use crate::replicas::fleet::{Client, Fleet, batch, put_node, update};
+use crate::replicas::fleet::{Client, Fleet, batch, update};
 use crate::replicas::http::get;
 use crate::replicas::metrics::Page;
 use crate::replicas::ports::free_ports;
 use crate::replicas::process::{Server, command, run, until};
+use support::model::Stored;
 
 fn brokers(more: &str) -> Brokers {
     let more = more.to_owned();
@@ -49,7 +50,7 @@ async fn a_missing_permission_is_named() {
             continue;
         }
         let mut fleet = Fleet::on(brokers, 1, &["--admin-listen", "127.0.0.1:0"]);
-        let change = batch("default", vec![put_node(node("n", &[]))]);
+        let change = batch("default", vec![node("n", &[]).change()]);
         let refused = fleet.client(0).update_snapshot(change).await;
         let refused = refused.expect_err("it may not be written");
         assert!(
@@ -82,7 +83,7 @@ async fn tls_to_a_plain_port_is_named() {
 #[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_misspelt_fleet_is_named() {
     let mut fleet = Fleet::start(1, 1, &[]);
-    let change = batch("default", vec![put_node(node("n", &[]))]);
+    let change = batch("default", vec![node("n", &[]).change()]);
     update(&fleet.clients(), 0, &change).await;
     let url = fleet.brokers.urls().remove(0);
     let log = |fleet: &str| {
@@ -91,12 +92,10 @@ async fn a_misspelt_fleet_is_named() {
         ]))
     };
     // The log has one copy, which the command need not be told.
-    let status = log("test");
-    assert!(status.status.success(), "{status:?}");
+    log("test").expect(0);
     let refused = log("tset");
-    let text = String::from_utf8_lossy(&refused.stderr);
-    assert!(text.contains("no fleet tset is kept"), "{text}");
-    assert!(text.contains("there is test"), "{text}");
+    refused.complains("no fleet tset is kept");
+    refused.complains("there is test");
     let mut serve = command(&["serve", "--fleet", "tset"]);
     let mut other = Server::spawn(serve.args(fleet.brokers.flags()));
     let others = other.logged("other fleets are kept here", "others");
@@ -120,12 +119,9 @@ fn what_a_server_waits_for_is_told() {
     let waits = until("it says what it waits for", || {
         let probe = ["healthcheck", "--server", &server, "--admin", &admin];
         let probed = run(command(&probe));
-        let text = String::from_utf8_lossy(&probed.stdout).into_owned();
-        text.contains("waiting for the log")
-            .then_some((probed, text))
+        probed.out.contains("waiting for the log").then_some(probed)
     });
-    let (probed, text) = waits;
-    assert_eq!(probed.status.code(), Some(1), "{text}");
+    let text = waits.expect(1).out;
     assert!(text.starts_with("NOT_SERVING\nloading\n"), "{text}");
     assert_eq!(Page::of(&admin).value("evenkeel_ready", &[]), 0.0);
 }

@@ -1,12 +1,12 @@
 //! `evenkeel log`, on a log that servers use.
 
-use std::process::Output;
 use std::time::Duration;
 
 use evenkeel::proto::v1::{Mode, UpdateSnapshotRequest};
 
 use crate::replicas::build::{node, on, pod};
-use crate::replicas::fleet::{Fleet, batch, put_node, put_pod, update};
+use crate::replicas::fleet::{Fleet, batch, update};
+use support::model::Stored;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server: deploy/tools.sh install_nats"]
@@ -14,17 +14,17 @@ async fn operators_see_and_shorten_logs() {
     let mut fleet = Fleet::start(1, 1, &[]);
     let clients = fleet.clients();
     for number in 0..20 {
-        let change = put_node(node(&format!("n{number}"), &[]));
+        let change = node(&format!("n{number}"), &[]).change();
         update(&clients, 0, &batch("default", vec![change])).await;
     }
-    let pods = (0..5).map(|number| put_pod(on(pod(&format!("p{number}"), &[]), "n")));
+    let pods = (0..5).map(|number| on(pod(&format!("p{number}"), &[]), "n").change());
     let replace = UpdateSnapshotRequest {
         mode: Mode::Replace as i32,
         ..batch("eu/a.b", pods.collect())
     };
     update(&clients, 0, &replace).await;
 
-    let status = told(&fleet.log(&["status"]), 0);
+    let status = fleet.log(&["status"]).expect(0).out;
     let rows: Vec<Vec<&str>> = status
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -37,18 +37,18 @@ async fn operators_see_and_shorten_logs() {
     fleet.checkpoint(&["default"]).await;
     fleet.checkpoint(&[]).await;
     // Records that are minutes old are kept, even if a checkpoint covers them.
-    let trimmed = told(&fleet.log(&["trim", "default"]), 0);
+    let trimmed = fleet.log(&["trim", "default"]).expect(0).out;
     let why = "the checkpoint before the last is not 10 minutes old";
     let expected = format!("default: begins at 1, ends at 22; nothing was dropped: {why}\n");
     assert_eq!(trimmed, expected);
-    let trimmed = told(&fleet.log(&["trim", "eu/a.b"]), 0);
+    let trimmed = fleet.log(&["trim", "eu/a.b"]).expect(0).out;
     assert!(
         trimmed.ends_with("nothing was dropped: it takes two checkpoints\n"),
         "{trimmed}"
     );
     // Removes old records as trimming does after hours: a server begins from the checkpoint and the
     // rest.
-    let change = put_node(node("last", &[]));
+    let change = node("last", &[]).change();
     update(&clients, 0, &batch("default", vec![change])).await;
     let stream = fleet.brokers.stream("default").await;
     stream.purge().sequence(23).await.expect("it is there");
@@ -57,7 +57,7 @@ async fn operators_see_and_shorten_logs() {
     let held = fleet.agree("default").await;
     assert_eq!((held.revision, held.objects.len()), (21, 21));
     fleet.verify_log().await;
-    let status = told(&fleet.log(&["status"]), 0);
+    let status = fleet.log(&["status"]).expect(0).out;
     assert!(status.contains("1/1     22"), "{status}");
 
     // The command waits for a log that comes back.
@@ -65,14 +65,8 @@ async fn operators_see_and_shorten_logs() {
     let coming = fleet.start_log(&["trim"]);
     tokio::time::sleep(Duration::from_secs(10)).await;
     fleet.brokers.run(0);
-    told(&coming.join().expect("it ends"), 0);
+    coming.join().expect("it ends").expect(0);
 
     fleet.brokers.signal(0, "KILL");
-    told(&fleet.log(&["status"]), 3);
-}
-
-/// Checks the exit code of a command, and returns its output.
-fn told(output: &Output, code: i32) -> String {
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    fleet.log(&["status"]).expect(3);
 }

@@ -3,15 +3,17 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::{FilterRequest, UpdateSnapshotRequest};
+use evenkeel::proto::v1::UpdateSnapshotRequest;
+use support::refusal::reason;
 use tonic::Status;
 use tonic_types::StatusExt;
 
-use crate::replicas::build::{node, pod};
-use crate::replicas::fleet::{Client, Fleet, batch, described, passes, put_node, update};
+use crate::replicas::build::{filter_in, node, pod};
+use crate::replicas::fleet::{Client, Fleet, batch, described, passes, update};
 use crate::replicas::http::get;
 use crate::replicas::metrics::Page;
 use crate::replicas::process::{DEADLINE, until};
+use support::model::Stored;
 
 /// Puts nodes one by one, at any server that runs.
 async fn fill(clients: &[Client], snapshot: &str, names: impl IntoIterator<Item = usize>) {
@@ -21,15 +23,11 @@ async fn fill(clients: &[Client], snapshot: &str, names: impl IntoIterator<Item 
 }
 
 fn put(snapshot: &str, number: usize) -> UpdateSnapshotRequest {
-    batch(snapshot, vec![put_node(node(&format!("n{number}"), &[]))])
+    batch(snapshot, vec![node(&format!("n{number}"), &[]).change()])
 }
 
 async fn filter(client: &mut Client, snapshot: &str) -> Result<i64, Status> {
-    let request = FilterRequest {
-        snapshot: snapshot.to_owned(),
-        pod: Some(pod("p", &[])),
-        ..FilterRequest::default()
-    };
+    let request = filter_in(snapshot, pod("p", &[]));
     Ok(client.filter(request).await?.into_inner().feasible_count)
 }
 
@@ -59,8 +57,7 @@ async fn without_a_majority(fleet: &mut Fleet, snapshot: &str, away: Range<usize
     let refused = loop {
         let refused = fleet.client(0).update_snapshot(put(snapshot, 3)).await;
         let refused = refused.expect_err("there is no log");
-        let details = refused.get_error_details();
-        if details.retry_info().is_some() {
+        if refused.get_details_retry_info().is_some() {
             break refused;
         }
         // Until the server knows that the log is out of reach, a call ends at its deadline.
@@ -108,9 +105,11 @@ async fn a_full_log_takes_nothing_until_there_is_room() {
         let refused = client.update_snapshot(put("default", 3)).await;
         let refused = refused.expect_err("there is no room");
         assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
-        let details = refused.get_error_details();
-        let reason = details.error_info().map(|info| &*info.reason);
-        assert_eq!(reason, Some("STORAGE_FULL"), "{refused}");
+        assert_eq!(
+            reason(&refused).as_deref(),
+            Some("STORAGE_FULL"),
+            "{refused}"
+        );
         let answered = filter(&mut client, "default").await;
         assert_eq!(answered.expect("it reads"), 3);
     }
@@ -206,7 +205,5 @@ async fn a_rewritten_log_is_not_answered_from() {
 async fn a_server_does_not_start_on_too_few_copies() {
     let fleet = Fleet::start(1, 0, &[]);
     let refused = fleet.serve_with(&["--log-replicas", "3"]);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    let text = String::from_utf8_lossy(&refused.stderr);
-    assert!(text.contains("with 3 replicas"), "{text}");
+    refused.expect(1).complains("with 3 replicas");
 }

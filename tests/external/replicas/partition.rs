@@ -7,7 +7,8 @@ use tokio::time::sleep;
 
 use crate::replicas::brokers::{Brokers, Setup};
 use crate::replicas::build::node;
-use crate::replicas::fleet::{Client, Fleet, batch, described, put_node, update};
+use crate::replicas::fleet::{Client, Fleet, batch, described, update};
+use support::model::Stored;
 
 /// The most attempts to find a leader that still answers after it was cut off.
 const ROUNDS: usize = 4;
@@ -16,7 +17,7 @@ const ROUNDS: usize = 4;
 async fn change(fleet: &Fleet, numbers: std::ops::Range<usize>) -> (i64, String) {
     let mut at = (0, String::new());
     for number in numbers {
-        let change = put_node(node(&format!("n{number}"), &[]));
+        let change = node(&format!("n{number}"), &[]).change();
         let first = [fleet.client(0)];
         let answer = update(&first, 0, &batch("default", vec![change])).await;
         assert!(answer.revision > at.0 || answer.epoch != at.1);

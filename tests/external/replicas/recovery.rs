@@ -8,7 +8,8 @@ use futures::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use crate::replicas::build::node;
-use crate::replicas::fleet::{Client, batch, put_node};
+use crate::replicas::fleet::{Client, batch};
+use support::model::Stored;
 
 /// The longest time that one attempt to change something may take.
 const CHANGE: Duration = Duration::from_secs(3);
@@ -51,7 +52,7 @@ pub(crate) async fn recovered(clients: &[Client], what: &str) -> Duration {
     let waiting = clients.iter().enumerate().map(async |(number, client)| {
         let mut client = client.clone();
         loop {
-            let change = put_node(node(&format!("n{number}-{}", fastrand::u8(..)), &[]));
+            let change = node(&format!("n{number}-{}", fastrand::u8(..)), &[]).change();
             let changed = client.update_snapshot(batch("probe", vec![change]));
             match timeout(CHANGE, changed).await {
                 Ok(Ok(_)) => return,

@@ -3,10 +3,11 @@
 use std::fs;
 
 use crate::replicas::build::node;
-use crate::replicas::fleet::{Fleet, batch, described, put_node, update};
+use crate::replicas::fleet::{Fleet, batch, described, update};
+use support::model::Stored;
 
 fn change(snapshot: &str) -> evenkeel::proto::v1::UpdateSnapshotRequest {
-    batch(snapshot, vec![put_node(node("n", &[]))])
+    batch(snapshot, vec![node("n", &[]).change()])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::{DeleteSnapshotRequest, UpdateSnapshotRequest};
-use tonic_types::StatusExt;
+use evenkeel::proto::v1::UpdateSnapshotRequest;
+use support::caller::deletion;
+use support::refusal::reason;
 
 use crate::replicas::brokers::{Brokers, Setup};
 use crate::replicas::build::node;
-use crate::replicas::fleet::{Fleet, batch, put_node, update};
+use crate::replicas::fleet::{Fleet, batch, update};
 use crate::replicas::http::get;
+use support::model::Stored;
 
 /// What the account may keep, in MiB.
 const ROOM: usize = 8;
@@ -19,7 +21,7 @@ fn nodes(snapshot: &str, count: usize) -> UpdateSnapshotRequest {
             .take(60)
             .collect::<String>()
     };
-    let nodes = (0..count).map(|_| put_node(node(&name(), &[])));
+    let nodes = (0..count).map(|_| node(&name(), &[]).change());
     batch(snapshot, nodes.collect())
 }
 
@@ -58,17 +60,16 @@ async fn snapshots_take_what_they_hold_and_give_it_back() {
         }
         assert!(filled < 100, "it is never full");
     };
-    let details = refused.get_error_details();
-    let reason = details.error_info().map(|info| &*info.reason);
-    assert_eq!(reason, Some("STORAGE_FULL"), "{refused}");
+    assert_eq!(
+        reason(&refused).as_deref(),
+        Some("STORAGE_FULL"),
+        "{refused}"
+    );
     let page = get(&admin, "/readyz").body;
     let line = format!("log of snapshot large-{filled}: it takes no changes: ");
     assert!(page.lines().any(|it| it.starts_with(&line)), "{page}");
     for number in 0..filled {
-        let delete = DeleteSnapshotRequest {
-            snapshot: format!("large-{number}"),
-            ..DeleteSnapshotRequest::default()
-        };
+        let delete = deletion(&format!("large-{number}"));
         let deleted = fleet.client(0).delete_snapshot(delete).await;
         deleted.expect("it is there");
     }

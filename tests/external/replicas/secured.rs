@@ -8,32 +8,29 @@ use serde_json::{Value, json};
 
 use crate::replicas::brokers::{Brokers, Setup};
 use crate::replicas::build::{node, on, pod};
-use crate::replicas::fleet::{Fleet, batch, put_node, put_pod, update};
+use crate::replicas::fleet::{Fleet, batch, update};
 use crate::replicas::pki::{Authority, Files};
+use support::caller::deletion;
+use support::model::Stored;
 
 /// Does all that a server and an operator do with a log.
 async fn works(mut fleet: Fleet) {
     let clients = fleet.clients();
-    let put = batch("eu/a.b", vec![put_node(node("n", &[]))]);
+    let put = batch("eu/a.b", vec![node("n", &[]).change()]);
     update(&clients, 0, &put).await;
     let replace = UpdateSnapshotRequest {
         mode: Mode::Replace as i32,
-        ..batch("eu/a.b", vec![put_pod(on(pod("p", &[]), "n"))])
+        ..batch("eu/a.b", vec![on(pod("p", &[]), "n").change()])
     };
     update(&clients, 0, &replace).await;
     for command in ["status", "trim"] {
-        let done = fleet.log(&[command]);
-        assert!(done.status.success(), "{command}: {done:?}");
+        fleet.log(&[command]).expect(0);
     }
     fleet.signal(0, "KILL");
     fleet.run(0);
     let held = fleet.agree("eu/a.b").await;
     assert_eq!((held.revision, held.objects.len()), (2, 1));
-    let delete = evenkeel::proto::v1::DeleteSnapshotRequest {
-        snapshot: "eu/a.b".to_owned(),
-        ..Default::default()
-    };
-    let deleted = fleet.client(0).delete_snapshot(delete).await;
+    let deleted = fleet.client(0).delete_snapshot(deletion("eu/a.b")).await;
     deleted.expect("it is there");
 }
 
@@ -72,9 +69,7 @@ async fn the_deployed_configuration_lets_the_fleet_in() {
     // The seed of another user is refused.
     let other = KeyPair::new_user().seed().expect("it has one");
     let refused = fleet.serve_with(&["--log-credentials", &files.write("other.nk", &other)]);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    let text = String::from_utf8_lossy(&refused.stderr);
-    assert!(text.contains("refuse the credentials"), "{text}");
+    refused.expect(1).complains("refuse the credentials");
     works(fleet).await;
 }
 

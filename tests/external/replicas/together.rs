@@ -3,40 +3,33 @@
 use std::time::{Duration, Instant};
 
 use evenkeel::proto::v1::{FilterRequest, Snapshot};
+use support::caller::deletion;
 use tonic::{Code, Status};
 
-use crate::replicas::build::{node, pod};
-use crate::replicas::fleet::{Client, Fleet, batch, described, put_node, update};
+use crate::replicas::build::{filter_in, node, pod};
+use crate::replicas::fleet::{Client, Fleet, batch, described, update};
 use crate::replicas::process::DEADLINE;
+use support::model::Stored;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server: deploy/tools.sh install_nats"]
 async fn a_snapshot_that_is_deleted_is_gone_everywhere() {
     let fleet = Fleet::start(1, 2, &[]);
     let clients = fleet.clients();
-    let request = batch("eu/a.b", vec![put_node(node("n", &[]))]);
+    let request = batch("eu/a.b", vec![node("n", &[]).change()]);
     let first = update(&clients, 0, &request).await;
     fleet.agree("eu/a.b").await;
-    let delete = evenkeel::proto::v1::DeleteSnapshotRequest {
-        snapshot: "eu/a.b".to_owned(),
-        ..Default::default()
-    };
-    fleet
-        .client(1)
-        .delete_snapshot(delete)
-        .await
-        .expect("it is there");
+    let deleted = fleet.client(1).delete_snapshot(deletion("eu/a.b")).await;
+    deleted.expect("it is there");
     gone(&fleet, "eu/a.b").await;
     let second = update(&clients, 0, &request).await;
     assert_eq!(second.revision, 1);
     assert_ne!(second.epoch, first.epoch);
     // A client that asks another server for the new epoch never sees the old one.
     let request = FilterRequest {
-        snapshot: "eu/a.b".to_owned(),
-        pod: Some(pod("p", &[])),
         min_revision: 1,
         epoch: second.epoch.clone(),
-        ..FilterRequest::default()
+        ..filter_in("eu/a.b", pod("p", &[]))
     };
     let read = fleet.client(1).filter(request.clone()).await;
     let read = read.expect("it waits for the epoch").into_inner();

@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use evenkeel::proto::v1::UpdateSnapshotResponse;
 use evenkeel::proto::v1::{
-    ConfirmReservationsRequest, Confirmation, FilterRequest, Mode, PlaceRequest, Pod,
-    ReleaseReservationsRequest, Reservation, ReservedPod, UpdateSnapshotRequest,
+    FilterRequest, Mode, PlaceRequest, Pod, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 use support::linearizable::{Event, What};
-use support::model::delete;
+use support::model::{Stored, delete};
+use support::refusal::reason;
 use tonic::Status;
-use tonic_types::StatusExt;
 
-use crate::replicas::build::{ZONE, hard, on, place_of, pod, spread};
+use crate::replicas::build::{
+    ZONE, confirm_of, filter_of, hard, hold_of, on, pod, release_of, spread,
+};
 use crate::replicas::chaos::MAX_SKEW;
-use crate::replicas::fleet::{Client, batch, described, insist, put_pod};
+use crate::replicas::fleet::{Client, batch, described, insist};
 
 /// A snapshot that one client replaces, again and again.
 pub(crate) const REPLACED: &str = "replaced";
@@ -139,12 +139,8 @@ impl User {
 
     async fn reserve(&mut self, first: usize) {
         let request = PlaceRequest {
-            reserve: Some(Reservation {
-                owner: format!("client-{}", self.number),
-                ttl: Some(TTL.into()),
-            }),
             request_id: self.name(),
-            ..place_of(template(), self.dice.i32(1..3))
+            ..hold_of(template(), self.dice.i32(1..3), TTL)
         };
         let until = SystemTime::now() + TTL;
         let began = Notes::call();
@@ -162,16 +158,7 @@ impl User {
     }
 
     async fn confirm(&self, first: usize, id: &str, name: &str) -> bool {
-        let request = ConfirmReservationsRequest {
-            confirmations: vec![Confirmation {
-                id: id.to_owned(),
-                pod: Some(ReservedPod {
-                    name: name.to_owned(),
-                    ..ReservedPod::default()
-                }),
-            }],
-            ..ConfirmReservationsRequest::default()
-        };
+        let request = confirm_of(id, name, "");
         let began = Notes::call();
         let call = async |mut client: Client| {
             let answer = client.confirm_reservations(request.clone()).await?;
@@ -189,10 +176,7 @@ impl User {
     }
 
     async fn give_up(&self, first: usize, id: &str) {
-        let request = ReleaseReservationsRequest {
-            ids: vec![id.to_owned()],
-            ..ReleaseReservationsRequest::default()
-        };
+        let request = release_of(vec![id.to_owned()]);
         let began = Notes::call();
         let call = async |mut client: Client| {
             let answer = client.release_reservations(request.clone()).await?;
@@ -217,7 +201,7 @@ impl User {
         let mut bound = on(template(), &node);
         bound.metadata.get_or_insert_default().name.clone_from(&pod);
         let (began, first) = (Notes::call(), first + 1);
-        let request = batch("default", vec![put_pod(bound)]);
+        let request = batch("default", vec![bound.change()]);
         let (updated, tries) = self.update(first, &request).await;
         let what = What::Bound {
             id,
@@ -269,7 +253,7 @@ impl User {
     async fn feed(&mut self, first: usize) {
         let name = self.name();
         let began = Notes::call();
-        let request = batch("default", vec![put_pod(on(pod(&name, &[]), "elsewhere"))]);
+        let request = batch("default", vec![on(pod(&name, &[]), "elsewhere").change()]);
         let (updated, tries) = self.update(first, &request).await;
         self.notes
             .answered(&began, tries, updated.revision, What::Fed);
@@ -291,9 +275,8 @@ impl User {
     async fn read(&mut self, first: usize) {
         let began = Notes::call();
         let request = FilterRequest {
-            pod: Some(template()),
             min_revision: self.notes.last_revision(),
-            ..FilterRequest::default()
+            ..filter_of(template())
         };
         let call =
             async |mut client: Client| Ok(client.filter(request.clone()).await?.into_inner());
@@ -305,7 +288,7 @@ impl User {
     /// Replaces a snapshot that nobody else changes.
     async fn replace(&mut self, first: usize) {
         let names: Vec<_> = (0..self.dice.usize(1..20)).map(|_| self.name()).collect();
-        let pods = names.iter().map(|name| put_pod(on(pod(name, &[]), "x")));
+        let pods = names.iter().map(|name| on(pod(name, &[]), "x").change());
         let request = UpdateSnapshotRequest {
             mode: Mode::Replace as i32,
             expected_revision: Some(self.replaced_at),
@@ -334,9 +317,7 @@ impl User {
 }
 
 fn is_mismatch(status: &Status) -> bool {
-    let details = status.get_error_details();
-    let info = details.error_info();
-    info.is_some_and(|info| info.reason == "REVISION_MISMATCH")
+    reason(status).as_deref() == Some("REVISION_MISMATCH")
 }
 
 /// A pod that is spread over zones and needs room.

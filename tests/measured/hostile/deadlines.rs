@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 use crate::hostile::process::{DEADLINE, Server};
 use crate::hostile::raw::{frame, head, spread};
 use crate::hostile::world::{
-    Client, assert_healthy, connect, fill, info_of, long_place, question, spread_pod,
+    Client, assert_healthy, assert_refused, connect, fill, long_place, question, spread_pod,
 };
 
 /// Returns how a call with little time ends. The call is made by hand, because a gRPC client gives
@@ -35,9 +35,7 @@ async fn end<M: Message>(server: &Server, method: &str, message: &M) -> Option<S
 
 #[track_caller]
 fn assert_late(what: &str, reason: &str, end: Option<Status>) {
-    let status = end.expect(what);
-    assert_eq!(status.code(), Code::DeadlineExceeded, "{what}: {status}");
-    assert_eq!(info_of(&status).reason, reason, "{what}: {status}");
+    assert_refused(&end.expect(what), Code::DeadlineExceeded, reason);
 }
 
 #[tokio::test]

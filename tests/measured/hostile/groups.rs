@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 use crate::hostile::beside::Bystanders;
 use crate::hostile::process::Server;
 use crate::hostile::request::{Client, client};
-use crate::hostile::world::{LONGEST_MS, MEASURING, fill, spread_pod};
+use crate::hostile::world::{MEASURING, assert_not_held_up, fill, spread_pod};
 
 /// Connections that attack at once.
 const ATTACKERS: usize = 6;
@@ -33,12 +33,7 @@ async fn hold_up_nobody(questions: &[Question]) -> Vec<Result<(), Status>> {
     let bystanders = Bystanders::start(server.address());
     let attacks = (0..ATTACKERS).map(|_| attack(client(server.address()), questions.to_vec()));
     let ended = futures::future::join_all(attacks).await;
-    let (health, filter) = bystanders.stop();
-    for (who, waits) in [("health", health), ("a small Filter", filter)] {
-        assert!(waits.failures().is_empty(), "{who}: {waits:?}");
-        let longest = waits.longest();
-        assert!(longest < LONGEST_MS, "{who} waited {longest:.0} ms");
-    }
+    assert_not_held_up(bystanders, "a group");
     ended
 }
 

@@ -3,16 +3,16 @@
 
 use evenkeel::limits::Limit;
 use futures::StreamExt;
+use support::refusal::{fields, reason};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::hostile::beside::Bystanders;
 use crate::hostile::descriptors::{Call, FieldPath, Protocol};
 use crate::hostile::metrics::Page;
 use crate::hostile::process::{DEADLINE, Server, command, until};
 use crate::hostile::request::client;
-use crate::hostile::world::{LONGEST_MS, MEASURING, fill, info_of, limit_of};
+use crate::hostile::world::{LONGEST_MS, MEASURING, fill, limit_of};
 
 /// The number of calls that are under way at once.
 const AT_ONCE: usize = 2;
@@ -123,11 +123,9 @@ impl Case<'_> {
     fn assert_refused(&self, status: &Status) {
         let told = format!("{} {}: {status:?}", self.call.name, self.list.name());
         assert_eq!(status.code(), Code::ResourceExhausted, "{told}");
-        assert_eq!(info_of(status).reason, "OVER_LIMIT", "{told}");
+        assert_eq!(reason(status).as_deref(), Some("OVER_LIMIT"), "{told}");
         assert!(limit_of(status).is_some(), "{told}");
-        let faults = status.get_details_bad_request().expect(&told);
-        let field = &faults.field_violations[0].field;
-        assert_eq!(*field, self.list.name(), "{told}");
+        assert_eq!(fields(status)[0], self.list.name(), "{told}");
     }
 }
 

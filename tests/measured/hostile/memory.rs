@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
-    Change, DeleteSnapshotRequest, LabelSelector, LabelSelectorRequirement, Node, ObjectMeta,
-    ObjectReference, Pod, PodSpec, ReplicaSet, ReplicaSetSpec, Toleration, UpdateSnapshotRequest,
-    VerifySnapshotRequest,
+    Change, LabelSelector, LabelSelectorRequirement, Node, ObjectMeta, ObjectReference, Pod,
+    PodSpec, ReplicaSet, ReplicaSetSpec, Toleration, VerifySnapshotRequest,
 };
 use tonic::Code;
 
 use crate::hostile::attack::{AttackStep, Scene, attack};
 use crate::hostile::process::{Server, until};
 use crate::hostile::world::{Client, limit_of, question};
+use support::build::batch_of;
+use support::caller::deletion;
 
 /// A label value of the greatest length, a different one for each pair.
 fn value(number: usize, of: usize) -> String {
@@ -39,12 +40,9 @@ fn change(object: Object) -> Change {
     }
 }
 
-fn update(snapshot: String, objects: impl IntoIterator<Item = Object>) -> AttackStep {
-    AttackStep::Update(UpdateSnapshotRequest {
-        snapshot,
-        changes: objects.into_iter().map(change).collect(),
-        ..UpdateSnapshotRequest::default()
-    })
+fn update(snapshot: &str, objects: impl IntoIterator<Item = Object>) -> AttackStep {
+    let changes = objects.into_iter().map(change);
+    AttackStep::Update(batch_of(snapshot, changes.collect()))
 }
 
 fn selector(number: usize, count: usize) -> LabelSelector {
@@ -85,7 +83,7 @@ fn asked(change: impl FnOnce(&mut PodSpec)) -> AttackStep {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_with_large_selectors() {
-    attack(&[], 40, |step| update(String::new(), [replica_set(step)])).await;
+    attack(&[], 40, |step| update("", [replica_set(step)])).await;
 }
 
 /// A hundred pods, each with long labels that no other has.
@@ -106,11 +104,8 @@ async fn a_verification_without_memory_is_refused() {
     let server = Server::start(&["--max-memory-bytes", &LIMIT.to_string()]);
     let fresh = server.peak_memory();
     let mut client = Client::new(server.channel());
-    let batch = |snapshot: &str, step| UpdateSnapshotRequest {
-        snapshot: snapshot.into(),
-        changes: with_long_labels(step).map(change).collect(),
-        ..UpdateSnapshotRequest::default()
-    };
+    let batch =
+        |snapshot: &str, step| batch_of(snapshot, with_long_labels(step).map(change).collect());
     for (snapshot, steps) in [("small", 0..1), ("large", 1..1_000)] {
         for step in steps {
             if let Err(status) = client.update_snapshot(batch(snapshot, step)).await {
@@ -128,12 +123,7 @@ async fn a_verification_without_memory_is_refused() {
     let refused = verify("large").await.expect_err("twice as much");
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     assert_eq!(limit_of(&refused).as_deref(), Some("max-memory-bytes"));
-    let delete = DeleteSnapshotRequest {
-        snapshot: "large".into(),
-        ..DeleteSnapshotRequest::default()
-    };
-    let deleted = client.clone().delete_snapshot(delete).await;
-    deleted.expect("it exists");
+    server.delete("large").await;
     let verified = verify("small").await.expect("there is room").into_inner();
     assert_eq!((verified.pod_count, verified.mismatch_count), (100, 0));
     let grown = server.peak_memory() - fresh;
@@ -144,7 +134,7 @@ async fn a_verification_without_memory_is_refused() {
 async fn many_snapshots() {
     let step = |step| {
         let pod = pod("", "p".into(), BTreeMap::new());
-        update(format!("s-{step}"), [Object::Pod(pod)])
+        update(&format!("s-{step}"), [Object::Pod(pod)])
     };
     attack(&["--max-snapshots", "20000"], 10_000, step).await;
 }
@@ -165,7 +155,7 @@ async fn partitions_while_nodes_come_and_go() {
                     ..Node::default()
                 })
             };
-            return update(String::new(), (0..2_000).map(node));
+            return update("", (0..2_000).map(node));
         }
         asked(|spec| {
             spec.tolerations = vec![Toleration {
@@ -184,28 +174,29 @@ async fn partitions_while_nodes_come_and_go() {
 /// What an allocator may keep of what was given back: in tables that shrink later, and for threads.
 const LEFT: usize = 2 << 20;
 
+/// Waits until little more is given out than these bytes.
+fn assert_given_back(scene: &Scene, before: usize) {
+    until("the memory is given back", || {
+        (scene.accounted() <= before + LEFT).then_some(())
+    });
+}
+
 /// The memory of deleted objects is given back, and that of a replace that was given up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_deleted_is_given_back() {
     let scene = &mut Scene::start(&[]).await;
     let before = scene.accounted();
     for step in 0..4 {
-        let update = update("s".into(), [replica_set(step)]);
+        let update = update("s", [replica_set(step)]);
         scene.deal(update).await.expect("within the limits");
         let stage = AttackStep::Stage(change(replica_set(step)));
         scene.deal(stage).await.expect("within the limits");
     }
     assert!(scene.accounted() > before + 4_000_000);
-    let request = DeleteSnapshotRequest {
-        snapshot: "s".into(),
-        ..Default::default()
-    };
-    let deleted = scene.client.delete_snapshot(request).await;
+    let deleted = scene.client.delete_snapshot(deletion("s")).await;
     deleted.expect("it exists");
     scene.feeds.clear();
-    until("the memory is given back", || {
-        (scene.accounted() <= before + LEFT).then_some(())
-    });
+    assert_given_back(scene, before);
 }
 
 /// Pods with label sets of their own, as those of jobs have, leave nothing behind.
@@ -229,18 +220,16 @@ async fn a_burst_of_label_sets_leaves_nothing_behind() {
     };
     let before = scene.accounted();
     for first in (0..PODS).step_by(2_000) {
-        let step = update(String::new(), (first..first + 2_000).map(come));
+        let step = update("", (first..first + 2_000).map(come));
         scene.deal(step).await.expect("within the limits");
     }
     let full = scene.accounted();
     assert!(full > before + PODS * 100, "{before} bytes grew to {full}");
     for first in (0..PODS).step_by(2_000) {
-        let step = update(String::new(), (first..first + 2_000).map(go));
+        let step = update("", (first..first + 2_000).map(go));
         scene.deal(step).await.expect("within the limits");
     }
-    until("the memory is given back", || {
-        (scene.accounted() <= before + LEFT).then_some(())
-    });
+    assert_given_back(scene, before);
 }
 
 /// Names of nodes that come and go do not pile up, while a question looks at all of them.
@@ -265,9 +254,9 @@ async fn names_of_nodes_leave_nothing_behind() {
             })
         };
         for step in [
-            update(String::new(), (0..200).map(come)),
+            update("", (0..200).map(come)),
             AttackStep::Filter(question("web")),
-            update(String::new(), (0..200).map(go)),
+            update("", (0..200).map(go)),
         ] {
             scene.deal(step).await.expect("within the limits");
         }
@@ -275,9 +264,7 @@ async fn names_of_nodes_leave_nothing_behind() {
             early = scene.accounted();
         }
     }
-    until("the memory is given back", || {
-        (scene.accounted() <= early + LEFT).then_some(())
-    });
+    assert_given_back(scene, early);
 }
 
 /// A namespace with few pods takes little.
@@ -287,7 +274,7 @@ async fn a_namespace_of_few_pods_takes_little() {
     let scene = &mut Scene::start(&[]).await;
     let before = scene.accounted();
     let pod = |i| pod(&format!("ns-{i}"), "p".into(), BTreeMap::new());
-    let step = update(String::new(), (0..NAMESPACES).map(pod).map(Object::Pod));
+    let step = update("", (0..NAMESPACES).map(pod).map(Object::Pod));
     scene.deal(step).await.expect("within the limits");
     let each = (scene.accounted() - before) / NAMESPACES;
     assert!(each < 4_096, "{each} bytes a namespace");

@@ -7,14 +7,14 @@ use evenkeel::proto::v1::{FilterRequest, Pod, PodSpec, Toleration, UpdateSnapsho
 use h2::RecvStream;
 use prost::Message;
 use support::build::filter_of;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
-use crate::hostile::process::{DEADLINE, Server};
+use crate::hostile::process::{DEADLINE, Server, eventually};
 use crate::hostile::raw::{Connection, end, frame, head, prefix};
 use crate::hostile::world::{Client, assert_healthy, connect, fill, limit_of, question};
 
@@ -157,27 +157,19 @@ async fn watches_have_a_limit_and_checks_are_always_answered() {
             }
         })
     };
-    let start = Instant::now();
-    while client.filter(question("web")).await.is_ok() {
-        assert!(start.elapsed() < DEADLINE, "it does not wait");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let refused = async || client.filter(question("web")).await.err();
+    eventually("it waits", refused).await;
     for _ in 0..20 {
         assert_healthy(server.channel()).await;
     }
     waiting.abort();
     drop(open);
     drop(connection);
-    let start = Instant::now();
-    let request = HealthCheckRequest::default();
-    while HealthClient::new(server.channel())
-        .watch(request.clone())
-        .await
-        .is_err()
-    {
-        assert!(start.elapsed() < DEADLINE, "the slots were not given back");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let watched = async || {
+        let mut health = HealthClient::new(server.channel());
+        health.watch(HealthCheckRequest::default()).await.ok()
+    };
+    eventually("the slots are given back", watched).await;
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use tonic::{Code, Status};
 
 use crate::hostile::beside::Bystanders;
 use crate::hostile::process::{DEADLINE, Server};
-use crate::hostile::world::{Client, LONGEST_MS, MEASURING, limit_of};
+use crate::hostile::world::{Client, MEASURING, assert_not_held_up, limit_of};
 
 /// The changes of one batch.
 const BATCH: usize = 10_000;
@@ -44,11 +44,7 @@ async fn grown_by<T>(server: &Server, attack: impl Future<Output = T>) -> (usize
     let before = server.peak_memory();
     let bystanders = Bystanders::start(server.address());
     let outcome = timeout(DEADLINE, attack).await.expect("in time");
-    let (health, filter) = bystanders.stop();
-    for waits in [health, filter] {
-        assert!(waits.failures().is_empty(), "{waits:?}");
-        assert!(waits.longest() < LONGEST_MS, "{waits:?}");
-    }
+    assert_not_held_up(bystanders, "the attack");
     (server.peak_memory() - before, outcome)
 }
 

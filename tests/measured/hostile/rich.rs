@@ -5,8 +5,8 @@ use evenkeel::proto::v1;
 use prost::Message;
 use prost_types::FieldDescriptorProto;
 use support::build::{
-    HOSTNAME, ZONE, amounts, hard, having, labelled, meta, node, node_requirement, on, pod,
-    pod_term, requesting, requirement, spread, tainted, with_affinity,
+    HOSTNAME, ZONE, amounts, filter_of, hard, having, labelled, meta, node, node_requirement, on,
+    pod, pod_term, requesting, requirement, spread, tainted, with_affinity,
 };
 
 use crate::hostile::examples;
@@ -252,10 +252,7 @@ pub(crate) fn entry(list: &FieldDescriptorProto, number: usize) -> Vec<u8> {
             values: vec!["value".into()],
         }),
         "Question" => bytes(&v1::Question {
-            ask: Some(v1::question::Ask::Filter(v1::FilterRequest {
-                pod: Some(asker()),
-                ..Default::default()
-            })),
+            ask: Some(v1::question::Ask::Filter(filter_of(asker()))),
             ..Default::default()
         }),
         other => passing(other),
@@ -294,10 +291,7 @@ pub(crate) fn around(message: &str, within: Option<&FieldDescriptorProto>) -> Ve
         ("PlaceRequest", "workloads" | "holders" | "sticky") => Vec::new(),
         // All questions about a pod have it in the same field.
         ("FilterRequest" | "ScoreRequest" | "ExplainRequest" | "PlaceRequest", _) => {
-            bytes(&v1::FilterRequest {
-                pod: Some(asker()),
-                ..Default::default()
-            })
+            bytes(&filter_of(asker()))
         }
         ("RebalanceRequest", _) => bytes(&v1::RebalanceRequest {
             max_moves: 10,

@@ -2,33 +2,32 @@
 
 use std::time::Duration;
 
-use evenkeel::proto::v1::{ExportSnapshotRequest, ListSnapshotsRequest};
+use evenkeel::proto::v1::ListSnapshotsRequest;
 use h2::RecvStream;
 use http::Response;
+use support::caller::{changes_of, export};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use tonic::{Code, Status};
 
-use crate::hostile::process::{DEADLINE, Server};
-use crate::hostile::raw::{Connection, frame, head, spread};
+use crate::hostile::process::{DEADLINE, Server, eventually};
+use crate::hostile::raw::{Call, Connection, frame, head, spread};
 use crate::hostile::world::{
     Client, assert_answered, assert_healthy, assert_refused, connect, fill, limit_of,
 };
 
 /// Waits until another client gets an answer. Every refusal before that must be for want of a slot.
 async fn is_served_again(server: &Server) {
-    let mut client = Client::new(server.channel());
-    let start = Instant::now();
-    while let Err(status) = client.list_snapshots(ListSnapshotsRequest::default()).await {
-        assert_eq!(
-            limit_of(&status).as_deref(),
-            Some("max-concurrent-calls"),
-            "{status}"
-        );
-        assert!(start.elapsed() < DEADLINE, "the slot was not given back");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let mut client = server.another_client();
+    let is_served = async || {
+        let listed = client.list_snapshots(ListSnapshotsRequest::default()).await;
+        let Err(status) = listed else { return Some(()) };
+        let limit = limit_of(&status);
+        assert_eq!(limit.as_deref(), Some("max-concurrent-calls"), "{status}");
+        None
+    };
+    eventually("the slot is given back", is_served).await;
 }
 
 /// Returns whether all slots are taken.
@@ -61,12 +60,7 @@ async fn a_request_that_never_arrives_is_given_up() {
     }
     assert_healthy(server.channel()).await;
     is_served_again(&server).await;
-    let answer = timeout(DEADLINE, call.answer)
-        .await
-        .expect("in time")
-        .expect("an answer");
-    let status = Status::from_header_map(answer.headers()).expect("it ends at once");
-    assert_refused(&status, Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED");
+    assert_ends(call, Code::DeadlineExceeded, "REQUEST_NOT_RECEIVED").await;
 }
 
 /// Makes a call with an empty request. Of its answer the server may send the head and `window`
@@ -77,6 +71,14 @@ async fn unread(server: &Server, method: &str, window: u32) -> (Connection, Resp
     call.send(frame(&[]), true).await.expect("it can be sent");
     let answer = timeout(DEADLINE, call.answer).await.expect("in time");
     (connection, answer.expect("a head"))
+}
+
+/// Checks that a call is refused, in answer headers that have its status.
+async fn assert_ends(call: Call, code: Code, reason: &str) {
+    let answer = timeout(DEADLINE, call.answer).await.expect("in time");
+    let answer = answer.expect("an answer");
+    let status = Status::from_header_map(answer.headers()).expect("it ends at once");
+    assert_refused(&status, code, reason);
 }
 
 /// Checks that the server closes a connection in time.
@@ -123,14 +125,11 @@ async fn exports_that_are_never_read_leave_others_alone() {
     assert_healthy(server.channel()).await;
     assert_answered(&mut client).await;
     fill(&mut client, 1_001).await;
-    let export = client.export_snapshot(ExportSnapshotRequest::default());
-    let export = timeout(DEADLINE, export).await.expect("in time");
-    let mut parts = export.expect("there is room again").into_inner();
-    let mut changes = 0;
-    while let Some(part) = parts.message().await.expect("a whole export") {
-        changes += part.update.map_or(0, |update| update.changes.len());
-    }
-    assert_eq!(changes, 1_001);
+    let export = timeout(DEADLINE, export(client, ""))
+        .await
+        .expect("in time");
+    let parts = export.expect("there is room again");
+    assert_eq!(changes_of(parts).count(), 1_001);
     for (connection, _) in stalled {
         is_closed(connection, "with nothing read").await;
     }
@@ -178,12 +177,7 @@ async fn bytes_that_are_no_message_are_the_callers_fault() {
         let mut call = call.expect("sent");
         let body = body.unwrap_or_default();
         call.body.send_data(body, true).expect("it can be sent");
-        let answer = timeout(DEADLINE, call.answer)
-            .await
-            .expect("in time")
-            .expect("an answer");
-        let status = Status::from_header_map(answer.headers()).expect("it ends at once");
-        assert_refused(&status, Code::InvalidArgument, "INVALID_REQUEST");
+        assert_ends(call, Code::InvalidArgument, "INVALID_REQUEST").await;
     }
     assert_healthy(server.channel()).await;
 }

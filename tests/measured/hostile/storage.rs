@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use evenkeel::proto::v1::{Change, Pod, Reservation};
+use evenkeel::proto::v1::{Change, Pod};
 use serde_json::{Value, json};
-use support::build::{filter_of, place_of, update_of};
+use support::build::{filter_of, hold_of, place_of, update_of};
 use tokio::time::timeout;
 
 use crate::hostile::beside::Bystanders;
 use crate::hostile::process::{DEADLINE, Server};
 use crate::hostile::request::{Client, client};
-use crate::hostile::world::{LONGEST_MS, MEASURING, fill};
+use crate::hostile::world::{LONGEST_MS, MEASURING, assert_not_held_up, fill};
 
 const NODES: usize = 200;
 const VOLUMES: usize = 20_000;
@@ -116,15 +116,7 @@ async fn server() -> Server {
     server
 }
 
-/// Returns the most resident memory that the server had since [`forget_peak`], in bytes.
-fn peak(server: &Server) -> usize {
-    let text = std::fs::read_to_string(format!("/proc/{}/status", server.id()));
-    let text = text.expect("it runs");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
-    kilobytes.expect("Linux says so") * 1024
-}
-
+/// Has the system measure the most resident memory from now on.
 fn forget_peak(server: &Server) {
     let file = format!("/proc/{}/clear_refs", server.id());
     std::fs::write(file, "5").expect("it is a process of this user");
@@ -144,17 +136,12 @@ async fn claims_beside_volumes_hold_up_nobody() {
     ];
     for (name, pod) in questions {
         forget_peak(&server);
-        let before = peak(&server);
+        let before = server.peak_memory();
         let bystanders = Bystanders::start(server.address());
         let answer = timeout(DEADLINE, attacker.filter(filter_of(pod))).await;
         answer.expect(name).expect(name);
-        let (health, filter) = bystanders.stop();
-        for (who, waits) in [("health", health), ("a small Filter", filter)] {
-            assert!(waits.failures().is_empty(), "{name}: {who}: {waits:?}");
-            let longest = waits.longest();
-            assert!(longest < LONGEST_MS, "{name}: {who} waited {longest:.0} ms");
-        }
-        let grown = peak(&server).saturating_sub(before);
+        assert_not_held_up(bystanders, name);
+        let grown = server.peak_memory().saturating_sub(before);
         assert!(grown < MOST_BYTES, "{name}: {} MiB more", grown >> 20);
     }
 }
@@ -196,11 +183,7 @@ async fn a_reservation_with_many_claims_is_no_burden() {
     let _alone = MEASURING.lock().await;
     let server = server().await;
     let mut attacker = client(server.address());
-    let mut place = place_of(templates(500), 1);
-    place.reserve = Some(Reservation {
-        owner: "me".into(),
-        ttl: Some(Duration::from_secs(300).into()),
-    });
+    let place = hold_of(templates(500), 1, Duration::from_secs(300));
     let placed = attacker.place(place).await.expect("there is room");
     assert_eq!(placed.into_inner().placements.len(), 1);
     let bystanders = Bystanders::start(server.address());

@@ -1,6 +1,5 @@
 //! The other clients of an attacked server.
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Pod};
 use support::build::{filter_of, hard, place_of, plain_node, pod, spread, update_of};
 use support::model::Stored;
@@ -9,8 +8,8 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
-use tonic_types::{ErrorInfo, StatusExt};
 
+use crate::hostile::beside::Bystanders;
 use crate::hostile::process::Server;
 use crate::hostile::raw::Connection;
 
@@ -20,7 +19,8 @@ pub(crate) const LONGEST_MS: f64 = 750.0;
 /// Held while one attack is measured.
 pub(crate) static MEASURING: Mutex<()> = Mutex::const_new(());
 
-pub(crate) type Client = SpreadServiceClient<Channel>;
+pub(crate) use support::caller::Client;
+pub(crate) use support::refusal::limit as limit_of;
 
 /// A connection on which a server sends `window` bytes of each answer before it has to wait.
 pub(crate) async fn connect(server: &Server, window: u32) -> Connection {
@@ -34,6 +34,20 @@ pub(crate) async fn assert_healthy(channel: Channel) {
         .check(HealthCheckRequest::default())
         .await;
     checked.expect("health answers");
+}
+
+/// Checks that health and small questions beside an attack are answered, and none waits for long.
+#[track_caller]
+pub(crate) fn assert_not_held_up(bystanders: Bystanders, attack: &str) {
+    let (health, filter) = bystanders.stop();
+    for (who, waits) in [("health", health), ("a small Filter", filter)] {
+        assert!(waits.failures().is_empty(), "{attack}: {who}: {waits:?}");
+        let longest = waits.longest();
+        assert!(
+            longest < LONGEST_MS,
+            "{attack}: {who} waited {longest:.0} ms"
+        );
+    }
 }
 
 /// Checks that a small Filter is answered.
@@ -68,22 +82,13 @@ pub(crate) fn long_place() -> PlaceRequest {
     place_of(spread_pod("web"), 100_000)
 }
 
-/// Returns the details of a refusal that are for programs.
-#[track_caller]
-pub(crate) fn info_of(status: &Status) -> ErrorInfo {
-    let info = status.get_details_error_info();
-    info.expect("all errors have one")
-}
-
-/// The limit that a refusal names.
-pub(crate) fn limit_of(status: &Status) -> Option<String> {
-    let mut info = status.get_details_error_info()?;
-    info.metadata.remove("limit")
-}
-
 /// Checks the code and the reason of a refusal.
 #[track_caller]
 pub(crate) fn assert_refused(status: &Status, code: Code, reason: &str) {
     assert_eq!(status.code(), code, "{status}");
-    assert_eq!(info_of(status).reason, reason, "{status}");
+    assert_eq!(
+        support::refusal::reason(status).as_deref(),
+        Some(reason),
+        "{status}"
+    );
 }

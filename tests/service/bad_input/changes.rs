@@ -5,7 +5,7 @@ use evenkeel::proto::v1::{Change, FilterRequest, StreamSnapshotRequest, UpdateSn
 use serde::Deserialize;
 
 use super::verdict::{Row, invalid, refused, server, table};
-use support::build::{filter_of, node, pod, tainted, update_of};
+use support::build::{batch_of, filter_of, node, pod, tainted, update_of};
 use support::model::{Stored, delete};
 
 /// A change that breaks a rule, and the paths of its faults.
@@ -69,16 +69,15 @@ async fn faults_of_several_changes() {
     let mut named = pod("p0", &[]);
     named.metadata.get_or_insert_default().namespace = "default".into();
     let twice = update_of(vec![pod("p0", &[]).change(), named.change()]);
-    let all = UpdateSnapshotRequest {
-        snapshot: "no spaces".into(),
-        changes: vec![
+    let all = batch_of(
+        "no spaces",
+        vec![
             tainted(node("UPPER", &[]), "", "", "?").change(),
             node("fine", &[]).change(),
             pod("", &[]).change(),
             delete("Pod", "", ""),
         ],
-        ..UpdateSnapshotRequest::default()
-    };
+    );
     let fields = [
         "snapshot",
         "changes[0].node.metadata.name",

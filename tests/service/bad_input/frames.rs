@@ -87,13 +87,9 @@ async fn stream_cut_before_commit() {
     let before = state(&server).await;
     let begin = Step::BeginReplace(BeginReplace::default());
     let update = Step::Update(update_of(vec![node("other", &[]).change()]));
-    let steps = [begin, update].map(|step| StreamSnapshotRequest { step: Some(step) });
+    let steps = [begin, update];
 
-    let ended = server
-        .client()
-        .stream_snapshot(tokio_stream::iter(steps.clone()))
-        .await;
-    let mut ended = ended.expect("a stream").into_inner();
+    let mut ended = server.stream(steps.to_vec()).await;
     let mut acknowledged = 0;
     while let Ok(Some(_)) = ended.message().await {
         acknowledged += 1;
@@ -103,8 +99,9 @@ async fn stream_cut_before_commit() {
 
     let (sender, receiver) = tokio::sync::mpsc::channel(4);
     let open = tokio_stream::wrappers::ReceiverStream::new(receiver);
-    let mut client = server.another_client().await;
+    let mut client = server.another_client();
     for step in steps {
+        let step = StreamSnapshotRequest { step: Some(step) };
         sender.send(step).await.expect("there is room");
     }
     let mut broken = client

@@ -3,16 +3,14 @@
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, CommitReplace, DefaultConstraints, Node, ObjectMeta,
-    StreamSnapshotRequest, UpdateSnapshotRequest, UpdateSnapshotResponse,
+    BeginReplace, Change, CommitReplace, Node, ObjectMeta, UpdateSnapshotResponse,
 };
 use prost::Message;
 use tonic::Request;
-use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 
 use super::verdict::server;
-use support::build::{filter_of, node, pod, update_of};
+use support::build::{filter_of, node, pod, replace_of, update_of};
 use support::model::{Stored, delete};
 use support::server::Server;
 
@@ -33,9 +31,7 @@ struct NewerUpdate {
 }
 
 async fn send(server: &Server, update: NewerUpdate) -> UpdateSnapshotResponse {
-    let endpoint = Endpoint::from_shared(server.address.clone()).expect("an address");
-    let channel = endpoint.connect().await.expect("the server listens");
-    let mut client = tonic::client::Grpc::new(channel);
+    let mut client = tonic::client::Grpc::new(server.channel());
     client.ready().await.expect("the server listens");
     let path = "/evenkeel.v1.SpreadService/UpdateSnapshot";
     let path = path.parse().expect("a path");
@@ -80,30 +76,16 @@ async fn unknown_kinds_are_skipped_and_counted() {
         ]
     };
     assert_eq!(counts(&server.update("", newer()).await), [1, 0, 2]);
-    assert_eq!(
-        counts(
-            &server
-                .replace("", newer(), DefaultConstraints::default())
-                .await
-        ),
-        [1, 0, 2]
-    );
+    let replaced = server.send(replace_of("", newer())).await;
+    assert_eq!(counts(&replaced), [1, 0, 2]);
 
-    let step = |step| StreamSnapshotRequest { step: Some(step) };
-    let steps = [
-        step(Step::BeginReplace(BeginReplace::default())),
-        step(Step::Update(update_of(newer()))),
-        step(Step::Update(UpdateSnapshotRequest {
-            changes: vec![lost.clone()],
-            ..UpdateSnapshotRequest::default()
-        })),
-        step(Step::CommitReplace(CommitReplace::default())),
+    let steps = vec![
+        Step::BeginReplace(BeginReplace::default()),
+        Step::Update(update_of(newer())),
+        Step::Update(update_of(vec![lost.clone()])),
+        Step::CommitReplace(CommitReplace::default()),
     ];
-    let answer = server
-        .client()
-        .stream_snapshot(tokio_stream::iter(steps))
-        .await;
-    let mut answers = answer.expect("it is accepted").into_inner();
+    let mut answers = server.stream(steps).await;
     let mut last = UpdateSnapshotResponse::default();
     while let Some(answer) = answers.message().await.expect("it is accepted") {
         last = answer.update.expect("an acknowledgement");

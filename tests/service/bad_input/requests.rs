@@ -10,7 +10,7 @@ use serde_json::Value;
 use tonic::Code;
 
 use super::verdict::{Row, refused, server, state, table};
-use support::build::{ZONE, hard, pod, score_as, spread};
+use support::build::{ZONE, filter_of, hard, pod, score_as, spread};
 
 /// The request of a method, from JSON.
 pub(crate) fn encoded(method: &str, request: &Value) -> Vec<u8> {
@@ -75,12 +75,11 @@ async fn unknown_candidates_are_reported() {
     let web = [("app", "web")];
     let names = ["stranger", "n1", "ghost", "n0"].map(str::to_owned);
     let request = FilterRequest {
-        pod: Some(spread(pod("", &web), vec![hard(1, ZONE, &web)])),
         candidates: Some(NodeNames {
             names: names.into(),
         }),
         view: View::Full as i32,
-        ..FilterRequest::default()
+        ..filter_of(spread(pod("", &web), vec![hard(1, ZONE, &web)]))
     };
     let answer = server.filter(request.clone()).await;
     assert_eq!(answer.unknown_candidates, ["stranger", "ghost"]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel::proto::v1::{ListSnapshotsRequest, Snapshot};
 use prost::Message;
 use serde::de::DeserializeOwned;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -57,8 +57,8 @@ pub(crate) fn table<T: DeserializeOwned>(name: &str) -> Vec<T> {
 }
 
 pub(crate) async fn connect(server: &Server) -> Channel {
-    let endpoint = Endpoint::from_shared(server.address.clone()).expect("an address");
-    endpoint.connect().await.expect("the server listens")
+    let connected = server.endpoint().connect().await;
+    connected.expect("the server listens")
 }
 
 /// A server that knows two nodes and a pod as the snapshot `default`.
@@ -76,8 +76,7 @@ pub(crate) async fn state(server: &Server) -> (Vec<Vec<u8>>, Snapshot, Vec<Strin
     let export = server.export("").await;
     let export = export.iter().map(Message::encode_to_vec).collect();
     let everything = ListSnapshotsRequest::default();
-    let list = server.client().list_snapshots(everything).await;
-    let list = list.expect("a list").into_inner();
+    let list = server.list_snapshots(everything).await;
     let names = list.snapshots.into_iter().map(|s| s.name).collect();
     let snapshot = server.describe("").await;
     (export, snapshot, names)

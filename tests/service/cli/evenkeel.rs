@@ -2,51 +2,12 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
 use crate::cli::process;
-
-/// The outcome of a run.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Exit code.
-    pub code: i32,
-    /// Standard output.
-    pub out: String,
-    /// Standard error.
-    pub err: String,
-}
-
-impl Outcome {
-    /// Returns the outcome of a run that ended.
-    pub fn of(output: Output) -> Self {
-        let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
-        Self {
-            code: output.status.code().expect("no signal ended it"),
-            out: text(output.stdout),
-            err: text(output.stderr),
-        }
-    }
-
-    /// Fails unless the run ended with `code`.
-    pub fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "out:\n{}\nerr:\n{}", self.out, self.err);
-        self
-    }
-
-    /// Fails unless standard error says this.
-    #[track_caller]
-    pub fn complains(&self, of: &str) {
-        assert!(self.err.contains(of), "{of:?} is not in\n{}", self.err);
-    }
-
-    /// Standard output as JSON.
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.out).expect("standard output is JSON")
-    }
-}
+pub use crate::cli::process::Outcome;
 
 /// A directory that commands run in.
 pub struct Workspace {
@@ -96,7 +57,7 @@ impl Workspace {
         let mut command = self.command(&format!("-- evenkeel {line}"));
         command.env("_EVENKEEL_COMPLETE", "bash");
         command.env("_CLAP_COMPLETE_INDEX", index);
-        Outcome::of(process::run(command)).expect(0).out
+        process::run(command).expect(0).out
     }
 
     /// Runs a command line with nothing on standard input.

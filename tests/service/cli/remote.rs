@@ -10,6 +10,6 @@ use support::server::Server;
 pub fn with_server() -> (Runtime, Server, Workspace) {
     let runtime = Runtime::new().expect("a runtime starts");
     let server = runtime.block_on(Server::start());
-    let workspace = workspace().with_server(&server.address);
+    let workspace = workspace().with_server(server.url());
     (runtime, server, workspace)
 }

@@ -45,7 +45,7 @@ async fn a_line_that_was_cut_off_takes_no_other_with_it() {
     let path = directory.path().join("log.jsonl");
     fs::write(&path, "{\"id\":\"of-a-server-that-was-ki").expect("it can be written");
     let mut serve = command(&["serve"]);
-    let mut log = Logging::within(directory, "log.jsonl", &mut serve, &[]).await;
+    let log = Logging::within(directory, "log.jsonl", &mut serve, &[]).await;
     let id = log.filter().await.decision_id;
     let second = until("it is logged", || {
         let text = fs::read_to_string(&path).expect("it is there");

@@ -2,23 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{FilterResponse, Pod};
 use serde_json::Value;
 use tempfile::TempDir;
-use tonic::transport::Channel;
 
 use crate::decision_log::process;
-use support::build::{ZONE, filter_of, hard, node, on, pod, spread, update_of};
+use support::build::{ZONE, filter_of, hard, node, on, pod, spread};
 use support::model::Stored;
 
 /// A server that logs its decisions, with three zones in its snapshot.
 pub(crate) struct Logging {
     pub(crate) directory: TempDir,
     pub(crate) server: process::Server,
-    pub(crate) client: SpreadServiceClient<Channel>,
 }
 
 impl Logging {
@@ -46,33 +43,24 @@ impl Logging {
             arguments.extend(["--decision-log-sample", "1"]);
         }
         let server = process::Server::spawn(serve.args(&arguments));
-        let mut client = SpreadServiceClient::new(server.channel());
         let nodes = ["a", "b", "c"].map(|zone| node(&format!("{zone}1"), &[(ZONE, zone)]).change());
-        let request = update_of(nodes.into());
-        client.update_snapshot(request).await.expect("it is valid");
-        Self {
-            directory,
-            server,
-            client,
-        }
+        server.update("", nodes.into()).await;
+        Self { directory, server }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub(crate) async fn filter(&mut self) -> FilterResponse {
-        let answer = self.client.filter(filter_of(web())).await;
-        answer.expect("a valid question").into_inner()
+    pub(crate) async fn filter(&self) -> FilterResponse {
+        self.server.filter(filter_of(web())).await
     }
 
     /// Puts a pod on a node.
-    pub(crate) async fn run_on(&mut self, name: &str, node: &str) {
+    pub(crate) async fn run_on(&self, name: &str, node: &str) {
         let mut running = on(web(), node);
         running.metadata.get_or_insert_default().name = name.into();
-        let request = update_of(vec![running.change()]);
-        let answer = self.client.update_snapshot(request).await;
-        answer.expect("it is valid");
+        self.server.update("", vec![running.change()]).await;
     }
 
     /// Waits until the log has this many lines.
@@ -84,7 +72,7 @@ impl Logging {
     }
 
     /// Runs a command of the binary in the directory of the log.
-    pub(crate) fn run(&self, arguments: &str) -> Output {
+    pub(crate) fn run(&self, arguments: &str) -> process::Outcome {
         let arguments: Vec<&str> = arguments.split_whitespace().collect();
         let mut command = process::command(&arguments);
         command.current_dir(self.directory.path());
@@ -94,7 +82,8 @@ impl Logging {
 
     /// Returns the exit code of a command, and its standard output.
     pub(crate) fn told(&self, arguments: &str) -> (i32, String) {
-        text(&self.run(arguments))
+        let outcome = self.run(arguments);
+        (outcome.code, outcome.out)
     }
 
     /// Drains the server.
@@ -122,11 +111,4 @@ pub(crate) fn lines(path: &Path) -> Vec<Value> {
 pub(crate) fn texts<'l>(lines: &'l [Value], field: &str) -> Vec<&'l str> {
     let texts = lines.iter().map(|line| line[field].as_str());
     texts.map(|text| text.expect("every line has it")).collect()
-}
-
-/// Returns the exit code of a command, and its standard output.
-pub(crate) fn text(output: &Output) -> (i32, String) {
-    let code = output.status.code().expect("it exited");
-    let out = String::from_utf8(output.stdout.clone()).expect("text");
-    (code, out)
 }

@@ -1,32 +1,26 @@
 //! Replays, which find the differences between a log and the decisions of now.
 
 use std::fs;
+use std::time::Duration;
 
-use evenkeel::proto::v1::{PlaceRequest, Reservation};
+use evenkeel::proto::v1::PlaceRequest;
 use serde_json::Value;
-use support::build::place_of;
+use support::build::hold_of;
 
-use crate::decision_log::logging::{Logging, text, web};
+use crate::decision_log::logging::{Logging, web};
 
 #[tokio::test]
 async fn a_replay_on_the_same_state_is_the_same() {
-    let mut log = Logging::start(&[]).await;
+    let log = Logging::start(&[]).await;
     log.run_on("w1", "a1").await;
     log.filter().await;
     let place = PlaceRequest {
-        reserve: Some(Reservation {
-            owner: "somebody".into(),
-            ttl: Some(pbjson_types::Duration {
-                seconds: 60,
-                nanos: 0,
-            }),
-        }),
         request_id: "first".into(),
-        ..place_of(web(), 3)
+        ..hold_of(web(), 3, Duration::from_secs(60))
     };
     let (saved, _) = log.told("snapshot save state.json");
     assert_eq!(saved, 0);
-    log.client.place(place).await.expect("a valid question");
+    log.server.place(place).await;
     log.lines(2);
     let (code, out) = log.told("admin replay decisions.jsonl --load state.json");
     assert_eq!(code, 0, "{out}");
@@ -43,7 +37,7 @@ async fn a_replay_on_the_same_state_is_the_same() {
 /// A server logs the decisions of a replay in the file that the replay reads.
 #[tokio::test]
 async fn a_replay_does_not_read_what_it_makes() {
-    let mut log = Logging::start(&[]).await;
+    let log = Logging::start(&[]).await;
     log.run_on("w1", "a1").await;
     for _ in 0..300 {
         log.filter().await;
@@ -57,7 +51,7 @@ async fn a_replay_does_not_read_what_it_makes() {
 
 #[tokio::test]
 async fn a_replay_on_another_state_shows_what_differs() {
-    let mut log = Logging::start(&[]).await;
+    let log = Logging::start(&[]).await;
     log.run_on("w1", "a1").await;
     let logged = log.filter().await;
     log.run_on("w2", "b1").await;
@@ -91,12 +85,11 @@ async fn odd_logs_are_told_apart() {
     let mut text_of = fs::read_to_string(log.path("decisions.jsonl")).expect("it is there");
     text_of.push_str("{\"id\":\"cut");
     fs::write(log.path("cut.jsonl"), text_of).expect("it can be written");
-    let output = log.run("admin replay cut.jsonl --load state.json");
-    let (code, out) = text(&output);
-    assert_eq!(code, 0, "{out}");
+    let replayed = log.run("admin replay cut.jsonl --load state.json");
+    let replayed = replayed.expect(0);
+    let out = &replayed.out;
     assert!(out.contains("1 lines that are no decision"), "{out}");
-    let warned = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(warned.contains("cut.jsonl, line 2"), "{warned}");
+    replayed.complains("cut.jsonl, line 2");
 
     let cases = [
         ("admin replay none.jsonl --load state.json", "none.jsonl"),
@@ -107,10 +100,7 @@ async fn odd_logs_are_told_apart() {
         ("admin replay - --load -", "standard input"),
     ];
     for (line, expected) in cases {
-        let output = log.run(line);
-        assert_eq!(output.status.code(), Some(2), "{line}");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(expected), "{line}: {said}");
+        log.run(line).expect(2).complains(expected);
     }
     log.stop().await;
 }
@@ -129,10 +119,8 @@ async fn a_deletion_of_an_unknown_kind_is_refused_by_its_place() {
         serde_json::json!({"kind": "Gadget", "namespace": "default", "name": "g\u{1b}[2J"});
     line["request"]["overlay"] = serde_json::json!([{"delete": gadget}]);
     fs::write(log.path("newer.jsonl"), format!("{line}\n")).expect("it can be written");
-    let output = log.run("admin replay newer.jsonl --load state.json");
-    let (code, out) = text(&output);
-    let said = out + &String::from_utf8_lossy(&output.stderr);
-    assert_eq!(code, 1, "{said}");
+    let replayed = log.run("admin replay newer.jsonl --load state.json");
+    let said = replayed.expect(1).said();
     assert!(
         said.contains("overlay[0].delete.kind: must be one of"),
         "{said}"

@@ -9,7 +9,7 @@ use support::server::Server;
 
 #[tokio::test]
 async fn a_line_says_what_was_asked_and_answered() {
-    let mut log = Logging::start(&[]).await;
+    let log = Logging::start(&[]).await;
     log.run_on("w1", "a1").await;
     let answer = log.filter().await;
     assert!(!answer.decision_id.is_empty());
@@ -45,25 +45,25 @@ async fn every_decision_has_a_line_and_refusals_have_none() {
         pod: pod(),
         ..ScoreRequest::default()
     };
-    let score = log.client.score(score).await.expect("valid").into_inner();
+    let score = log.server.score(score).await;
     let explain = ExplainRequest {
         pod: pod(),
         ..ExplainRequest::default()
     };
-    let explain = log.client.explain(explain).await.expect("valid");
+    let explain = log.server.explain(explain).await;
     let place = PlaceRequest {
         pod: pod(),
         replicas: 2,
         ..PlaceRequest::default()
     };
-    let place = log.client.place(place).await.expect("valid").into_inner();
-    let refused = log.client.filter(FilterRequest::default()).await;
+    let place = log.server.place(place).await;
+    let refused = log.server.client().filter(FilterRequest::default()).await;
     refused.expect_err("it has no pod");
     let last = log.filter().await.decision_id;
     let ids = [
         filter,
         score.decision_id,
-        explain.into_inner().decision_id,
+        explain.decision_id,
         place.decision_id,
         last,
     ];
@@ -79,7 +79,7 @@ async fn every_decision_has_a_line_and_refusals_have_none() {
 /// A request that the log could not write is refused, so no answer is missing from the log.
 #[tokio::test]
 async fn what_could_not_be_written_is_not_answered() {
-    let mut log = Logging::start(&[]).await;
+    let log = Logging::start(&[]).await;
     let times = [i64::MIN, i64::MAX].map(|seconds| pbjson_types::Timestamp { seconds, nanos: 0 });
     let mut leaving = node("d1", &[]);
     let mut going = web();
@@ -92,11 +92,15 @@ async fn what_could_not_be_written_is_not_answered() {
         ];
         for (pod, overlay) in requests {
             let request = FilterRequest {
-                pod: Some(pod),
                 overlay,
-                ..FilterRequest::default()
+                ..filter_of(pod)
             };
-            let refused = log.client.filter(request).await.expect_err("no such time");
+            let refused = log
+                .server
+                .client()
+                .filter(request)
+                .await
+                .expect_err("no such time");
             assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
         }
     }

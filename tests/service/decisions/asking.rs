@@ -6,15 +6,16 @@ use evenkeel::limits::Limits;
 use evenkeel::proto::v1::decide_request::Step;
 use evenkeel::proto::v1::decide_response::Answer;
 use evenkeel::proto::v1::question::Ask;
-use evenkeel::proto::v1::{Change, DecideRequest, DecideResponse, FilterRequest, Pod, Question};
+use evenkeel::proto::v1::{DecideRequest, DecideResponse, FilterRequest, Pod, Question};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use support::build::{ZONE, hard, node, on, place_of, pod, soft, spread, update_of};
+use support::build::{ZONE, filter_of, hard, node, on, place_of, pod, soft, spread};
+use support::caller::Client;
 use support::model::Stored;
-use support::server::{Client, Server};
+use support::server::Server;
 
 /// Longer than any answer takes on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -89,9 +90,8 @@ pub(crate) fn question(id: u64, ask: Ask) -> Question {
 
 pub(crate) fn filter(min_revision: i64) -> Ask {
     Ask::Filter(FilterRequest {
-        pod: Some(web()),
         min_revision,
-        ..FilterRequest::default()
+        ..filter_of(web())
     })
 }
 
@@ -105,11 +105,7 @@ pub(crate) async fn server(limits: Limits) -> Server {
     let zones = [("n1", "a"), ("n2", "b"), ("n3", "c")];
     let nodes = zones.map(|(name, zone)| node(name, &[(ZONE, zone)]).change());
     let there = on(pod("p1", &[("app", "web")]), "n1").change();
-    update(&server, nodes.into_iter().chain([there]).collect()).await;
+    let all = nodes.into_iter().chain([there]).collect();
+    server.update("", all).await;
     server
-}
-
-pub(crate) async fn update(server: &Server, changes: Vec<Change>) {
-    let updated = server.client().update_snapshot(update_of(changes)).await;
-    updated.expect("valid changes");
 }

@@ -3,16 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::decisions::worlds::{
-    Constraint, KEYS, Nodes, RACK, WEB, by_node, name, number, running,
-};
+use crate::decisions::worlds::{Constraint, KEYS, Nodes, RACK, WEB, by_node, number, running};
 use evenkeel::proto::v1::{
     Change, DefaultConstraints, RankRemovalsRequest, RankRemovalsResponse, TopologySpread,
     WorkloadName,
 };
 use fastrand::Rng;
 use prost::Message;
-use support::build::{HOSTNAME, ZONE, on, pod, spread};
+use support::build::{HOSTNAME, ZONE, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -28,11 +26,6 @@ fn request(snapshot: &str, count: i32) -> RankRemovalsRequest {
         max_domains: Some(0),
         ..RankRemovalsRequest::default()
     }
-}
-
-async fn ask(server: &Server, request: RankRemovalsRequest) -> RankRemovalsResponse {
-    let answer = server.client().rank_removals(request).await;
-    answer.expect("a valid question").into_inner()
 }
 
 /// A small cluster and the constraints of a workload.
@@ -69,17 +62,14 @@ impl Case {
     }
 
     fn changes(&self) -> Vec<Change> {
-        let nodes = self.nodes.objects().map(Stored::change);
         let constraints = self.constraints.iter().map(|it| it.counting(&WEB));
         let constraints: Vec<_> = constraints.collect();
         let pods = self.pods.iter().enumerate().map(|(index, node)| {
             let pod = running(&format!("p{index}"), "web", *node);
             spread(pod, constraints.clone()).change()
         });
-        let others = self.others.iter().enumerate();
-        let others =
-            others.map(|(i, node)| on(pod(&format!("other{i}"), &WEB), &name(*node)).change());
-        nodes.chain(pods).chain(others).collect()
+        let others = self.nodes.with_pods(&self.others).into_iter();
+        others.chain(pods).collect()
     }
 
     /// The nodes of the workload's pods, without those whose bits are set in `gone`.
@@ -130,7 +120,7 @@ impl Case {
             server
                 .replace(name, changes.clone(), DefaultConstraints::default())
                 .await;
-            let mut answer = ask(server, request(name, self.count as i32)).await;
+            let mut answer = server.rank_removals(request(name, self.count as i32)).await;
             (answer.epoch, answer.revision) = (String::new(), 0);
             answers.push(answer);
             changes.reverse();

@@ -14,13 +14,13 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Code;
 
-use crate::decisions::asking::{Asking, filter, place, question, server, update, web};
+use crate::decisions::asking::{Asking, filter, place, question, server, web};
+use support::build::{filter_in, filter_of, place_of};
 
 #[tokio::test]
 async fn a_question_is_answered_as_the_call_is() {
     let server = server(Limits::default()).await;
-    let mut client = server.client();
-    let mut asking = Asking::open(&client).await;
+    let mut asking = Asking::open(&server.client()).await;
     let mut wanted = BTreeMap::new();
     for id in 0..60_u64 {
         let view = i32::try_from(id % 5).expect("a small number");
@@ -32,9 +32,8 @@ async fn a_question_is_answered_as_the_call_is() {
                     view,
                     ..FilterRequest::default()
                 };
-                let answer = client.filter(request.clone()).await;
-                let answer = Answer::Filter(answer.expect("valid").into_inner());
-                (Ask::Filter(request), answer)
+                let answer = server.filter(request.clone()).await;
+                (Ask::Filter(request), Answer::Filter(answer))
             }
             1 => {
                 let request = ScoreRequest {
@@ -42,16 +41,12 @@ async fn a_question_is_answered_as_the_call_is() {
                     view,
                     ..ScoreRequest::default()
                 };
-                let answer = client.score(request.clone()).await;
-                let answer = Answer::Score(answer.expect("valid").into_inner());
-                (Ask::Score(request), answer)
+                let answer = server.score(request.clone()).await;
+                (Ask::Score(request), Answer::Score(answer))
             }
             _ => {
-                let answer = match place(2) {
-                    Ask::Place(request) => client.place(request).await,
-                    _ => unreachable!("it is a Place"),
-                };
-                (place(2), Answer::Place(answer.expect("valid").into_inner()))
+                let answer = server.place(place_of(web(), 2)).await;
+                (place(2), Answer::Place(answer))
             }
         };
         wanted.insert(id, Some(answer));
@@ -73,15 +68,13 @@ async fn a_question_is_answered_as_the_call_is() {
 #[tokio::test]
 async fn a_large_question_is_answered_as_the_call_is() {
     let server = server(Limits::default()).await;
-    let mut client = server.client();
-    let mut asking = Asking::open(&client).await;
+    let mut asking = Asking::open(&server.client()).await;
     let names = (0..5_000).map(|at| format!("unknown-node-{at}")).collect();
     let large = FilterRequest {
-        pod: Some(web()),
         candidates: Some(NodeNames { names }),
-        ..FilterRequest::default()
+        ..filter_of(web())
     };
-    let wanted = client.filter(large.clone()).await.expect("valid");
+    let wanted = server.filter(large.clone()).await;
     asking.ask(1, Ask::Filter(large)).await;
     // The id is free again only once the question before is answered.
     asking.ask(1, filter(0)).await;
@@ -94,7 +87,7 @@ async fn a_large_question_is_answered_as_the_call_is() {
             .or_insert_with(Vec::new)
             .push(next.answer);
     }
-    let of_large = Some(Answer::Filter(wanted.into_inner()));
+    let of_large = Some(Answer::Filter(wanted));
     assert!(answers[&1].contains(&of_large), "{:?}", answers[&1].len());
     assert_eq!((answers[&1].len(), answers[&2].len()), (2, 1));
 }
@@ -103,11 +96,7 @@ async fn a_large_question_is_answered_as_the_call_is() {
 async fn a_refused_question_ends_nothing() {
     let server = server(Limits::default()).await;
     let mut asking = Asking::open(&server.client()).await;
-    let absent = FilterRequest {
-        snapshot: "absent".into(),
-        pod: Some(web()),
-        ..FilterRequest::default()
-    };
+    let absent = filter_in("absent", web());
     asking.ask(1, Ask::Filter(FilterRequest::default())).await;
     asking.ask(2, Ask::Filter(absent)).await;
     asking.ask(3, place(0)).await;
@@ -180,7 +169,7 @@ async fn answers_come_in_the_order_of_completion() {
     // The id of an unanswered question is not free.
     asking.ask(1, filter(0)).await;
     assert_eq!(asking.code().await, (1, Code::InvalidArgument));
-    update(&server, vec![]).await;
+    server.update("", vec![]).await;
     assert_eq!(asking.code().await, (1, Code::Ok));
     asking.ask(1, filter(0)).await;
     assert_eq!(asking.code().await, (1, Code::Ok));
@@ -217,7 +206,7 @@ async fn unanswered_questions_have_a_limit() {
     // A question that is answered at once does not count towards the limit.
     asking.ask(4, filter(0)).await;
     assert_eq!(asking.code().await, (4, Code::Ok));
-    update(&server, vec![]).await;
+    server.update("", vec![]).await;
     let (first, second) = (asking.code().await, asking.code().await);
     assert_eq!([first.1, second.1], [Code::Ok, Code::Ok]);
 }
@@ -241,9 +230,8 @@ async fn a_client_that_does_not_read_holds_up_nobody_else() {
     let mut slow = Asking::open(&server.client()).await;
     let full = || {
         Ask::Filter(FilterRequest {
-            pod: Some(web()),
             view: View::Full.into(),
-            ..FilterRequest::default()
+            ..filter_of(web())
         })
     };
     // Sends more than all flow-control windows hold, until the server stops reading the stream.

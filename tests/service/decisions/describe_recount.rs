@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use support::{generate, model};
 
-use crate::decisions::describe_spread::{about, all_pages, ask};
+use crate::decisions::describe_spread::{about, all_pages};
 use evenkeel::proto::v1::{
     DescribeSpreadRequest, LabelSelector, Node, Pod, TopologySpread, TopologySpreadConstraint,
     UpdateSnapshotRequest, WorkloadSpread,
 };
 use proptest::prelude::*;
+use support::build::update_of;
 use support::history::cases;
 use support::recount::{
     Cluster, LabelMap, ResolvedConstraint, is_of_each_node, labels, name, namespace,
@@ -236,16 +237,13 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
-            let mut cluster = Cluster { defaults: defaults.clone(), ..Cluster::default() };
-            for change in first.iter().chain(&second) {
-                model::apply(&mut cluster, change);
-            }
+            let all = first.iter().chain(&second);
+            let cluster = Cluster { defaults: defaults.clone(), ..model::cluster(all) };
             let server = Server::start().await;
             for changes in [first, second] {
                 server.send(UpdateSnapshotRequest {
-                    changes,
                     default_constraints: Some(defaults.clone()),
-                    ..UpdateSnapshotRequest::default()
+                    ..update_of(changes)
                 }).await;
             }
             let recounted = recount_all(&cluster);
@@ -254,7 +252,7 @@ proptest! {
                 page_size,
                 ..DescribeSpreadRequest::default()
             };
-            let whole = ask(&server, request.clone()).await;
+            let whole = server.describe_spread(request.clone()).await;
             let violates = |numbers: &BTreeSet<Numbers>| numbers.iter().any(|n| n.1.4 > 0);
             let mut violators: Vec<_> = recounted.iter().filter(|(_, w)| violates(&w.1)).collect();
             violators.sort_by_key(|(key, w)| rank(&w.1, key));
@@ -272,7 +270,7 @@ proptest! {
                 prop_assert_eq!(&got, numbers);
             }
             for (key, (pods, numbers)) in recounted.iter().filter(|(key, _)| !key.1.is_empty()) {
-                let answer = ask(&server, DescribeSpreadRequest {
+                let answer = server.describe_spread(DescribeSpreadRequest {
                     namespace: key.0.clone(),
                     max_domains: Some(0),
                     ..about(&key.1, &key.2)

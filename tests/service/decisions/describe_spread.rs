@@ -3,19 +3,12 @@
 use std::collections::BTreeSet;
 
 use evenkeel::proto::v1::describe_spread_request::Subject;
-use evenkeel::proto::v1::{
-    DescribeSpreadRequest, DescribeSpreadResponse, LabelSelector, WorkloadName, WorkloadSpread,
-};
+use evenkeel::proto::v1::{DescribeSpreadRequest, LabelSelector, WorkloadName, WorkloadSpread};
 use prost::Message;
 use support::build::{HOSTNAME, node, on, owned_by, pod};
 use support::model::Stored;
 use support::server::Server;
 use tonic::Code;
-
-pub(crate) async fn ask(server: &Server, request: DescribeSpreadRequest) -> DescribeSpreadResponse {
-    let response = server.client().describe_spread(request).await;
-    response.expect("a valid question").into_inner()
-}
 
 /// The workloads of all pages.
 pub(crate) async fn all_pages(
@@ -29,7 +22,7 @@ pub(crate) async fn all_pages(
             page_token,
             ..request.clone()
         };
-        let page = ask(server, request).await;
+        let page = server.describe_spread(request).await;
         workloads.extend(page.workloads);
         page_token = page.next_page_token;
         if page_token.is_empty() {
@@ -72,7 +65,7 @@ async fn a_page_is_of_a_size_that_clients_accept() {
     };
     let (mut pages, mut listed) = (0, BTreeSet::new());
     loop {
-        let page = ask(&server, request.clone()).await;
+        let page = server.describe_spread(request.clone()).await;
         assert!(page.encoded_len() < RECEIVED, "{}", page.encoded_len());
         let names = page.workloads.into_iter().map(|workload| workload.name);
         names.for_each(|name| assert!(listed.insert(name.clone()), "{name} is listed twice"));
@@ -126,7 +119,7 @@ async fn pods_without_a_controller_are_found_by_selectors() {
         ),
         ("DaemonSet", "other", Some("other"), &["other"]),
     ] {
-        let answer = ask(&server, found(kind, name, selector)).await;
+        let answer = server.describe_spread(found(kind, name, selector)).await;
         let workload = &answer.workloads[0];
         let pods: Vec<&str> = workload.pods.iter().map(|it| &*it.name).collect();
         assert_eq!(pods, expected, "{kind}");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decisions::rebalance::{about, ask, moves};
+use crate::decisions::rebalance::{about, moves};
 use crate::decisions::worlds::{name, number, running};
 use evenkeel::proto::v1::{
     Change, IntOrString, LabelSelector, PodDisruptionBudget, PodDisruptionBudgetSpec,
@@ -199,7 +199,7 @@ async fn each_step_keeps_budgets_and_limits() {
     for seed in 0..400 {
         let mut case = Case::random(&mut Rng::with_seed(seed));
         server.replace_all(case.changes()).await;
-        let answer = ask(&server, case.request()).await;
+        let answer = server.rebalance(case.request()).await;
         let (mut of_app, mut from_node) = ([0; 3], BTreeMap::new());
         for (step, (pod, from, to)) in (1..).zip(moves(&answer)) {
             let said = || format!("move {step} of {answer:?} of {case:?}");

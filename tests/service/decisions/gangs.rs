@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{
-    Completeness, HeldPlacement, ListReservationsRequest, NodeCapacity, PlaceRequest,
-    PlaceResponse, Planning, Reservation, WorkloadReplicas,
+    Completeness, NodeCapacity, PlaceRequest, PlaceResponse, Planning, WorkloadReplicas,
 };
-use support::build::{ZONE, hard, having, node, pod, requesting, soft, spread};
+use support::build::{ZONE, hard, having, hold_of, node, pod, requesting, soft, spread, zones};
 use support::model::Stored;
 use support::server::Server;
 
@@ -61,8 +60,7 @@ pub(crate) fn picks(answer: &PlaceResponse) -> Vec<(usize, String)> {
 #[tokio::test]
 async fn the_next_workload_sees_the_picks_of_the_first() {
     let server = Server::start().await;
-    let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
-    server.update("", nodes.to_vec()).await;
+    server.update("", zones(&["a", "b"])).await;
     let over_zones = [(ZONE, 1, true)];
     let one = |name| workload(name, 1, "1", &over_zones);
     let mut request = together(vec![one("web"), one("db")]);
@@ -101,17 +99,8 @@ async fn a_gang_is_reserved_whole_or_not_at_all() {
     let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]));
     let nodes = nodes.map(|it| having(it, &[("cpu", "2"), ("pods", "9")]).change());
     server.update("", nodes.to_vec()).await;
-    let reserve = Reservation {
-        owner: "deployer".into(),
-        ttl: Some(Duration::from_secs(60).into()),
-    };
-    let held = async || {
-        let request = ListReservationsRequest::default();
-        let listed = server.client().list_reservations(request).await;
-        listed.expect("it is listed").into_inner().reservations
-    };
     let request = |db: i32| PlaceRequest {
-        reserve: Some(reserve.clone()),
+        reserve: hold_of(pod("", &[]), 1, Duration::from_secs(60)).reserve,
         ..all_or_nothing(&together(vec![
             workload("web", 2, "1", &[(ZONE, 1, false)]),
             workload("db", db, "1", &[]),
@@ -125,17 +114,16 @@ async fn a_gang_is_reserved_whole_or_not_at_all() {
     assert!(web.reasons.is_empty() && web.placed_count == 0, "{web:?}");
     assert_eq!(web.constraints, web.constraints_before);
     assert_eq!(db.reasons[0].reason, "Insufficient cpu");
-    assert!(held().await.is_empty());
+    assert!(server.held().await.is_empty());
 
     let placed = server.place(request(2)).await;
     assert_eq!((placed.placements.len(), placed.unplaced), (4, 0));
-    let held = held().await;
-    let of = |app: &str| held.iter().filter(|it| it.labels["app"] == app).count();
+    let held = server.held().await;
+    let of = |app: &str| held.values().filter(|it| it.labels["app"] == app).count();
     assert_eq!((of("web"), of("db")), (2, 2));
     for pick in &placed.placements {
         let app = ["web", "db"][pick.workload as usize];
-        let is_it = |it: &&HeldPlacement| it.id == pick.reservation_id;
-        let held = held.iter().find(is_it).expect("it is held");
+        let held = &held[&pick.reservation_id];
         assert_eq!((held.labels["app"].as_str(), &held.node), (app, &pick.node));
     }
 

@@ -4,13 +4,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::decisions::worlds::{
-    Constraint, Nodes, RACK, WEB, by_node, capacities, cases, name, number,
-};
+use crate::decisions::worlds::{Constraint, Nodes, RACK, by_node, capacities, cases, number, web};
 use evenkeel::proto::v1::{Change, PlaceRequest, PlaceResponse, Planning, Pod};
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, on, place_of, pod, spread};
-use support::model::Stored;
+use support::build::{HOSTNAME, ZONE, place_of};
 use support::server::Server;
 use tokio::time::timeout;
 
@@ -44,18 +41,11 @@ impl Case {
     }
 
     fn pod(&self) -> Pod {
-        let constraints = self.constraints.iter().map(|it| it.counting(&WEB));
-        spread(pod("web", &WEB), constraints.collect())
+        web(&self.constraints)
     }
 
     fn changes(&self) -> Vec<Change> {
-        let pods = self.pods.iter().enumerate();
-        let pods = pods.map(|(i, at)| on(pod(&format!("old{i}"), &WEB), &name(*at)).change());
-        self.nodes
-            .objects()
-            .map(Stored::change)
-            .chain(pods)
-            .collect()
+        self.nodes.with_pods(&self.pods)
     }
 
     /// The most picks of any order.

@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::decisions::worlds::{Constraint, Nodes, RACK, WEB, cases, name, number};
+use crate::decisions::worlds::{Constraint, Nodes, RACK, cases, number, web};
 use evenkeel::proto::v1::{Change, Dialect, PlaceRequest, PlaceResponse, Planning, Pod, View};
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, on, place_of, pod, spread};
-use support::model::Stored;
+use support::build::{HOSTNAME, ZONE, place_of};
 use support::server::Server;
 
 /// Clusters with their labels, those that hold the placement, and how many are to hold it.
@@ -45,15 +44,11 @@ impl Fleet {
     }
 
     fn pod(&self) -> Pod {
-        let constraints = self.constraints.iter().map(|it| it.counting(&WEB));
-        spread(pod("web", &WEB), constraints.collect())
+        web(&self.constraints)
     }
 
     fn changes(&self) -> Vec<Change> {
-        let holders = self.holders.iter();
-        let holders = holders.map(|at| on(pod(&format!("on{at}"), &WEB), &name(*at)).change());
-        let clusters = self.clusters.objects().map(Stored::change);
-        clusters.chain(holders).collect()
+        self.clusters.with_pods(&self.holders)
     }
 
     /// The score of a cluster while those in `holding` hold the placement; `None` if it is refused.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
     Change, Dialect, FilterRequest, Holder, HolderState, Node, NodeBonus, NodeChecks, NodeNames,
-    NodeScore, NodeVerdict, ObjectMeta, PlaceRequest, PlacementStep, Pod, ScoreRequest, Taint,
-    TopologySpreadConstraint, View, change::Object,
+    NodeScore, NodeVerdict, ObjectMeta, PlaceRequest, PlacementStep, Pod, ScoreRequest,
+    TopologySpreadConstraint, View,
 };
-use pbjson_types::Timestamp;
 use serde::Deserialize;
-use support::build::{meta, on, place_of, pod, spread};
+use support::build::{filter_in, meta, on, place_of, pod, score_of, spread, tainted, terminating};
+use support::model::Stored;
 use support::reasons;
 use support::server::Server;
 
@@ -84,15 +84,9 @@ impl Case {
                 ..Node::default()
             };
             if self.ineligible.contains(&metadata.name) {
-                let taint = Taint {
-                    key: "ineligible".into(),
-                    value: String::new(),
-                    effect: "NoSchedule".into(),
-                    ..Taint::default()
-                };
-                node.spec.get_or_insert_default().taints.push(taint);
+                node = tainted(node, "ineligible", "", "NoSchedule");
             }
-            Object::Node(node)
+            node.change()
         };
         let holder = |name: &str| on(pod(&format!("on-{name}"), &PLACEMENT), name);
         let bound = self.held().map(|binding| &binding.cluster);
@@ -100,12 +94,8 @@ impl Case {
         let leaving = self.bindings.iter().filter(|b| b.state == "Unscheduled");
         let leaving = leaving.map(|binding| terminating(holder(&binding.cluster)));
         let holders = self.selected.iter().chain(bound).map(|name| holder(name));
-        let objects = clusters.chain(holders.chain(leaving).map(Object::Pod));
-        objects
-            .map(|object| Change {
-                object: Some(object),
-            })
-            .collect()
+        let pods = holders.chain(leaving).map(Stored::change);
+        clusters.chain(pods).collect()
     }
 
     /// The bindings that hold the placement. An unscheduled binding is about to be deleted and
@@ -149,15 +139,6 @@ impl Case {
     }
 }
 
-fn terminating(mut pod: Pod) -> Pod {
-    let metadata = pod.metadata.get_or_insert_default();
-    metadata.deletion_timestamp = Some(Timestamp {
-        seconds: 1,
-        nanos: 0,
-    });
-    pod
-}
-
 /// Scores, violations and their texts, the order of picks, the ranking of each step and the removed
 /// clusters are all as KubeFleet answered.
 #[tokio::test]
@@ -184,12 +165,10 @@ async fn server_decides_like_kubefleet() {
 async fn check_evaluation(server: &Server, snapshot: &str, name: &str, vector: &Vector) {
     let Vector { case, want, .. } = vector;
     let filter = FilterRequest {
-        snapshot: snapshot.into(),
-        pod: Some(case.pod()),
         node_checks: NodeChecks::SpreadOnly.into(),
         view: View::Full.into(),
         dialect: Dialect::Fleet.into(),
-        ..FilterRequest::default()
+        ..filter_in(snapshot, case.pod())
     };
     let filter = server.filter(filter).await;
     assert_eq!(
@@ -203,10 +182,9 @@ async fn check_evaluation(server: &Server, snapshot: &str, name: &str, vector: &
     let names = case.clusters.iter().map(|c| c.name.clone()).collect();
     let score = ScoreRequest {
         snapshot: snapshot.into(),
-        pod: Some(case.pod()),
         candidates: Some(NodeNames { names }),
         dialect: Dialect::Fleet.into(),
-        ..ScoreRequest::default()
+        ..score_of(case.pod())
     };
     let score = server.score(score).await;
     assert_eq!(
@@ -221,9 +199,7 @@ async fn check_evaluation(server: &Server, snapshot: &str, name: &str, vector: &
 
 async fn check_picks(server: &Server, snapshot: &str, name: &str, vector: &Vector) {
     let Vector { case, want, .. } = vector;
-    let mut client = server.client();
-    let full = client.place(case.place(snapshot, View::Full)).await;
-    let full = full.expect("a valid request").into_inner();
+    let full = server.place(case.place(snapshot, View::Full)).await;
     reasons::check(&[], &full.reasons);
     let picked: Vec<&str> = full.placements.iter().map(|p| &*p.node).collect();
     assert_eq!(picked, want.picked, "{name}: picks");
@@ -240,8 +216,7 @@ async fn check_picks(server: &Server, snapshot: &str, name: &str, vector: &Vecto
         check_step(&format!("{name}, step {i}"), step, want);
     }
     // The basic view picks the same and leaves the steps out.
-    let basic = client.place(case.place(snapshot, View::Basic)).await;
-    let basic = basic.expect("a valid request").into_inner();
+    let basic = server.place(case.place(snapshot, View::Basic)).await;
     assert_eq!(basic.placements, full.placements, "{name}: basic view");
     assert!(basic.steps.is_empty(), "{name}: basic view");
 }

@@ -17,8 +17,7 @@ use support::server::Server;
 
 /// Asks the server about nodes.
 pub(crate) async fn ask(server: &Server, question: Question) -> PlanNodesResponse {
-    let answer = server.client().plan_nodes(request(question)).await;
-    answer.expect("a valid question").into_inner()
+    server.plan_nodes(request(question)).await
 }
 
 pub(crate) fn request(question: Question) -> PlanNodesRequest {
@@ -43,12 +42,8 @@ fn feasible(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     answer.feasible()
 }
 
-fn name_of(pod: &Pod) -> &str {
-    pod.metadata.as_ref().map_or("", |metadata| &metadata.name)
-}
-
-fn name_of_node(node: &Node) -> &str {
-    node.metadata.as_ref().map_or("", |metadata| &metadata.name)
+fn name_of(object: &impl Stored) -> &str {
+    &object.metadata().name
 }
 
 fn node_of(pod: &Pod) -> &str {
@@ -63,7 +58,7 @@ fn kind_of(pod: &Pod) -> &str {
 /// A node, cordoned as Kubernetes does it.
 fn cordon(cluster: &mut Cluster, name: &str) -> Node {
     let before = cluster.nodes.iter();
-    let before = before.clone().find(|it| name_of_node(it) == name);
+    let before = before.clone().find(|it| it.metadata().name == name);
     let before = before.expect("the node is there").clone();
     let mut after = support::build::cordoned(before.clone());
     after = support::build::tainted(after, "node.kubernetes.io/unschedulable", "", "NoSchedule");
@@ -96,7 +91,10 @@ fn replay(cluster: &mut Cluster, plan: &PlanNodesResponse, asked: &NodeDrain, sa
         }
         let mut waiting = Vec::new();
         while let Some(step) = moves.next_if(|it| it.from == node.name) {
-            let own = cluster.pods.iter().filter(|pod| name_of(pod) == step.pod);
+            let own = cluster
+                .pods
+                .iter()
+                .filter(|pod| pod.metadata().name == step.pod);
             let old = own.clone().next().expect("the pod is there").clone();
             assert_eq!(node_of(&old), step.from, "{say}");
             model::apply(cluster, &delete("Pod", "", &step.pod));
@@ -222,7 +220,7 @@ impl Case {
 
     /// How far the skew of each constraint exceeds what it allows.
     fn excess(&self, cluster: &Cluster) -> Vec<i64> {
-        let there = |at: &usize| cluster.nodes.iter().any(|it| name_of_node(it) == name(*at));
+        let there = |at: &usize| cluster.nodes.iter().any(|it| name_of(it) == name(*at));
         let there: Vec<usize> = (0..self.nodes.count()).filter(there).collect();
         let nodes = Nodes(there.iter().map(|at| self.nodes.0[*at].clone()).collect());
         let mut all = Vec::new();
@@ -230,7 +228,8 @@ impl Case {
             let pods_on = |at: &usize| {
                 let own = cluster.pods.iter().filter(|pod| node_of(pod) == name(*at));
                 let app = format!("w{number}-");
-                own.filter(|pod| name_of(pod).starts_with(&app)).count()
+                own.filter(|pod| pod.metadata().name.starts_with(&app))
+                    .count()
             };
             let pods: Vec<usize> = there.iter().map(pods_on).collect();
             for (of, constraint) in constraints.iter().enumerate() {
@@ -244,7 +243,7 @@ impl Case {
 
 /// Returns whether nodes can all be emptied and go, found by trying all orders and all targets.
 fn can_all_go(cluster: &Cluster, going: &BTreeSet<String>, seen: &mut HashSet<String>) -> bool {
-    let there = |name: &String| cluster.nodes.iter().any(|it| name_of_node(it) == name);
+    let there = |name: &String| cluster.nodes.iter().any(|it| name_of(it) == name);
     let left: Vec<&String> = going.iter().filter(|name| there(name)).collect();
     if left.is_empty() {
         return true;
@@ -269,7 +268,7 @@ fn can_all_go(cluster: &Cluster, going: &BTreeSet<String>, seen: &mut HashSet<St
             }
         }
         // Of each workload one pod may wait until the node is gone.
-        let apps: BTreeSet<&str> = own.iter().map(|pod| &name_of(pod)[..3]).collect();
+        let apps: BTreeSet<&str> = own.iter().map(|pod| &pod.metadata().name[..3]).collect();
         if !own.is_empty() && apps.len() == own.len() {
             let mut next = cluster.clone();
             go(&mut next, name);

@@ -1,12 +1,10 @@
 //! An answer names the deletes of its overlay that match no object. Otherwise a mistyped name would
 //! be answered as if there were no overlay.
 
-use evenkeel::proto::v1::{
-    Change, Dialect, ExplainRequest, FilterRequest, ObjectReference, PlaceRequest,
-};
+use evenkeel::proto::v1::{Change, Dialect, FilterRequest, ObjectReference};
 
 use evenkeel::snapshot::{Limits, ReadView, Stopped};
-use support::build::{explain_of, filter_of, node, on, place_of, pod, score_as};
+use support::build::{explain_as, filter_of, node, on, place_as, pod, score_as};
 use support::model::{Stored, delete, delete_uid};
 use support::server::Server;
 
@@ -18,28 +16,19 @@ async fn unknown_deletes(
     dialect: Dialect,
     overlay: Vec<Change>,
 ) -> Vec<Vec<ObjectReference>> {
-    let (pod, dialect) = (pod("", &[("app", "a")]), dialect as i32);
-    let filter = FilterRequest {
-        overlay: overlay.clone(),
-        dialect,
-        ..filter_of(pod.clone())
-    };
-    let score = score_as(filter.clone());
-    let explain = ExplainRequest {
-        overlay: overlay.clone(),
-        dialect,
-        ..explain_of(pod.clone())
-    };
-    let place = PlaceRequest {
+    let asked = FilterRequest {
         overlay,
-        dialect,
-        ..place_of(pod, 1)
+        dialect: dialect as i32,
+        ..filter_of(pod("", &[("app", "a")]))
     };
     vec![
-        server.filter(filter).await.unknown_deletes,
-        server.score(score).await.unknown_deletes,
-        server.explain(explain).await.unknown_deletes,
-        server.place(place).await.unknown_deletes,
+        server.filter(asked.clone()).await.unknown_deletes,
+        server.score(score_as(asked.clone())).await.unknown_deletes,
+        server
+            .explain(explain_as(asked.clone()))
+            .await
+            .unknown_deletes,
+        server.place(place_as(asked)).await.unknown_deletes,
     ]
 }
 

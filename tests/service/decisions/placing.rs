@@ -3,24 +3,24 @@
 //! which of the best nodes is picked.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{generate, reasons};
 
 use evenkeel::proto::v1::{
-    Change, ConstraintReport, DefaultConstraints, DeleteSnapshotRequest, Dialect, FilterRequest,
-    FilterResponse, Holder, NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod,
-    ScoreRequest, UpdateSnapshotRequest, View, WorkloadReplicas,
+    Change, ConstraintReport, DefaultConstraints, Dialect, FilterRequest, FilterResponse, Holder,
+    NodeBonus, NodeCapacity, NodeChecks, NodeNames, PlaceRequest, Pod, ScoreRequest,
+    UpdateSnapshotRequest, View, WorkloadReplicas,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use support::build::{HOSTNAME, ZONE, hard, node, on, place_of, pod, soft, spread};
+use support::build::{
+    HOSTNAME, ZONE, batch_of, filter_in, hard, node, on, place_of, pod, score_of, soft, spread,
+};
 use support::model::{self, Stored};
 use support::recount::{Cluster, PickedNode, with_merged_terms};
 use support::server::Server;
-use tokio::runtime::Runtime;
 
 /// A cluster and the replicas to place on it.
 #[derive(Debug, Clone)]
@@ -79,16 +79,6 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"))
-}
-
-async fn server() -> &'static Server {
-    static SERVER: tokio::sync::OnceCell<Server> = tokio::sync::OnceCell::const_new();
-    SERVER.get_or_init(Server::start).await
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -96,8 +86,8 @@ proptest! {
     fn place_is_filter_score_and_update_in_rounds(case in case()) {
         static CASES: AtomicUsize = AtomicUsize::new(0);
         let snapshot = format!("rounds-{}", CASES.fetch_add(1, Ordering::Relaxed));
-        runtime().block_on(async {
-            let server = server().await;
+        let (runtime, server) = Server::shared();
+        runtime.block_on(async {
             let mut cluster = Cluster {
                 defaults: case.defaults.clone(),
                 ..Cluster::default()
@@ -105,16 +95,13 @@ proptest! {
             for changes in case.batches {
                 changes.iter().for_each(|change| model::apply(&mut cluster, change));
                 let request = UpdateSnapshotRequest {
-                    snapshot: snapshot.clone(),
-                    changes,
                     default_constraints: Some(case.defaults.clone()),
-                    ..Default::default()
+                    ..batch_of(&snapshot, changes)
                 };
                 server.send(request).await;
             }
             check(server, &snapshot, &cluster, &case.ask).await;
-            let forget = DeleteSnapshotRequest { snapshot, epoch: String::new() };
-            server.client().delete_snapshot(forget).await.expect("it exists");
+            server.delete(&snapshot).await;
         });
     }
 }
@@ -122,8 +109,7 @@ proptest! {
 /// Places in one call, in rounds and by a recount, and compares.
 async fn check(server: &Server, snapshot: &str, cluster: &Cluster, ask: &Ask) {
     let before = server.describe(snapshot).await;
-    let placed = server.client().place(ask.place(snapshot)).await;
-    let placed = placed.expect("a valid request").into_inner();
+    let placed = server.place(ask.place(snapshot)).await;
     assert_eq!(placed.revision, before.revision, "planning changes nothing");
     assert_eq!(server.describe(snapshot).await.revision, before.revision);
     let picks = placed.placements.iter().map(|pick| PickedNode {
@@ -191,12 +177,10 @@ impl Ask {
         picks: &[PickedNode],
     ) -> FilterResponse {
         let all = FilterRequest {
-            snapshot: snapshot.into(),
-            pod: Some(self.pod.clone()),
             node_checks: self.checks.into(),
             view: View::Full.into(),
             candidates: self.candidates.clone().map(|names| NodeNames { names }),
-            ..FilterRequest::default()
+            ..filter_in(snapshot, self.pod.clone())
         };
         let mut response = server.filter(all).await;
         let is_full = |node: &String| {
@@ -218,9 +202,8 @@ impl Ask {
     ) -> Vec<PickedNode> {
         let request = ScoreRequest {
             snapshot: snapshot.into(),
-            pod: Some(self.pod.clone()),
             candidates: Some(NodeNames { names: feasible }),
-            ..ScoreRequest::default()
+            ..score_of(self.pod.clone())
         };
         let scores = server.score(request).await.scores.into_iter();
         let picks = scores.map(|score| PickedNode {
@@ -277,10 +260,7 @@ async fn many_small_domains() {
                 changes.push(running.change());
             }
         }
-        let mut cluster = Cluster::default();
-        changes
-            .iter()
-            .for_each(|change| model::apply(&mut cluster, change));
+        let cluster = model::cluster(&changes);
         server.update("", changes).await;
         let ask = Ask {
             pod: spread(pod("", &WEB), constraints),
@@ -315,12 +295,8 @@ async fn equal_nodes_are_taken_in_turn() {
     server.update("", changes).await;
     let picks = async |constraints, replicas| {
         let request = place_of(spread(pod("", &WEB), constraints), replicas);
-        let placed = server.client().place(request).await.expect("placed");
-        let placements = placed.into_inner().placements;
-        placements
-            .into_iter()
-            .map(|p| p.node)
-            .collect::<Vec<String>>()
+        let placements = server.place(request).await.placements.into_iter();
+        placements.map(|p| p.node).collect::<Vec<String>>()
     };
     let zone = || vec![hard(1, ZONE, &WEB)];
     assert_eq!(

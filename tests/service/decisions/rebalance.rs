@@ -11,12 +11,6 @@ use support::model::{self, Stored, delete};
 use support::recount::Cluster;
 use support::server::Server;
 
-/// Asks the server for a plan.
-pub(crate) async fn ask(server: &Server, request: RebalanceRequest) -> RebalanceResponse {
-    let answer = server.client().rebalance(request).await;
-    answer.expect("a valid question").into_inner()
-}
-
 pub(crate) fn about(snapshot: &str) -> RebalanceRequest {
     RebalanceRequest {
         snapshot: snapshot.into(),
@@ -181,7 +175,7 @@ async fn check(server: &Server, case: &Case) -> RebalanceResponse {
     let changes = case.changes();
     let mut cluster = model::cluster(&changes);
     server.replace_all(changes).await;
-    let answer = ask(server, about("")).await;
+    let answer = server.rebalance(about("")).await;
     for workload in &answer.workloads {
         let both = workload.before.iter().zip(&workload.after);
         for (before, after) in both {
@@ -198,7 +192,7 @@ async fn check(server: &Server, case: &Case) -> RebalanceResponse {
     for step in steps {
         server.update("", vec![step]).await;
     }
-    let again = ask(server, about("")).await;
+    let again = server.rebalance(about("")).await;
     assert_eq!(moves(&again), [], "after {answer:?} of {case:?}");
     let left = |answer: &RebalanceResponse| {
         let all = answer.workloads.iter().flat_map(|it| &it.after);

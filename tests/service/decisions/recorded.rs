@@ -12,7 +12,7 @@ use evenkeel::snapshot::Limits;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use support::build::place_of;
+use support::build::{batch_of, filter_in, place_of};
 use support::recount::{Cluster, NodeRecount, Rejection};
 use support::server::Server;
 use support::{model, reasons, vectors};
@@ -267,21 +267,17 @@ impl Set {
 /// Feeds a cluster into a snapshot of its own, with its version of Kubernetes.
 async fn feed(server: &Server, snapshot: &str, cluster: &Cluster) {
     let request = UpdateSnapshotRequest {
-        snapshot: snapshot.to_owned(),
-        changes: model::changes(cluster),
         kubernetes_version: cluster.kubernetes_version.clone(),
-        ..UpdateSnapshotRequest::default()
+        ..batch_of(snapshot, model::changes(cluster))
     };
     server.send(request).await;
 }
 
 fn request(snapshot: &str, pod: &Pod, view: View, checks: NodeChecks) -> FilterRequest {
     FilterRequest {
-        snapshot: snapshot.to_owned(),
-        pod: Some(pod.clone()),
         view: view as i32,
         node_checks: checks as i32,
-        ..FilterRequest::default()
+        ..filter_in(snapshot, pod.clone())
     }
 }
 
@@ -331,8 +327,7 @@ pub(super) async fn check_place(server: &Server, snapshot: &str, cluster: &Clust
         ..place_of(pod.clone(), replicas)
     };
     let expected = cluster.place(&request);
-    let placed = server.client().place(request).await;
-    let placed = placed.expect("it is placed").into_inner();
+    let placed = server.place(request).await;
     let nodes = placed.placements.iter().map(|pick| &pick.node);
     let wanted = expected.iter().map(|pick| &pick.node);
     assert!(nodes.eq(wanted), "{snapshot}: {placed:?} {expected:?}");
@@ -385,18 +380,10 @@ async fn server_judges_with_nominated_pods_like_kube_scheduler() {
 fn oracle_judges_with_nominated_pods_like_kube_scheduler() {
     NOMINATED.check_oracle();
     // Without such cases the tests would prove nothing about nominated pods.
-    let wanted = NOMINATED
-        .cases()
-        .iter()
-        .flat_map(Judged::wanted)
-        .collect::<Vec<_>>();
-    assert!(
-        wanted
-            .iter()
-            .filter(|(_, (_, by_nominated))| *by_nominated)
-            .count()
-            > 50
-    );
+    let cases = NOMINATED.cases();
+    let wanted = cases.iter().flat_map(Judged::wanted);
+    let by_nominated = wanted.filter(|(_, (_, by_nominated))| *by_nominated);
+    assert!(by_nominated.count() > 50);
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@ use evenkeel::proto::v1::question::Ask;
 use evenkeel::proto::v1::{FilterRequest, Question, SameRevision};
 use tonic::Code;
 
-use crate::decisions::asking::{Asking, filter, place, question, server, update, web};
-use support::build::{filter_of, node, on, pod, score_of};
+use crate::decisions::asking::{Asking, filter, place, question, server, web};
+use support::build::{filter_in, filter_of, node, on, pod, score_of};
 use support::model::Stored;
 
 /// Asks a group of questions.
@@ -37,7 +37,7 @@ async fn questions_with_the_same_revision_see_one_whatever_happens() {
                 pod.change()
             });
             pods.rotate_left(number % 2);
-            update(&server, pods.into()).await;
+            server.update("", pods.into()).await;
         }
         number
     };
@@ -77,15 +77,10 @@ async fn questions_with_the_same_revision_see_one_whatever_happens() {
 async fn a_question_that_cannot_be_in_a_group_keeps_no_other_from_its_answer() {
     let server = server(Limits::default()).await;
     let mut asking = Asking::open(&server.client()).await;
-    let elsewhere = FilterRequest {
-        snapshot: "elsewhere".into(),
-        pod: Some(web()),
-        ..FilterRequest::default()
-    };
+    let elsewhere = filter_in("elsewhere", web());
     let overlaid = FilterRequest {
         overlay: vec![node("n9", &[]).change()],
-        pod: Some(web()),
-        ..FilterRequest::default()
+        ..filter_of(web())
     };
     let asks = [
         filter(0),
@@ -116,7 +111,7 @@ async fn a_question_that_cannot_be_in_a_group_keeps_no_other_from_its_answer() {
     let questions = [(1, 0), (2, 2)].map(|(id, revision)| question(id, filter(revision)));
     ask(&asking, questions.into()).await;
     asking.step(Step::Cancel(2)).await;
-    update(&server, vec![]).await;
+    server.update("", vec![]).await;
     assert_eq!(asking.code().await, (1, Code::Ok));
     assert_eq!(asking.code().await, (2, Code::Cancelled));
 }

@@ -3,7 +3,7 @@
 use crate::decisions::room::{changes, cpu, filter, on_two_nodes, pod};
 use evenkeel::proto::v1::{Dialect, FilterRequest, Pod, UpdateSnapshotRequest};
 use serde_json::json;
-use support::build::filter_of;
+use support::build::{filter_of, update_of};
 use support::server::Server;
 
 #[tokio::test]
@@ -59,9 +59,8 @@ async fn resources_that_a_device_class_may_provide_are_named() {
         ("1.37", "1", "x.kubernetes.io/y", None),
     ] {
         let request = UpdateSnapshotRequest {
-            changes: nodes(second),
             kubernetes_version: version.to_owned(),
-            ..UpdateSnapshotRequest::default()
+            ..update_of(nodes(second))
         };
         server.send(request).await;
         let answer = filter(&server, asks(resource), json!([])).await;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use evenkeel::proto::v1::{Change, Pod, PodSpec, VerifySnapshotRequest, Volume};
+use evenkeel::proto::v1::{Change, Pod, PodSpec, Volume};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::agree::{self, Question};
@@ -88,9 +88,7 @@ proptest! {
                     check_place(&server, &snapshot, &cluster, &pod).await;
                 }
             }
-            let verify = VerifySnapshotRequest { snapshot };
-            let verified = server.client().verify_snapshot(verify).await;
-            assert_eq!(verified.expect("it exists").into_inner().mismatches, []);
+            server.verify(&snapshot).await;
         });
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel::proto::v1::{Node, NodeCapacity, Pod, TopologySpreadConstraint};
+use evenkeel::proto::v1::{Change, Node, NodeCapacity, Pod, TopologySpreadConstraint};
 use fastrand::Rng;
-use support::build::{HOSTNAME, ZONE, hard, node, on, owned_by, pod, soft};
+use support::build::{HOSTNAME, ZONE, hard, node, on, owned_by, pod, soft, spread};
+use support::model::Stored;
 
 pub(crate) const RACK: &str = "example.com/rack";
 pub(crate) const WEB: [(&str, &str); 1] = [("app", "web")];
@@ -56,6 +57,12 @@ impl Constraint {
 /// The name of a node.
 pub(crate) fn name(index: usize) -> String {
     format!("n{index}")
+}
+
+/// A pod with these constraints.
+pub(crate) fn web(constraints: &[Constraint]) -> Pod {
+    let constraints = constraints.iter().map(|it| it.counting(&WEB));
+    spread(pod("web", &WEB), constraints.collect())
 }
 
 /// The number of a node or a pod, which has a name of one letter and this number.
@@ -115,6 +122,13 @@ impl Nodes {
             let labels: Vec<_> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
             node(&name(index), &labels)
         })
+    }
+
+    /// The nodes, and pods that are counted on some of them.
+    pub(crate) fn with_pods(&self, pods: &[usize]) -> Vec<Change> {
+        let pods = pods.iter().enumerate();
+        let pods = pods.map(|(i, at)| on(pod(&format!("other{i}"), &WEB), &name(*at)).change());
+        self.objects().map(Stored::change).chain(pods).collect()
     }
 
     /// The domain of a node under one of some constraints. A node that lacks a key of an alike

@@ -6,7 +6,7 @@ use evenkeel::proto::v1::{
 };
 
 use support::build::{
-    ZONE, cordoned, explain_of, hard, node, on, pod, selecting, soft, spread, tainted,
+    ZONE, cordoned, explain_of, filter_of, hard, node, on, pod, selecting, soft, spread, tainted,
 };
 use support::model::Stored;
 use support::server::Server;
@@ -53,17 +53,15 @@ async fn verdicts_and_hard_reports_are_those_of_filter() {
     });
     for (candidates, node_checks) in [(None, 0), (None, 1), (candidates, 0)] {
         let filter = FilterRequest {
-            pod: Some(asking()),
             candidates: candidates.clone(),
             node_checks,
             view: View::Full as i32,
-            ..Default::default()
+            ..filter_of(asking())
         };
         let explained = ExplainRequest {
-            pod: Some(asking()),
             candidates,
             node_checks,
-            ..Default::default()
+            ..explain_of(asking())
         };
         let mut want = server.filter(filter).await;
         // Explain counts usable nodes in its insights instead.
@@ -148,9 +146,8 @@ async fn a_view_says_which_nodes_are_named() {
     ];
     for (view, feasible, infeasible) in cases {
         let request = ExplainRequest {
-            pod: Some(asking()),
             view: view as i32,
-            ..Default::default()
+            ..explain_of(asking())
         };
         let answer = server.explain(request).await;
         assert_eq!(!answer.feasible.is_empty(), feasible, "{view:?}");

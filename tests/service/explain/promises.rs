@@ -5,8 +5,7 @@ use std::sync::Mutex;
 
 use evenkeel::proto::v1::hint::Kind;
 use evenkeel::proto::v1::{
-    DeleteSnapshotRequest, ExplainRequest, Hint, Mode, NodeNames, Pod, Shortage,
-    TopologySpreadConstraint, UpdateSnapshotRequest,
+    ExplainRequest, Hint, NodeNames, Pod, Shortage, TopologySpreadConstraint, UpdateSnapshotRequest,
 };
 use proptest::test_runner::{Config, TestRunner};
 use support::recount::{
@@ -16,7 +15,7 @@ use support::recount::{
 use tokio::runtime::Runtime;
 
 use super::questions::{Asked, asked};
-use support::build::{on, requesting};
+use support::build::{explain_of, on, replace_of, requesting};
 use support::server::Server;
 
 /// The state and the pod with `constraint` in place of the one that the hint is about.
@@ -253,29 +252,20 @@ fn keeps_its_word(asked: &Asked, hint: &Hint) -> bool {
 /// Feeds the state to a server, asks for hints, and deletes the state.
 async fn hints(server: &Server, asked: &Asked, snapshot: String) -> Vec<Hint> {
     let update = UpdateSnapshotRequest {
-        snapshot: snapshot.clone(),
-        changes: asked.changes.clone(),
-        mode: Mode::Replace as i32,
         default_constraints: Some(asked.defaults.clone()),
-        ..Default::default()
+        ..replace_of(&snapshot, asked.changes.clone())
     };
     server.send(update).await;
     let request = ExplainRequest {
         snapshot: snapshot.clone(),
-        pod: Some(asked.pod.clone()),
         candidates: asked.candidates.clone().map(|names| NodeNames { names }),
         node_checks: asked.checks as i32,
-        ..Default::default()
+        ..explain_of(asked.pod.clone())
     };
     let answer = server.explain(request).await;
     assert!(answer.summary.ends_with('.') && !answer.summary.contains('\n'));
     assert_eq!(answer.insights.len(), answer.constraints.len());
-    let delete = DeleteSnapshotRequest {
-        snapshot,
-        epoch: String::new(),
-    };
-    let deleted = server.client().delete_snapshot(delete).await;
-    deleted.expect("the snapshot exists");
+    server.delete(&snapshot).await;
     answer.hints
 }
 

@@ -27,14 +27,10 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster {
+        Cluster {
             defaults: self.defaults.clone(),
-            ..Cluster::default()
-        };
-        for change in &self.changes {
-            model::apply(&mut cluster, change);
+            ..model::cluster(&self.changes)
         }
-        cluster
     }
 
     /// Returns how many nodes the oracle admits.

@@ -10,8 +10,8 @@ use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::spread_service_server::SpreadServiceServer;
 use evenkeel::proto::v1::{
-    Dialect, ExportSnapshotRequest, FilterRequest, ListSnapshotsRequest, Mode, NodeChecks,
-    ScoreRequest, Snapshot, UpdateSnapshotRequest, VerifySnapshotRequest, View,
+    Dialect, ExportSnapshotRequest, FilterRequest, ListSnapshotsRequest, NodeChecks, ScoreRequest,
+    Snapshot, UpdateSnapshotRequest, VerifySnapshotRequest, View,
 };
 use evenkeel::snapshot::Limits;
 use prost::Message;
@@ -20,6 +20,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use support::agree::{self, Question};
+use support::build::replace_of;
 use support::calls::{Call, runtime};
 use support::server::unobserved;
 
@@ -238,9 +239,6 @@ async fn sound(mut client: Client) {
         assert_eq!(verified.mismatch_count, 0, "{:?}", verified.mismatches);
         let parts = export(client.clone(), &snapshot.name).await;
         let request = UpdateSnapshotRequest {
-            snapshot: "restored".into(),
-            changes: parts.iter().flat_map(|part| part.changes.clone()).collect(),
-            mode: Mode::Replace as i32,
             default_constraints: parts
                 .iter()
                 .find_map(|part| part.default_constraints.clone()),
@@ -248,7 +246,10 @@ async fn sound(mut client: Client) {
                 .iter()
                 .map(|part| part.kubernetes_version.clone())
                 .collect(),
-            ..UpdateSnapshotRequest::default()
+            ..replace_of(
+                "restored",
+                parts.iter().flat_map(|part| part.changes.clone()).collect(),
+            )
         };
         let service = Service::new(unobserved(Limits::default()), Default::default());
         let mut other = SpreadServiceClient::new(SpreadServiceServer::new(service));

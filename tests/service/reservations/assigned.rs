@@ -1,22 +1,22 @@
 //! Pods whose nodes callers have chosen count as if they were on these nodes, whatever their
 //! constraints say, until they are on a node.
 
-use evenkeel::proto::v1::{
-    Change, DeleteSnapshotRequest, FilterRequest, Node, NodeChecks, Pod, VerifySnapshotRequest,
-};
+use evenkeel::proto::v1::{Change, FilterRequest, Node, NodeChecks, Pod};
 use evenkeel::snapshot::Limits;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::recount::Cluster;
 use tonic::Code;
 
-use super::held::{Held, TTL_SECONDS, WEB, named, template};
+use super::held::{Held, TTL_SECONDS, WEB, template};
 use support::agree::{self, Question};
 use support::build::{
-    ZONE, hard, having, node, nominated, on, pod, pod_term, requesting, spread, with_affinity,
+    ZONE, filter_of, hard, having, node, nominated, on, pod, pod_term, requesting, spread,
+    with_affinity,
 };
+use support::caller::deletion;
 use support::model::{self, Stored, delete};
+use support::refusal::fields;
 use support::server::Server;
 
 const NODES: [(&str, &str); 3] = [("a", "1"), ("b", "1"), ("c", "2")];
@@ -112,8 +112,7 @@ proptest! {
         let (runtime, server) = Server::shared();
         runtime.block_on(async {
             // The former snapshot is deleted, because reservations survive a replace.
-            let former = DeleteSnapshotRequest { snapshot: "recounted".into(), epoch: String::new() };
-            let _ = server.client().delete_snapshot(former).await;
+            let _ = server.client().delete_snapshot(deletion("recounted")).await;
             let nodes = nodes().into_iter().map(Stored::change);
             let all: Vec<Change> = nodes.chain(storage()).collect();
             server.replace("recounted", all.clone(), Default::default()).await;
@@ -122,8 +121,7 @@ proptest! {
                 let pod = kinds(&format!("pod-{number}"))[kind].clone();
                 let node = NODES[node].0;
                 let request = super::held::assignments("recounted", vec![(pod.clone(), node)]);
-                let answer = server.client().reserve_pods(request).await;
-                assert_eq!(answer.expect("a valid request").into_inner().reservation_ids.len(), 1);
+                assert_eq!(server.reserve_pods(request).await.reservation_ids.len(), 1);
                 pods[number] = Some((Some(at), on(pod, node)));
             }
             for (number, node) in arrived {
@@ -133,8 +131,7 @@ proptest! {
                     server.update("recounted", vec![pod.clone().change()]).await;
                 }
             }
-            let mut cluster = Cluster::default();
-            all.iter().for_each(|change| model::apply(&mut cluster, change));
+            let mut cluster = model::cluster(&all);
             for (reserved, mut pod) in pods.into_iter().flatten() {
                 if let Some(number) = reserved {
                     // Reservations take volumes in the order of their numbers.
@@ -142,9 +139,7 @@ proptest! {
                 }
                 cluster.pods.push(pod);
             }
-            let verify = VerifySnapshotRequest { snapshot: "recounted".into() };
-            let verified = server.client().verify_snapshot(verify).await.expect("it is there");
-            assert_eq!(verified.into_inner().mismatches, []);
+            server.verify("recounted").await;
             for pod in &kinds("next") {
                 let place = "after assignments";
                 agree::decisions(server, "recounted", &Question { cluster: &cluster, pod, place }).await;
@@ -217,20 +212,14 @@ async fn a_nominated_one_counts_where_it_goes_alone() {
     let event = || async {
         held.server.update("", vec![came.clone().change()]).await;
     };
-    let passes = |max_skew| {
+    let passes = async |max_skew| {
+        let next = spread(pod("next", &WEB), vec![hard(max_skew, ZONE, &WEB)]);
         let request = FilterRequest {
-            pod: Some(spread(pod("next", &WEB), vec![hard(max_skew, ZONE, &WEB)])),
             node_checks: NodeChecks::SpreadOnly as i32,
-            ..FilterRequest::default()
+            ..filter_of(next)
         };
-        let mut client = held.server.client();
-        async move {
-            let verify = VerifySnapshotRequest::default();
-            let verified = client.verify_snapshot(verify).await.expect("it is there");
-            assert_eq!(verified.into_inner().mismatches, []);
-            let answer = client.filter(request).await.expect("a valid request");
-            answer.into_inner().feasible.join(" ")
-        }
+        held.server.verify("").await;
+        held.server.filter(request).await.feasible.join(" ")
     };
     event().await;
     assert_eq!(passes(1).await, "b");
@@ -285,7 +274,7 @@ async fn over_a_limit_nothing_is_held() {
         .await
         .expect_err("it is refused");
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
-    assert_eq!(named(&refused), ["pods[0].pod.metadata.uid"]);
+    assert_eq!(fields(&refused), ["pods[0].pod.metadata.uid"]);
     // Four pods are more than a request may have, and three are more than may be held.
     for count in [4, 3] {
         let names = (0..count).map(|number| format!("web-{number}"));

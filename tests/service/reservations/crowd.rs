@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use evenkeel::proto::v1::{FilterRequest, PlaceRequest, Reservation, View};
+use evenkeel::proto::v1::{FilterRequest, View};
 
 use super::held::WEB;
-use support::build::{HOSTNAME, ZONE, hard, node, place_of, pod, spread};
+use support::build::{HOSTNAME, ZONE, hard, hold_of, node, pod, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -24,16 +24,11 @@ async fn the_spread_holds_among_many_clients() {
     let nodes = (0..98).map(|i| node(&format!("n{i}"), &[(ZONE, &format!("z{}", i % 7))]));
     server.update("", nodes.map(Stored::change).collect()).await;
     let constraints = vec![hard(1, ZONE, &WEB), hard(1, HOSTNAME, &WEB)];
-    let request = PlaceRequest {
-        reserve: Some(Reservation {
-            owner: "crowd".into(),
-            ttl: Some(Duration::from_secs(600).into()),
-        }),
-        ..place_of(spread(pod("", &WEB), constraints), REPLICAS)
-    };
+    let template = spread(pod("", &WEB), constraints);
+    let request = hold_of(template, REPLICAS, Duration::from_secs(600));
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..CLIENTS {
-        let (mut client, request) = (server.another_client().await, request.clone());
+        let (mut client, request) = (server.another_client(), request.clone());
         clients.spawn(async move {
             let mut picks = Vec::new();
             for _ in 0..CALLS {

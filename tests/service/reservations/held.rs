@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel::proto::v1::{
-    AssignedPod, ConfirmReservationsRequest, Confirmation, FilterRequest, HeldPlacement,
-    ListReservationsRequest, PlaceRequest, PlaceResponse, Pod, ReleaseReservationsRequest,
-    RenewReservationsRequest, Reservation, ReservePodsRequest, ReservePodsResponse, ReservedPod,
+    FilterRequest, HeldPlacement, ListReservationsRequest, PlaceRequest, PlaceResponse, Pod,
+    RenewReservationsRequest, RenewReservationsResponse, ReservePodsRequest, ReservePodsResponse,
     View,
 };
 use evenkeel::snapshot::Limits;
 use tonic::{Response, Status};
-use tonic_types::StatusExt;
 
-use support::build::{ZONE, hard, node, place_of, pod, spread};
-use support::model::Stored;
+use support::build::{
+    ZONE, assign_of, confirm_of, filter_of, hard, hold_of, pod, release_of, spread, zones,
+};
 use support::server::Server;
 
 /// Labels of the workload.
@@ -43,8 +42,7 @@ impl Held {
         let told = Arc::clone(&now);
         let clock = move || time(told.load(Ordering::SeqCst));
         let server = Server::with_clock(limits, clock).await;
-        let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
-        server.update("", nodes.to_vec()).await;
+        server.update("", zones(&["a", "b"])).await;
         Self { server, now }
     }
 
@@ -81,51 +79,34 @@ impl Held {
         response.map(Response::into_inner)
     }
 
-    /// Renews a reservation. Returns true if it was live.
-    pub async fn renew(&self, id: &str, seconds: Option<u64>) -> bool {
+    /// Renews reservations.
+    pub async fn renew(&self, ids: Vec<String>, seconds: Option<u64>) -> RenewReservationsResponse {
         let request = RenewReservationsRequest {
             snapshot: String::new(),
-            ids: vec![id.into()],
+            ids,
             ttl: seconds.map(|seconds| Duration::from_secs(seconds).into()),
         };
-        let response = self.server.client().renew_reservations(request).await;
-        let response = response.expect("a valid request").into_inner();
-        response.unknown_ids.is_empty()
+        self.server.renew_reservations(request).await
     }
 
     /// Says which pod a reservation became. Returns true if the reservation was live.
     pub async fn confirm(&self, id: &str, name: &str, uid: &str) -> bool {
-        let request = ConfirmReservationsRequest {
-            snapshot: String::new(),
-            confirmations: vec![Confirmation {
-                id: id.into(),
-                pod: Some(ReservedPod {
-                    name: name.into(),
-                    uid: uid.into(),
-                }),
-            }],
-        };
-        let response = self.server.client().confirm_reservations(request).await;
-        let response = response.expect("a valid request").into_inner();
+        let request = confirm_of(id, name, uid);
+        let response = self.server.confirm_reservations(request).await;
         response.unknown_ids.is_empty()
     }
 
     /// Gives a reservation up. Returns true if it was live.
     pub async fn release(&self, id: &str) -> bool {
-        let request = ReleaseReservationsRequest {
-            snapshot: String::new(),
-            ids: vec![id.into()],
-        };
-        let response = self.server.client().release_reservations(request).await;
-        let response = response.expect("a valid request").into_inner();
+        let request = release_of(vec![id.into()]);
+        let response = self.server.release_reservations(request).await;
         response.unknown_ids.is_empty()
     }
 
     /// Returns the reservations.
     pub async fn list(&self) -> Vec<HeldPlacement> {
         let request = ListReservationsRequest::default();
-        let response = self.server.client().list_reservations(request).await;
-        response.expect("a valid request").into_inner().reservations
+        self.server.list_reservations(request).await.reservations
     }
 
     /// Returns the count of each zone, in the order of their names.
@@ -137,9 +118,8 @@ impl Held {
 /// Returns the count of each zone, and the revision of the counts.
 pub async fn counts(server: &Server) -> ([i64; 2], i64) {
     let request = FilterRequest {
-        pod: Some(template()),
         view: View::Domains.into(),
-        ..FilterRequest::default()
+        ..filter_of(template())
     };
     let mut counts = [0; 2];
     let answer = server.filter(request).await;
@@ -147,13 +127,6 @@ pub async fn counts(server: &Server) -> ([i64; 2], i64) {
         counts[usize::from(domain.value == "b")] = domain.matching_pods;
     }
     (counts, answer.revision)
-}
-
-/// The fields that a refusal names.
-pub fn named(refused: &Status) -> Vec<String> {
-    let faults = refused.get_details_bad_request().expect("faults");
-    let fields = faults.field_violations.into_iter();
-    fields.map(|fault| fault.field).collect()
 }
 
 /// The time of a second of the clock.
@@ -168,24 +141,13 @@ pub fn template() -> Pod {
 
 /// A request that reserves chosen nodes for pods.
 pub fn assignments(snapshot: &str, pods: Vec<(Pod, &str)>) -> ReservePodsRequest {
-    let assigned = |(pod, node): (Pod, &str)| AssignedPod {
-        pod: Some(pod),
-        node: node.into(),
-    };
     ReservePodsRequest {
         snapshot: snapshot.into(),
-        pods: pods.into_iter().map(assigned).collect(),
-        reserve: request(1).reserve,
+        ..assign_of(pods, Duration::from_secs(TTL_SECONDS))
     }
 }
 
 /// A request to place pods and hold the places.
 pub fn request(replicas: i32) -> PlaceRequest {
-    PlaceRequest {
-        reserve: Some(Reservation {
-            owner: "deployer".into(),
-            ttl: Some(Duration::from_secs(TTL_SECONDS).into()),
-        }),
-        ..place_of(template(), replicas)
-    }
+    hold_of(template(), replicas, Duration::from_secs(TTL_SECONDS))
 }

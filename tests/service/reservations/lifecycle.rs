@@ -3,7 +3,7 @@
 use evenkeel::proto::v1::{ListReservationsRequest, PlaceRequest};
 
 use super::held::{Held, TTL_SECONDS, WEB};
-use support::build::{ZONE, filter_of, node, on, pod, pod_term, with_affinity};
+use support::build::{ZONE, filter_of, on, pod, pod_term, with_affinity, zones};
 use support::model::Stored;
 
 #[tokio::test]
@@ -52,13 +52,7 @@ async fn planning_holds_nothing() {
         reserve: None,
         ..super::held::request(5)
     };
-    let planned = held
-        .server
-        .client()
-        .place(plan)
-        .await
-        .expect("valid")
-        .into_inner();
+    let planned = held.server.place(plan).await;
     assert_eq!(planned.placements.len(), 5);
     assert!(
         planned
@@ -120,8 +114,8 @@ async fn it_survives_a_replace_and_stays_out_of_exports() {
     // One of the pods arrives with the replace.
     let mut web = on(pod("web-0", &WEB), "a");
     web.metadata.as_mut().expect("it has").uid = "u0".into();
-    let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
-    let state = nodes.into_iter().chain([web.change()]).collect();
+    let mut state = zones(&["a", "b"]);
+    state.push(web.change());
     held.server.replace("", state, Default::default()).await;
     assert_eq!(held.server.describe("").await.reservation_count, 2);
     assert_eq!(held.counts().await, [2, 1]);
@@ -140,12 +134,7 @@ async fn lists_come_in_pages() {
             owner: "deployer".into(),
             ..Default::default()
         };
-        let mut client = held.server.client();
-        let page = client
-            .list_reservations(request)
-            .await
-            .expect("valid")
-            .into_inner();
+        let page = held.server.list_reservations(request).await;
         ids.extend(page.reservations.into_iter().map(|held| held.id));
         page_token = page.next_page_token;
         if page_token.is_empty() {
@@ -161,6 +150,11 @@ async fn lists_come_in_pages() {
         owner: "nobody".into(),
         ..Default::default()
     };
-    let page = held.server.client().list_reservations(request).await;
-    assert!(page.expect("valid").into_inner().reservations.is_empty());
+    assert!(
+        held.server
+            .list_reservations(request)
+            .await
+            .reservations
+            .is_empty()
+    );
 }

@@ -2,16 +2,15 @@
 //! change and go, in any order: nothing is ever counted twice, and nothing ends early.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use evenkeel::proto::v1::{PlaceResponse, Pod};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tokio::runtime::Runtime;
 
 use super::held::{Held, TTL_SECONDS, WEB};
-use support::build::{ZONE, node, on, pod};
+use support::build::{on, pod, zones};
 use support::model::{Stored, delete};
+use support::server::Server;
 
 /// An event in the life of one of a few reservations and pods.
 #[derive(Debug, Clone)]
@@ -199,7 +198,8 @@ async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<Str
         }
         Event::Renew { of, seconds } => {
             let Some(id) = ids.get(of) else { return };
-            let live = held.renew(id, seconds).await;
+            let renewed = held.renew(vec![id.clone()], seconds).await;
+            let live = renewed.unknown_ids.is_empty();
             let promise = model.held.iter_mut().find(|promise| promise.id == *id);
             assert_eq!(live, promise.is_some());
             if let Some(promise) = promise {
@@ -301,10 +301,9 @@ async fn happen(event: &Event, held: &Held, model: &mut Model, ids: &mut Vec<Str
             model.expire();
         }
         Event::Replace => {
-            let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
             let pods = model.pods.values().cloned().map(Stored::change);
-            let state = nodes.into_iter().chain(pods).collect();
-            held.server.replace("", state, Default::default()).await;
+            let state = zones(&["a", "b"]).into_iter().chain(pods).collect();
+            held.server.replace_all(state).await;
         }
     }
 }
@@ -314,8 +313,6 @@ proptest! {
 
     #[test]
     fn nothing_is_counted_twice(events in vec(event(), 1..40)) {
-        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-        let runtime = RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"));
-        runtime.block_on(run(&events));
+        Server::shared().0.block_on(run(&events));
     }
 }

@@ -3,23 +3,19 @@
 
 use std::time::Duration;
 
-use evenkeel::proto::v1::ReleaseReservationsRequest;
 use evenkeel::snapshot::Limits;
 use tonic::Code;
 
 use super::held::{Held, request};
+use support::build::release_of;
 
 #[tokio::test]
 async fn unknown_ids_are_told() {
     let held = Held::start().await;
-    let request = ReleaseReservationsRequest {
-        ids: ["nonsense", "x-1", "00000000-1"].map(String::from).to_vec(),
-        ..Default::default()
-    };
-    let mut client = held.server.client();
-    let released = client.release_reservations(request.clone()).await;
-    let released = released.expect("unknown ids are told").into_inner();
-    assert_eq!(released.unknown_ids, request.ids);
+    let ids = ["nonsense", "x-1", "00000000-1"].map(String::from).to_vec();
+    let request = release_of(ids.clone());
+    let released = held.server.release_reservations(request).await;
+    assert_eq!(released.unknown_ids, ids);
 }
 
 #[tokio::test]

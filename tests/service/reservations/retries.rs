@@ -1,14 +1,11 @@
 //! A call that reserves can be sent again when its answer was lost.
 
-use std::time::Duration;
-
-use evenkeel::proto::v1::{
-    Dialect, NodeNames, PlaceRequest, PlaceResponse, RenewReservationsRequest, View,
-};
+use evenkeel::proto::v1::{Dialect, NodeNames, PlaceRequest, PlaceResponse, View};
 use evenkeel::snapshot::Limits;
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
+
+use support::refusal::fields;
 
 use super::held::{Held, TTL_SECONDS, request};
 
@@ -28,14 +25,6 @@ async fn place(held: &Held, request: PlaceRequest) -> Result<PlaceResponse, Stat
 /// The second in which something ends.
 fn end(at: Option<pbjson_types::Timestamp>) -> Option<i64> {
     at.map(|at| at.seconds)
-}
-
-/// The field that a refusal names.
-fn field(refused: &Status) -> String {
-    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
-    let details = refused.get_error_details();
-    let faults = details.bad_request().expect("the faults are listed");
-    faults.field_violations[0].field.clone()
 }
 
 #[tokio::test]
@@ -125,7 +114,8 @@ async fn an_id_belongs_to_one_request() {
     };
     for other in [under("mine", 2), other_owner, other_pod, plan] {
         let refused = place(&held, other).await.expect_err("it is another");
-        assert_eq!(field(&refused), "requestId");
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+        assert_eq!(fields(&refused), ["requestId"]);
     }
     assert_eq!(held.list().await.len(), 1);
     place(&held, under("other", 1)).await.expect("it is placed");
@@ -138,7 +128,7 @@ async fn copies_at_once_reserve_once() {
     let held = Held::start().await;
     let mut calls = JoinSet::new();
     for _ in 0..16 {
-        let mut client = held.server.another_client().await;
+        let mut client = held.server.another_client();
         calls.spawn(async move { client.place(under("copies", 3)).await });
     }
     let answers = calls.join_all().await.into_iter();
@@ -181,14 +171,9 @@ async fn a_renewed_reservation_never_ends_early() {
         .into_iter()
         .map(|pick| pick.reservation_id)
         .collect();
-    let renew = async |ids: &[&str], seconds: Option<u64>| {
-        let request = RenewReservationsRequest {
-            snapshot: String::new(),
-            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
-            ttl: seconds.map(|seconds| Duration::from_secs(seconds).into()),
-        };
-        let renewed = held.server.client().renew_reservations(request).await;
-        renewed.expect("a valid request").into_inner()
+    let renew = async |ids: &[&str], seconds| {
+        let ids = ids.iter().map(|id| (*id).to_owned());
+        held.renew(ids.collect(), seconds).await
     };
     let revision = held.server.describe("").await.revision;
     held.pass(TTL_SECONDS - 10);
@@ -219,17 +204,9 @@ async fn renewed_reservations_end_one_by_one() {
     let held = Held::start().await;
     let picks = held.reserve(2).await.placements.into_iter();
     let ids: Vec<String> = picks.map(|pick| pick.reservation_id).collect();
-    let renew = async |ids: &[String], seconds: Option<u64>| {
-        let request = RenewReservationsRequest {
-            snapshot: String::new(),
-            ids: ids.to_vec(),
-            ttl: seconds.map(|seconds| Duration::from_secs(seconds).into()),
-        };
-        let renewed = held.server.client().renew_reservations(request).await;
-        end(renewed
-            .expect("a valid request")
-            .into_inner()
-            .reserved_until)
+    let renew = async |ids: &[String], seconds| {
+        let renewed = held.renew(ids.to_vec(), seconds).await;
+        end(renewed.reserved_until)
     };
     assert_eq!(renew(&ids[..1], Some(300)).await, Some(1_000_300));
     let backward: Vec<String> = ids.iter().rev().cloned().collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use evenkeel::proto::v1::{DescribeSpreadRequest, ListSnapshotsRequest, PlaceRequest, Reservation};
+use evenkeel::proto::v1::{FilterRequest, PlaceRequest};
 use evenkeel::snapshot::reservation::Serial;
 use evenkeel::snapshot::{
     Aside, Batch, Entry, Journal, JournalError, Limits, Registry, Snapshot, Unobserved,
@@ -15,9 +15,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::held::{self, WEB, template};
-use support::build::{ZONE, explain_of, node, on, pod, score_of, update_of};
+use support::build::{
+    ZONE, explain_of, filter_of, hold_of, node, on, place_of, pod, score_of, update_of, zones,
+};
 use support::model::Stored;
-use support::server::{Client, Server};
+use support::server::Server;
 
 /// The longest time that work without the disk may take. The disk of these tests stands still until
 /// all of that work is over, so the exact figure does not matter.
@@ -114,13 +116,7 @@ fn new_registry() -> Registry {
 
 /// A request to place and hold for so long.
 fn hold(ttl: Duration) -> PlaceRequest {
-    PlaceRequest {
-        reserve: Some(Reservation {
-            owner: "deployer".into(),
-            ttl: Some(ttl.into()),
-        }),
-        ..held::request(1)
-    }
+    hold_of(template(), 1, ttl)
 }
 
 async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
@@ -133,30 +129,18 @@ async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// Makes each call that writes nothing. Returns the counts of Filter, and their revision.
-async fn ask_all(server: &Server, client: &mut Client) -> ([i64; 2], i64) {
-    let explain = explain_of(template());
-    client.explain(explain).await.expect("it is explained");
-    let plan = PlaceRequest {
-        reserve: None,
-        ..held::request(3)
-    };
-    client.place(plan).await.expect("it is planned");
-    let describe = DescribeSpreadRequest::default();
-    let described = client.describe_spread(describe).await;
-    described.expect("it is described");
-    let list = ListSnapshotsRequest::default();
-    client.list_snapshots(list).await.expect("they are listed");
-    let score = score_of(template());
-    server.score(score).await;
-    let overlaid = evenkeel::proto::v1::FilterRequest {
-        pod: Some(template()),
+async fn ask_all(server: &Server) -> ([i64; 2], i64) {
+    server.explain(explain_of(template())).await;
+    server.place(place_of(template(), 3)).await;
+    server.describe_spread(Default::default()).await;
+    server.list_snapshots(Default::default()).await;
+    server.score(score_of(template())).await;
+    let overlaid = FilterRequest {
         overlay: vec![on(pod("planned", &WEB), "a").change()],
-        ..Default::default()
+        ..filter_of(template())
     };
     server.filter(overlaid).await;
-    let list = evenkeel::proto::v1::ListReservationsRequest::default();
-    let held = client.list_reservations(list).await.expect("it is listed");
-    assert_eq!(held.into_inner().reservations.len(), 1);
+    assert_eq!(server.held().await.len(), 1);
     assert_eq!(server.describe("").await.reservation_count, 1);
     held::counts(server).await
 }
@@ -166,25 +150,21 @@ async fn who_writes_nothing_waits_for_no_disk() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let disk = Disk::new(&directory);
     let server = Server::with_registry(disk.registry(new_registry())).await;
-    let nodes = ["a", "b"].map(|name| node(name, &[(ZONE, name)]).change());
-    server.update("", nodes.to_vec()).await;
+    server.update("", zones(&["a", "b"])).await;
     let ttl = Duration::from_millis(500);
-    let held = server.client().place(hold(ttl)).await.expect("it is held");
-    let (held, revision) = (
-        held.get_ref().placements[0].node.clone(),
-        held.get_ref().revision,
-    );
+    let placed = server.place(hold(ttl)).await;
+    let (held, revision) = (&placed.placements[0].node, placed.revision);
 
     disk.set(Mood::StandsStill);
     // These are many more writers than decisions that may run at once.
     let mut writers = JoinSet::new();
     for i in 0..40 {
-        let mut client = server.another_client().await;
+        let mut client = server.another_client();
         writers.spawn(async move {
             let reserved = client.place(hold(Duration::from_secs(600))).await;
             reserved.map(|reserved| reserved.get_ref().revision)
         });
-        let mut client = server.another_client().await;
+        let mut client = server.another_client();
         writers.spawn(async move {
             let arrived = on(pod(&format!("other-{i}"), &[("app", "other")]), "a");
             let request = update_of(vec![arrived.change()]);
@@ -201,10 +181,9 @@ async fn who_writes_nothing_waits_for_no_disk() {
     wait_for("its time is over", || is_over(&snapshot)).await;
 
     // The reservation counts until its end is recorded, and all calls are answered.
-    let mut client = server.client();
     let counts = if held == "a" { [1, 0] } else { [0, 1] };
     for _ in 0..10 {
-        let asked = timeout(PATIENCE, ask_all(&server, &mut client)).await;
+        let asked = timeout(PATIENCE, ask_all(&server)).await;
         assert_eq!(asked.expect("nobody waits"), (counts, revision));
     }
 
@@ -244,18 +223,14 @@ async fn copies_of_a_request_wait_for_the_first() {
             .sum::<u64>()
     };
     let before = counted();
-    let plan = PlaceRequest {
-        reserve: None,
-        ..held::request(1)
-    };
-    server.client().place(plan).await.expect("it is planned");
+    server.place(place_of(template(), 1)).await;
     let (planned, each) = (counted(), counted() - before);
     assert!(each > 0, "deciding counts pods");
 
     disk.set(Mood::StandsStill);
     let mut copies = JoinSet::new();
     for _ in 0..4 {
-        let mut client = server.another_client().await;
+        let mut client = server.another_client();
         let request = PlaceRequest {
             request_id: "once".into(),
             ..hold(Duration::from_secs(600))

@@ -108,8 +108,7 @@ async fn a_volume_is_held_for_each_claim_that_is_yet_to_be_made() {
     let none = (String::new(), vec![NOTHING_TO_BIND.to_owned()]);
     assert_eq!(taken_by(&held, &own).await, none);
     let explain = explain_of(own.clone());
-    let explained = held.server.client().explain(explain).await;
-    let hints = explained.expect("a valid request").into_inner().hints;
+    let hints = held.server.explain(explain).await.hints;
     let mut words = hints.iter().map(|hint| &*hint.message);
     assert!(words.any(|it| it.contains("(reservations hold 2 volumes)")));
     assert!(held.release(&first[0]).await);

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use evenkeel::proto::v1::UpdateSnapshotRequest;
 use evenkeel::snapshot::Limits;
 use evenkeel::store::{Durability, Store, StoreError};
 
@@ -15,22 +14,12 @@ use support::server::unobserved;
 /// The head of the file, which names the last commit and the one before it.
 const HEAD_BYTES: usize = 4_096;
 
-/// Runs `evenkeel` with these arguments. Returns its exit code and its output.
-fn evenkeel(args: &[&str]) -> (i32, String) {
-    let output = process::run(process::command(args));
-    let code = output.status.code().expect("it exits by itself");
-    let said = [output.stdout, output.stderr].concat();
-    (code, String::from_utf8_lossy(&said).into_owned())
-}
-
 /// Returns the output of a server that cannot start on this directory.
 pub fn refused(home: &Home) -> String {
     let flags = home.flags();
     let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
     args.extend(flags.iter().map(String::as_str));
-    let (code, said) = evenkeel(&args);
-    assert_eq!(code, 1, "{said}");
-    said
+    process::run(process::command(&args)).expect(1).said()
 }
 
 /// Returns the snapshots of a directory, each with its number of objects.
@@ -61,12 +50,7 @@ async fn filled() -> Home {
         let all = nodes.chain((0..2_000).map(pods("backend"))).collect();
         let some = (1_800..2_010).map(pods("frontend")).collect();
         for changes in [all, some] {
-            let request = UpdateSnapshotRequest {
-                snapshot: snapshot.into(),
-                changes,
-                ..Default::default()
-            };
-            server.send(request).await;
+            server.update(snapshot, changes).await;
         }
     }
     server.stop().await;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, CommitReplace, ConfirmReservationsRequest, Confirmation,
-    DefaultConstraints, HeldPlacement, Mode, NodeChecks, ReleaseReservationsRequest, ReservedPod,
+    BeginReplace, Change, CommitReplace, DefaultConstraints, HeldPlacement, NodeChecks,
     StreamSnapshotRequest, StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
 };
 use proptest::strategy::{Strategy, ValueTree};
@@ -17,9 +16,12 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use crate::restart::home::{Running, reserve};
+use crate::restart::process::Server;
 use support::agree::{self, Question};
-use support::build::{ZONE, full_filter_of, node, on, pod, soft, spread, update_of};
+use support::build::{
+    ZONE, confirm_of, full_filter_of, hold_of, node, on, pod, release_of, replace_of, soft, spread,
+    update_of,
+};
 use support::model::{self, Stored};
 use support::{generate, server};
 
@@ -72,8 +74,8 @@ impl Feeder {
 
     /// Checks that a restarted server is at a revision that was fed, not before the last
     /// acknowledged one, and has the state of that revision.
-    pub async fn verify(&mut self, running: &Running) {
-        let Some(described) = running.describe("").await else {
+    pub async fn verify(&mut self, running: &Server) {
+        let Some(described) = running.find("").await else {
             assert_eq!(self.acknowledged(), 0, "everything is gone");
             self.states.retain(|revision, _| *revision == 0);
             self.reserving = false;
@@ -105,7 +107,7 @@ impl Feeder {
 
     /// Checks that the server exports the same as a fresh one that was given the state at once, and
     /// decides as the oracle does.
-    async fn compare(&mut self, running: &Running, fed: &Cluster) {
+    async fn compare(&mut self, running: &Server, fed: &Cluster) {
         let fresh = server::Server::start().await;
         fresh
             .replace("", model::changes(fed), fed.defaults.clone())
@@ -138,20 +140,14 @@ impl Feeder {
             place: "after a restart",
         };
         let request = full_filter_of(asked.clone());
-        let got = running.client.clone().filter(request).await;
-        match got {
-            Ok(got) => {
-                let want = cluster.filter(&asked, None, NodeChecks::Unspecified);
-                agree::filter(&got.into_inner(), &want, &about);
-            }
-            Err(status) => panic!("{about}: {status}"),
-        }
+        let want = cluster.filter(&asked, None, NodeChecks::Unspecified);
+        agree::filter(&running.filter(request).await, &want, &about);
     }
 
     /// Feeds until an error says that the server is gone.
-    pub async fn feed(&mut self, running: &Running) -> Result<(), Status> {
+    pub async fn feed(&mut self, running: &Server) -> Result<(), Status> {
         let (sender, receiver) = tokio::sync::mpsc::channel(UNDER_WAY);
-        let mut client = running.client.clone();
+        let mut client = running.client();
         // The stream's head comes with the first answer, or before.
         let stream = client.stream_snapshot(ReceiverStream::new(receiver));
         let mut answers = stream.await?.into_inner();
@@ -212,10 +208,9 @@ impl Feeder {
             let defaults = (fastrand::u8(..6) == 0).then(|| self.draw(generate::defaults()));
             let next = self.next(|state| advance(state, &changes, defaults.as_ref()));
             let update = UpdateSnapshotRequest {
-                changes,
                 default_constraints: defaults,
                 expected_revision: Some(next - 1),
-                ..Default::default()
+                ..update_of(changes)
             };
             send(sender, Step::Update(update)).await;
         }
@@ -250,7 +245,7 @@ impl Feeder {
         Ok(())
     }
 
-    async fn replace_at_once(&mut self, running: &Running) -> Result<(), Status> {
+    async fn replace_at_once(&mut self, running: &Server) -> Result<(), Status> {
         let mut changes = self.changes();
         // There is always a node to decide about.
         let all: Vec<_> = changes.iter().map(model::subject).collect();
@@ -262,26 +257,22 @@ impl Feeder {
             empty(state);
             advance(state, &changes, None);
         });
-        let request = UpdateSnapshotRequest {
-            changes,
-            mode: Mode::Replace.into(),
-            ..Default::default()
-        };
-        let update = running.client.clone().update_snapshot(request).await?;
+        let request = replace_of("", changes);
+        let update = running.client().update_snapshot(request).await?;
         self.acknowledge(&update.into_inner());
         Ok(())
     }
 
-    async fn reserve(&mut self, running: &Running) -> Result<(), Status> {
+    async fn reserve(&mut self, running: &Server) -> Result<(), Status> {
         if self.acknowledged() == 0 {
             return Ok(());
         }
         let labels = [("app", "a")];
         let template = spread(pod("", &labels), vec![soft(1, ZONE, &labels)]);
-        let request = reserve(template, fastrand::i32(1..4), Duration::from_secs(3_000));
+        let request = hold_of(template, fastrand::i32(1..4), Duration::from_secs(3_000));
         self.reserving = true;
         let next = self.next(|_| {});
-        let placed = running.client.clone().place(request).await?.into_inner();
+        let placed = running.client().place(request).await?.into_inner();
         if placed.placements.is_empty() {
             // There is no node to place on.
             self.states.remove(&next);
@@ -298,32 +289,21 @@ impl Feeder {
         Ok(())
     }
 
-    async fn end_reservation(&mut self, running: &Running) -> Result<(), Status> {
+    async fn end_reservation(&mut self, running: &Server) -> Result<(), Status> {
         let ids: Vec<_> = self.held.keys().cloned().collect();
         let Some(id) = fastrand::choice(ids) else {
             return Ok(());
         };
         self.reserving = true;
-        let mut client = running.client.clone();
+        let mut client = running.client();
         if fastrand::bool() {
             // This pod never comes.
-            let pod = ReservedPod {
-                name: "never".into(),
-                uid: id.clone(),
-            };
-            let confirmation = Confirmation { id, pod: Some(pod) };
-            let request = ConfirmReservationsRequest {
-                snapshot: String::new(),
-                confirmations: vec![confirmation],
-            };
+            let request = confirm_of(&id, "never", &id);
             let confirmed = client.confirm_reservations(request).await?.into_inner();
             assert!(confirmed.unknown_ids.is_empty());
         } else {
             let next = self.next(|_| {});
-            let request = ReleaseReservationsRequest {
-                snapshot: String::new(),
-                ids: vec![id],
-            };
+            let request = release_of(vec![id]);
             let released = client.release_reservations(request).await?.into_inner();
             assert!(released.unknown_ids.is_empty());
             assert_eq!(released.revision, next);

@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use evenkeel::proto::v1::{
-    Change, ConfirmReservationsRequest, Confirmation, DeleteSnapshotRequest,
-    ExportSnapshotResponse, FilterRequest, FilterResponse, HeldPlacement, Mode,
-    ReleaseReservationsRequest, ReservedPod, ScoreResponse, Snapshot, UpdateSnapshotRequest, View,
+    Change, ExportSnapshotResponse, FilterRequest, FilterResponse, HeldPlacement, Mode,
+    ScoreResponse, Snapshot, UpdateSnapshotRequest, View,
 };
 use tonic::Code;
 
-use crate::restart::home::{Home, Running, reserve};
+use crate::restart::home::Home;
+use crate::restart::process::{Server, eventually};
 use support::build::{
-    ZONE, cordoned, defaults_of, filter_of, hard, node, on, pod, score_as, service, soft, spread,
-    tainted, with_claim,
+    ZONE, confirm_of, cordoned, defaults_of, filter_of, hard, hold_of, node, on, pod, release_of,
+    replace_of, score_as, service, soft, spread, tainted, update_of, with_claim, zones,
 };
 use support::model::{Stored, delete, delete_uid};
+use support::refusal::code;
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
@@ -71,22 +72,18 @@ async fn everything_acknowledged_is_there_after_a_restart() {
 }
 
 /// Makes a change of each kind.
-async fn live(server: &Running) {
-    let nodes = ["a", "b", "c", "d"];
-    let mut changes = nodes
-        .map(|name| node(name, &[(ZONE, name)]).change())
-        .to_vec();
+async fn live(server: &Server) {
+    let mut changes = zones(&["a", "b", "c", "d"]);
     changes.push(tainted(node("e", &[(ZONE, "a")]), "k", "v", "NoSchedule").change());
     changes.push(cordoned(node("f", &[(ZONE, "b")])).change());
     changes.push(service("web", &WEB).change());
     server
         .send(UpdateSnapshotRequest {
-            changes,
             kubernetes_version: "1.36".into(),
             resource_versions: READ.map(|(kind, read)| (kind.to_owned(), read)).into(),
             cluster: "uid-of-a-cluster".into(),
             default_constraints: Some(defaults_of(vec![hard(2, ZONE, &[])])),
-            ..Default::default()
+            ..update_of(changes)
         })
         .await;
     let pods = vec![
@@ -106,58 +103,35 @@ async fn live(server: &Running) {
     reserve_some(server).await;
 
     // This replace is in one message. A replace in parts would be the same entry.
-    let request = |mode: Mode, changes| UpdateSnapshotRequest {
-        snapshot: "replaced".into(),
-        changes,
-        mode: mode.into(),
-        ..Default::default()
-    };
     let old = vec![node("old", &[(ZONE, "z")]).change()];
-    server.send(request(Mode::Unspecified, old)).await;
+    server.update("replaced", old).await;
     let new = vec![node("new", &[(ZONE, "z")]).change(), asking("p", "new", "")];
-    server.send(request(Mode::Replace, new)).await;
+    server.send(replace_of("replaced", new)).await;
     server
         .update("deleted", vec![node("x", &[]).change()])
         .await;
-    let delete = DeleteSnapshotRequest {
-        snapshot: "deleted".into(),
-        epoch: String::new(),
-    };
-    let deleted = server.client.clone().delete_snapshot(delete).await;
-    deleted.expect("it exists");
+    server.delete("deleted").await;
 }
 
 /// Makes four reservations: one stays as it is, one is confirmed, one is released, and a pod takes
 /// over one.
-async fn reserve_some(server: &Running) {
-    let mut client = server.client.clone();
+async fn reserve_some(server: &Server) {
     let template = spread(pod("", &WEB), vec![hard(1, ZONE, &WEB)]);
-    let placed = client.place(reserve(template, 4, Duration::from_secs(3_000)));
-    let placed = placed.await.expect("a valid request").into_inner();
+    let request = hold_of(template, 4, Duration::from_secs(3_000));
+    let placed = server.place(request).await;
     let ids: Vec<String> = placed
         .placements
         .iter()
         .map(|p| p.reservation_id.clone())
         .collect();
     assert!(ids.len() == 4 && ids.iter().all(|id| !id.is_empty()));
-    let confirm = |id: &str, name: &str| Confirmation {
-        id: id.to_owned(),
-        pod: Some(ReservedPod {
-            name: name.into(),
-            uid: String::new(),
-        }),
-    };
-    let confirmed = client.confirm_reservations(ConfirmReservationsRequest {
-        snapshot: String::new(),
-        confirmations: vec![confirm(&ids[1], "web-1"), confirm(&ids[3], "web-3")],
-    });
-    let confirmed = confirmed.await.expect("a valid request").into_inner();
+    let mut both = confirm_of(&ids[1], "web-1", "");
+    let other = confirm_of(&ids[3], "web-3", "");
+    both.confirmations.extend(other.confirmations);
+    let confirmed = server.confirm_reservations(both).await;
     assert!(confirmed.unknown_ids.is_empty());
-    let released = client.release_reservations(ReleaseReservationsRequest {
-        snapshot: String::new(),
-        ids: vec![ids[2].clone()],
-    });
-    released.await.expect("it is live");
+    let release = release_of(vec![ids[2].clone()]);
+    server.release_reservations(release).await;
     let arrived = on(pod("web-3", &WEB), &placed.placements[3].node);
     server.update("", vec![arrived.change()]).await;
 }
@@ -168,11 +142,11 @@ fn asking(name: &str, on_node: &str, uid: &str) -> Change {
     on(pod, on_node).change()
 }
 
-async fn see(server: &Running) -> Seen {
+async fn see(server: &Server) -> Seen {
     let mut snapshots = Vec::new();
     let mut exports = Vec::new();
     for name in ["default", "replaced", "deleted"] {
-        let described = server.describe(name).await;
+        let described = server.find(name).await;
         if described.is_some() {
             exports.extend(server.export(name).await);
         }
@@ -190,12 +164,8 @@ async fn see(server: &Running) -> Seen {
             view: View::Full.into(),
             ..filter_of(pod)
         };
-        let score = score_as(filter.clone());
-        let mut client = server.client.clone();
-        let answer = client.filter(filter).await.expect("it is answered");
-        filters.push(answer.into_inner());
-        let answer = client.score(score).await.expect("it is answered");
-        scores.push(answer.into_inner());
+        filters.push(server.filter(filter.clone()).await);
+        scores.push(server.score(score_as(filter)).await);
     }
     Seen {
         snapshots,
@@ -207,7 +177,7 @@ async fn see(server: &Running) -> Seen {
 }
 
 /// Checks that revisions, epochs and ids of reservations continue.
-async fn goes_on(server: &Running, before: &Seen, case: &str) {
+async fn goes_on(server: &Server, before: &Seen, case: &str) {
     assert_eq!(
         before.filters[3].feasible_count, 0,
         "{case}: no claim is there"
@@ -220,13 +190,12 @@ async fn goes_on(server: &Running, before: &Seen, case: &str) {
         expected_revision: Some(default.revision - 1),
         ..Default::default()
     };
-    let refused = server.client.clone().update_snapshot(stale).await;
-    assert_eq!(refused.expect_err("it is stale").code(), Code::Aborted);
+    let refused = server.client().update_snapshot(stale).await;
+    assert_eq!(code(refused), Code::Aborted);
     let next = server
         .send(UpdateSnapshotRequest {
-            changes: vec![node("next", &[(ZONE, "a")]).change()],
             expected_revision: Some(default.revision),
-            ..Default::default()
+            ..update_of(vec![node("next", &[(ZONE, "a")]).change()])
         })
         .await;
     assert_eq!(
@@ -240,9 +209,8 @@ async fn goes_on(server: &Running, before: &Seen, case: &str) {
     let arrived = on(pod("web-1", &WEB), &node).change();
     server.update("", vec![arrived]).await;
     assert_eq!(server.held().await.len(), 1, "{case}");
-    let template = reserve(pod("", &WEB), 1, Duration::from_secs(60));
-    let placed = server.client.clone().place(template).await;
-    let placed = placed.expect("a valid request").into_inner();
+    let request = hold_of(pod("", &WEB), 1, Duration::from_secs(60));
+    let placed = server.place(request).await;
     let id = &placed.placements[0].reservation_id;
     assert!(id.ends_with("-5"), "{case}: {id}");
 }
@@ -267,27 +235,23 @@ async fn reservations_end_while_no_server_runs() {
     first
         .update("", vec![node("a", &[(ZONE, "z")]).change()])
         .await;
-    let mut client = first.client.clone();
     for ttl in [Duration::from_millis(1), Duration::from_secs(3_000)] {
-        let placed = client.place(reserve(pod("", &WEB), 1, ttl)).await;
-        placed.expect("a valid request");
+        first.place(hold_of(pod("", &WEB), 1, ttl)).await;
     }
-    let before = first.describe("").await.expect("it exists");
+    let before = first.describe("").await;
     first.kill().await;
 
     let second = home.start(&[]);
-    let after = loop {
-        let after = second.describe("").await.expect("it exists");
-        if after.reservation_count == 1 {
-            break after;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    let one_is_left = async || {
+        let now = second.describe("").await;
+        (now.reservation_count == 1).then_some(now)
     };
+    let after = eventually("one reservation is left", one_is_left).await;
     assert!(after.revision >= before.revision, "{after:?}");
     second.kill().await;
     // The reservation that has ended stays so, and no revision is used twice.
     let third = home.start(&[]);
-    let again = third.describe("").await.expect("it exists");
+    let again = third.describe("").await;
     assert_eq!(again.reservation_count, 1);
     let next = third.update("", Vec::new()).await;
     assert_eq!(next.revision, again.revision + 1);
@@ -300,13 +264,11 @@ async fn an_expected_snapshot_is_ready_once_it_was_replaced() {
     let mut synced = Vec::new();
     for mode in [Mode::Unspecified, Mode::Replace, Mode::Unspecified] {
         let server = home.start(&flags);
-        let before = server.describe("").await.expect("it is expected");
-        synced.push(before.synced);
+        synced.push(server.describe("").await.synced);
         server
             .send(UpdateSnapshotRequest {
-                changes: vec![node("a", &[]).change()],
                 mode: mode.into(),
-                ..Default::default()
+                ..update_of(vec![node("a", &[]).change()])
             })
             .await;
         server.kill().await;

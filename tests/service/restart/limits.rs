@@ -8,9 +8,13 @@ use evenkeel::proto::v1::{
 };
 use tonic::Code;
 
-use crate::restart::home::{Home, Running, reserve};
-use support::build::{ZONE, defaults_of, hard, node, on, pod, requiring, service, soft, spread};
+use crate::restart::home::Home;
+use crate::restart::process::Server;
+use support::build::{
+    ZONE, batch_of, defaults_of, hard, hold_of, on, pod, requiring, service, soft, spread, zones,
+};
 use support::model::Stored;
+use support::refusal::code;
 
 /// Every limit on stored objects: its flag, the generous value when they are stored, and the small
 /// value when they are restored.
@@ -49,9 +53,7 @@ fn many_constraints() -> Vec<TopologySpreadConstraint> {
 
 /// Objects of every kind that is limited, each beyond the default limit.
 fn objects() -> Vec<Change> {
-    let mut changes: Vec<Change> = ["a", "b", "c"]
-        .map(|name| node(name, &[(ZONE, name)]).change())
-        .into();
+    let mut changes = zones(&["a", "b", "c"]);
     // This pod asks for some 200 KB, as that of a daemon with many nodes does.
     let names: Vec<String> = (0..20_000).map(|i| format!("node-{i:05}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -65,24 +67,18 @@ fn objects() -> Vec<Change> {
     changes
 }
 
-async fn store(server: &Running) {
+async fn store(server: &Server) {
     for snapshot in SNAPSHOTS {
         let request = UpdateSnapshotRequest {
-            snapshot: snapshot.into(),
-            changes: objects(),
             default_constraints: Some(defaults_of(many_constraints())),
-            ..UpdateSnapshotRequest::default()
+            ..batch_of(snapshot, objects())
         };
         server.send(request).await;
     }
     let template = spread(pod("", &[("app", "web")]), vec![hard(9, ZONE, &[])]);
-    let mut request = reserve(template, 5, Duration::from_secs(6 * 3_600));
+    let mut request = hold_of(template, 5, Duration::from_secs(6 * 3_600));
     request.reserve.as_mut().expect("it reserves").owner = long();
-    let placed = server.client.clone().place(request).await;
-    assert_eq!(
-        placed.expect("it is valid").into_inner().placements.len(),
-        5
-    );
+    assert_eq!(server.place(request).await.placements.len(), 5);
 }
 
 /// All that a server keeps.
@@ -93,10 +89,10 @@ struct Kept {
     held: Vec<HeldPlacement>,
 }
 
-async fn kept(server: &Running) -> Kept {
+async fn kept(server: &Server) -> Kept {
     let (mut described, mut exported) = (Vec::new(), Vec::new());
     for snapshot in SNAPSHOTS {
-        described.push(server.describe(snapshot).await);
+        described.push(server.find(snapshot).await);
         exported.push(server.export(snapshot).await);
     }
     Kept {
@@ -143,14 +139,9 @@ async fn limits_refuse_only_what_is_new() {
     // The limits still hold for new objects.
     let server = home.start(&["--max-pods", "1", "--max-snapshots", "1"]);
     for (snapshot, name) in [("default", "new"), ("new", "new")] {
-        let request = UpdateSnapshotRequest {
-            snapshot: snapshot.into(),
-            changes: vec![pod(name, &[]).change()],
-            ..UpdateSnapshotRequest::default()
-        };
-        let refused = server.client.clone().update_snapshot(request).await;
-        let refused = refused.expect_err("it is over the limit");
-        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+        let request = batch_of(snapshot, vec![pod(name, &[]).change()]);
+        let refused = server.client().update_snapshot(request).await;
+        assert_eq!(code(refused), Code::ResourceExhausted, "{snapshot}");
     }
 }
 
@@ -165,7 +156,7 @@ async fn what_was_stored_comes_back_whatever_the_process_may_take() {
     // Exports and lists may be refused then.
     let server = home.start(&["--max-memory-bytes", "1"]);
     for (snapshot, before) in SNAPSHOTS.iter().zip(&before.described) {
-        assert_eq!(server.describe(snapshot).await, *before);
+        assert_eq!(server.find(snapshot).await, *before);
     }
     server.kill().await;
     assert_eq!(kept(&home.start(&[])).await, before);

@@ -4,35 +4,35 @@
 use evenkeel::proto::v1::{Change, FilterRequest, Pod};
 use tonic::Code;
 
-use crate::restart::home::{Home, Running};
-use support::build::{ZONE, hard, node, nominated, on, pod, spread, update_of};
+use crate::restart::home::Home;
+use crate::restart::process::Server;
+use support::build::{ZONE, filter_of, hard, node, nominated, on, pod, spread, update_of};
 use support::model::{Stored, delete};
 
 const WEB: [(&str, &str); 1] = [("app", "web")];
 
 /// Returns the message with which changes are refused.
-async fn refused(server: &Running, changes: Vec<Change>) -> String {
+async fn refused(server: &Server, changes: Vec<Change>) -> String {
     let request = update_of(changes);
-    let status = server.client.clone().update_snapshot(request).await;
+    let status = server.client().update_snapshot(request).await;
     let status = status.expect_err("a name that is not accepted");
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
     status.message().to_owned()
 }
 
 /// Returns the names of the nodes that a pod may go to, or the message of the refusal.
-async fn decided(server: &Running, pod: Pod, overlay: Vec<Change>) -> Result<Vec<String>, String> {
+async fn decided(server: &Server, pod: Pod, overlay: Vec<Change>) -> Result<Vec<String>, String> {
     let request = FilterRequest {
-        pod: Some(pod),
         overlay,
-        ..Default::default()
+        ..filter_of(pod)
     };
-    let answer = server.client.clone().filter(request).await;
+    let answer = server.client().filter(request).await;
     let answer = answer.map_err(|refused| refused.message().to_owned())?;
     Ok(answer.into_inner().feasible)
 }
 
 /// Returns the names of the nodes that a new pod may go to.
-async fn feasible(server: &Running) -> Vec<String> {
+async fn feasible(server: &Server) -> Vec<String> {
     let pod = spread(pod("new", &WEB), vec![hard(1, ZONE, &WEB)]);
     let decided = decided(server, pod, Vec::new()).await;
     decided.expect("a decision")

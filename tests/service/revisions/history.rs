@@ -10,8 +10,8 @@ use evenkeel::proto::v1::{Change, Mode, PlaceRequest, Pod, UpdateSnapshotRequest
 use support::recount::Cluster;
 
 use crate::revisions::writers::RESERVED;
-use support::build::on;
-use support::server::Client;
+use support::build::{on, update_of};
+use support::caller::Client;
 
 /// Epoch and revision.
 pub(crate) type Version = (String, i64);
@@ -126,9 +126,8 @@ pub(crate) async fn update(client: &mut Client, shared: &Shared, moved: Moved) {
         _ => unreachable!("only objects are sent"),
     };
     let request = UpdateSnapshotRequest {
-        changes: changes.clone(),
         mode: mode as i32,
-        ..Default::default()
+        ..update_of(changes.clone())
     };
     let done = client.update_snapshot(request).await;
     let done = done.expect("a valid batch").into_inner();

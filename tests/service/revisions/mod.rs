@@ -17,7 +17,8 @@ use evenkeel::snapshot::Registry;
 use history::{Shared, State, Version};
 use proptest::test_runner::TestRunner;
 use questions::{Asked, questions};
-use support::server::{Client, Server};
+use support::caller::Client;
+use support::server::Server;
 use support::{agree, model};
 use writers::{batches, feed, is_gone, reserve};
 
@@ -54,10 +55,8 @@ async fn read(
 async fn look_after(mut client: Client, registry: Arc<Registry>, shared: Arc<Shared>) {
     while !shared.is_done() {
         registry.sweep(2);
-        match client
-            .verify_snapshot(VerifySnapshotRequest::default())
-            .await
-        {
+        let request = VerifySnapshotRequest::default();
+        match client.verify_snapshot(request).await {
             Ok(verified) => assert_eq!(verified.into_inner().mismatches, []),
             Err(status) => assert!(is_gone(&status), "{status}"),
         }
@@ -85,15 +84,15 @@ async fn answered(
     shared: &Arc<Shared>,
     runner: &mut TestRunner,
 ) -> Answers {
-    let (feeder, reserver) = (server.another_client().await, server.another_client().await);
+    let (feeder, reserver) = (server.another_client(), server.another_client());
     let feeding = tokio::spawn(feed(feeder, Arc::clone(shared), batches(runner)));
     let reserving = tokio::spawn(reserve(reserver, Arc::clone(shared)));
-    let looking = server.another_client().await;
+    let looking = server.another_client();
     let looking = look_after(looking, Arc::clone(&server.registry), Arc::clone(shared));
     let looking = tokio::spawn(looking);
     let mut readers = Vec::new();
     for reader in 0..3 {
-        let client = server.another_client().await;
+        let client = server.another_client();
         let (questions, shared) = (Arc::clone(questions), Arc::clone(shared));
         readers.push(tokio::spawn(read(client, questions, shared, reader * 11)));
     }

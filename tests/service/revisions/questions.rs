@@ -14,7 +14,7 @@ use tonic::Status;
 use crate::revisions::history::Version;
 use crate::revisions::writers::RESERVED;
 use support::build::{HOSTNAME, ZONE, hard, labelled, pod, soft, spread};
-use support::server::Client;
+use support::caller::Client;
 
 /// A question of any method.
 #[derive(Debug, Clone)]

@@ -5,20 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use support::generate;
+use support::process::DEADLINE;
 
-use evenkeel::proto::v1::{
-    Change, ConfirmReservationsRequest, Confirmation, DeleteSnapshotRequest, Node, NodeChecks,
-    NodeNames, NodeStatus, PlaceRequest, Quantity, ReleaseReservationsRequest, Reservation,
-    ReservedPod,
-};
+use evenkeel::proto::v1::{Change, Node, NodeChecks, NodeNames, PlaceRequest};
 use proptest::test_runner::TestRunner;
 use tonic::{Code, Status};
 
 use crate::revisions::history::{Moved, Shared, update};
 use crate::revisions::questions::{constraints, draw, passing, within};
-use support::build::{node, on, place_of, pod, spread};
+use support::build::{confirm_of, having, hold_of, node, on, pod, release_of, spread};
+use support::caller::{Client, deletion};
 use support::model::{self, Stored};
-use support::server::Client;
 
 /// Number of batches that the feeder sends.
 const BATCHES: usize = 150;
@@ -29,9 +26,6 @@ const DELETE_EVERY: usize = 71;
 
 /// Number of answers that the feeder waits for after each batch, so that readers keep up.
 const ANSWERS: usize = 3;
-
-/// The longest time that an answer may take before the test fails.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The namespace in which reservations are made. It has no pods but those that reservations become.
 pub(crate) const RESERVED: &str = "reserved";
@@ -57,7 +51,7 @@ pub(crate) fn batches(runner: &mut TestRunner) -> Vec<Vec<Change>> {
 pub(crate) async fn feed(mut client: Client, shared: Arc<Shared>, batches: Vec<Vec<Change>>) {
     for (number, mut changes) in batches.into_iter().enumerate() {
         if number % DELETE_EVERY == DELETE_EVERY - 1 {
-            let deleted = client.delete_snapshot(DeleteSnapshotRequest::default());
+            let deleted = client.delete_snapshot(deletion(""));
             deleted.await.expect("it is there, for others only write");
         }
         let is_replace = number % REPLACE_EVERY == 0;
@@ -106,15 +100,9 @@ pub(crate) async fn reserve(mut client: Client, shared: Arc<Shared>) {
 async fn take(client: &mut Client, shared: &Shared) -> Option<Picks> {
     let template = within(spread(pod("", &[("app", "a")]), constraints()), RESERVED);
     let request = PlaceRequest {
-        pod: Some(template),
-        replicas: 2,
         // The zones are as full as the constraints allow, unless reservations are released.
         node_checks: NodeChecks::SpreadOnly as i32,
-        reserve: Some(Reservation {
-            owner: "test".into(),
-            ttl: Some(Duration::from_secs(3_000).into()),
-        }),
-        ..Default::default()
+        ..hold_of(template, 2, Duration::from_secs(3_000))
     };
     let placed = match client.place(request.clone()).await {
         Ok(placed) => placed.into_inner(),
@@ -137,17 +125,7 @@ async fn take(client: &mut Client, shared: &Shared) -> Option<Picks> {
 async fn confirm(client: &mut Client, shared: &Shared, pick: &(String, String), number: usize) {
     let (id, node) = pick;
     let name = format!("became-{number}");
-    let confirmation = Confirmation {
-        id: id.clone(),
-        pod: Some(ReservedPod {
-            name: name.clone(),
-            uid: String::new(),
-        }),
-    };
-    let request = ConfirmReservationsRequest {
-        confirmations: vec![confirmation],
-        ..Default::default()
-    };
+    let request = confirm_of(id, &name, "");
     let Ok(confirmed) = client.confirm_reservations(request).await else {
         return;
     };
@@ -163,10 +141,7 @@ async fn confirm(client: &mut Client, shared: &Shared, pick: &(String, String), 
 /// Releases reservations.
 async fn release(client: &mut Client, shared: &Shared, picks: Picks) {
     let ids: Vec<String> = picks.into_iter().map(|(id, _)| id).collect();
-    let request = ReleaseReservationsRequest {
-        ids: ids.clone(),
-        ..Default::default()
-    };
+    let request = release_of(ids.clone());
     let Ok(released) = client.release_reservations(request).await else {
         return;
     };
@@ -180,30 +155,18 @@ async fn release(client: &mut Client, shared: &Shared, picks: Picks) {
 
 /// A node with room for all reservations that expire.
 fn apart() -> Node {
-    let pods = Quantity {
-        string: "1000000".into(),
-    };
-    Node {
-        status: Some(NodeStatus {
-            allocatable: [("pods".to_owned(), pods)].into(),
-            ..NodeStatus::default()
-        }),
-        ..node(APART, &[])
-    }
+    having(node(APART, &[]), &[("pods", "1000000")])
 }
 
 /// Makes a reservation that expires soon, in a namespace that no question is about: its end moves
 /// the revision on, and changes no answer.
 async fn expire(client: &mut Client) {
+    let template = within(pod("", &[("app", "z")]), "elsewhere");
     let request = PlaceRequest {
         candidates: Some(NodeNames {
             names: vec![APART.into()],
         }),
-        reserve: Some(Reservation {
-            owner: "moment".into(),
-            ttl: Some(Duration::from_millis(20).into()),
-        }),
-        ..place_of(within(pod("", &[("app", "z")]), "elsewhere"), 1)
+        ..hold_of(template, 1, Duration::from_millis(20))
     };
     // There may be no snapshot now.
     let _ = client.place(request).await;

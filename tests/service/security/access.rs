@@ -217,11 +217,7 @@ async fn certificates_are_known_by_their_names() {
         access_text(&[("token", Role::Admin, &["s"])]),
         rule_text("anyone = true", Role::Reader, &["open"]),
     ];
-    let mut flags = files.tls_flags(&authority.server());
-    flags.extend([
-        "--tls-client-ca".into(),
-        files.write("ca.crt", authority.pem()),
-    ]);
+    let mut flags = files.mutual_tls_flags(&authority);
     flags.extend(["--tls-client-auth".into(), "optional".into()]);
     flags.extend([
         "--access-file".into(),

@@ -1,25 +1,16 @@
 //! The commands as clients: encrypted, and with credentials.
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::Output;
 
 use crate::security::client::{https, serve};
 use crate::security::identity::{Role, access_file};
-use crate::security::pki::{Authority, Files, Subject};
-use crate::security::process::{self, run};
+use crate::security::pki::{Authority, CLIENT, Files};
+use crate::security::process::{self, Outcome, run};
 
-fn evenkeel(args: &[String], environment: &[(&str, &str)]) -> Output {
+fn evenkeel(args: &[String], environment: &[(&str, &str)]) -> Outcome {
     let mut command = process::command(&[]);
     command.args(args).envs(environment.iter().copied());
     run(command)
-}
-
-fn told(output: &Output) -> String {
-    format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
 }
 
 fn words(line: &str) -> Vec<String> {
@@ -28,18 +19,10 @@ fn words(line: &str) -> Vec<String> {
 
 #[test]
 fn commands_trust_prove_and_name_as_told() {
-    let (ours, theirs, files) = (
-        Authority::new("ours"),
-        Authority::new("theirs"),
-        Files::new(),
-    );
-    let client = ours.issue(Subject {
-        common_name: "client",
-        ..Subject::default()
-    });
-    let mut flags = files.tls_flags(&ours.server());
-    flags.extend(["--tls-client-ca".into(), files.write("ca.crt", ours.pem())]);
-    let server = serve(&flags);
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let files = Files::new();
+    let client = ours.issue(CLIENT);
+    let server = serve(&files.mutual_tls_flags(&ours));
     files.write("client.crt", &client.cert);
     files.write("client.key", &client.key);
     files.write("other.crt", theirs.pem());
@@ -82,9 +65,9 @@ fn commands_trust_prove_and_name_as_told() {
                 client.env(format!("EVENKEEL_{name}"), value);
             }
             let output = run(client);
-            let told = told(&output);
+            let told = output.said();
             let case = format!("{command} {address} {variables:?}: {told}");
-            assert_eq!(output.status.code(), Some(*code), "{case}");
+            assert_eq!(output.code, *code, "{case}");
             assert!(told.contains(word), "{case}");
         }
     }
@@ -94,12 +77,8 @@ fn commands_trust_prove_and_name_as_told() {
 #[test]
 fn a_context_has_the_server_and_the_credentials() {
     let (ours, files) = (Authority::new("ours"), Files::new());
-    let client = ours.issue(Subject {
-        common_name: "client",
-        ..Subject::default()
-    });
-    let mut flags = files.tls_flags(&ours.server());
-    flags.extend(["--tls-client-ca".into(), files.write("ca.crt", ours.pem())]);
+    let client = ours.issue(CLIENT);
+    let mut flags = files.mutual_tls_flags(&ours);
     let rules = [("secret", Role::Reader, &["*"][..])];
     flags.extend(["--access-file".into(), access_file(&files, &rules)]);
     let server = serve(&flags);
@@ -142,8 +121,8 @@ fn a_context_has_the_server_and_the_credentials() {
     ];
     for (line, code, word) in cases {
         let output = ask(line);
-        let told = told(&output);
-        assert_eq!(output.status.code(), Some(code), "{line}: {told}");
+        let told = output.said();
+        assert_eq!(output.code, code, "{line}: {told}");
         assert!(told.contains(word), "{line}: {told}");
     }
     let faults = [
@@ -162,8 +141,8 @@ fn a_context_has_the_server_and_the_credentials() {
     for (right, wrong, word) in faults {
         write("config.toml", &example.replace(right, wrong));
         let output = ask("snapshot list --server prod");
-        let told = told(&output);
-        assert_eq!(output.status.code(), Some(2), "{wrong}: {told}");
+        let told = output.said();
+        assert_eq!(output.code, 2, "{wrong}: {told}");
         for word in [word, "evenkeel/config.toml: line "] {
             assert!(told.contains(word), "{wrong}: {word} in {told}");
         }
@@ -191,24 +170,16 @@ fn tokens_come_from_a_file_or_the_environment() {
     for (file, token, code) in cases {
         let environment = [("EVENKEEL_TOKEN_FILE", file), ("EVENKEEL_TOKEN", token)];
         let output = evenkeel(&list, &environment);
-        let told = told(&output);
-        assert_eq!(output.status.code(), Some(code), "{environment:?}: {told}");
+        let told = output.said();
+        assert_eq!(output.code, code, "{environment:?}: {told}");
         assert!(!told.contains("secret"), "{environment:?}: {told}");
     }
-    let output = evenkeel(&list, &[]);
-    assert!(
-        told(&output).contains("Unauthenticated"),
-        "{}",
-        told(&output)
-    );
+    let said = evenkeel(&list, &[]).said();
+    assert!(said.contains("Unauthenticated"), "{said}");
     let delete = words(&format!("snapshot delete s --server {}", server.url()));
-    let output = evenkeel(&delete, &[("EVENKEEL_TOKEN_FILE", good)]);
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-    assert!(
-        told(&output).contains("needs the role admin"),
-        "{}",
-        told(&output)
-    );
+    let refused = evenkeel(&delete, &[("EVENKEEL_TOKEN_FILE", good)]);
+    let said = refused.expect(2).said();
+    assert!(said.contains("needs the role admin"), "{said}");
 }
 
 #[test]
@@ -217,42 +188,33 @@ fn a_made_token_is_let_in_by_its_rule() {
     let out = files.arg("made.token");
     let mut args = words("token --name tester --role feeder --snapshot a* --snapshot b --out");
     args.push(out.clone());
-    let made = evenkeel(&args, &[]);
-    assert_eq!(made.status.code(), Some(0), "{}", told(&made));
+    let rule = evenkeel(&args, &[]).expect(0).out;
     let token = std::fs::read_to_string(&out).expect("it was written");
     let mode = std::fs::metadata(&out)
         .expect("it is there")
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    let rule = String::from_utf8(made.stdout).expect("text");
     assert!(
         !rule.contains(token.trim()),
         "the file holds no more than the hash"
     );
-    let again = evenkeel(&args, &[]);
-    assert_eq!(again.status.code(), Some(2), "a token is never overwritten");
+    // A token is never overwritten.
+    evenkeel(&args, &[]).expect(2);
 
     let shown = evenkeel(&words("token --role admin"), &[]);
-    let on_terminal = String::from_utf8(shown.stderr).expect("text");
-    let shown_token = on_terminal
-        .trim()
-        .strip_prefix("token: ")
-        .expect("it is shown")
-        .to_owned();
-    let other_rule = String::from_utf8(shown.stdout).expect("text");
+    let shown_token = shown.err.trim().strip_prefix("token: ");
+    let shown_token = shown_token.expect("it is shown");
+    let other_rule = &shown.out;
 
     let access = files.write("access.toml", &format!("{rule}{other_rule}"));
     let server = serve(&["--access-file".into(), access]);
     let get = |snapshot: &str, token: &str| {
         let line = format!("snapshot delete {snapshot} --server {}", server.url());
-        told(&evenkeel(&words(&line), &[("EVENKEEL_TOKEN", token)]))
+        evenkeel(&words(&line), &[("EVENKEEL_TOKEN", token)]).said()
     };
     // The first token is that of a feeder, which may not delete. The second may, and finds nothing.
     assert!(get("abc", token.trim()).contains("needs the role admin"));
-    assert!(
-        get("abc", &shown_token).contains("NotFound"),
-        "{}",
-        get("abc", &shown_token)
-    );
+    let found = get("abc", shown_token);
+    assert!(found.contains("NotFound"), "{found}");
 }

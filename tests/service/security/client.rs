@@ -2,6 +2,7 @@
 
 use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{ListSnapshotsRequest, UpdateSnapshotRequest};
+use support::build::batch_of;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -76,8 +77,5 @@ pub(crate) async fn healthy(channel: Channel) -> Result<(), Status> {
 
 /// An empty batch on a snapshot.
 pub(crate) fn batch(snapshot: &str) -> UpdateSnapshotRequest {
-    UpdateSnapshotRequest {
-        snapshot: snapshot.into(),
-        ..UpdateSnapshotRequest::default()
-    }
+    batch_of(snapshot, Vec::new())
 }

@@ -7,16 +7,16 @@ use std::time::{Duration, SystemTime};
 
 use evenkeel::proto::v1::StreamSnapshotRequest;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
+use support::refusal::code;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 use tonic::transport::Channel;
 
 use crate::security::client::{batch, client, connect, list, serve};
 use crate::security::identity::{Role, access_file};
-use crate::security::pki::{Authority, Files, Issued, Subject};
-use crate::security::process::{self, DEADLINE, Server};
+use crate::security::pki::{Authority, CLIENT, Files, Issued, Subject};
+use crate::security::process::{self, Server, eventually};
 
 /// Makes a new connection; `None` if client and server do not trust each other.
 async fn answer(server: &Server, ours: &Authority, identity: Option<&Issued>) -> Option<Channel> {
@@ -31,14 +31,8 @@ async fn answer(server: &Server, ours: &Authority, identity: Option<&Issued>) ->
 
 /// Waits until a new connection is answered.
 async fn comes(server: &Server, ours: &Authority, identity: Option<&Issued>) -> Channel {
-    let start = Instant::now();
-    loop {
-        if let Some(channel) = answer(server, ours, identity).await {
-            return channel;
-        }
-        assert!(start.elapsed() < DEADLINE, "the files were not read again");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let answered = async || answer(server, ours, identity).await;
+    eventually("the files are read again", answered).await
 }
 
 #[tokio::test]
@@ -100,19 +94,10 @@ async fn a_secret_mount_that_swaps_its_directory_is_noticed() {
 
 #[tokio::test]
 async fn another_client_authority_lets_others_in() {
-    let (ours, theirs, files) = (
-        Authority::new("ours"),
-        Authority::new("theirs"),
-        Files::new(),
-    );
-    let subject = Subject {
-        common_name: "client",
-        ..Subject::default()
-    };
-    let (mine, other) = (ours.issue(subject), theirs.issue(subject));
-    let mut flags = files.tls_flags(&ours.server());
-    flags.extend(["--tls-client-ca".into(), files.write("ca.crt", ours.pem())]);
-    let server = serve(&flags);
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let files = Files::new();
+    let (mine, other) = (ours.issue(CLIENT), theirs.issue(CLIENT));
+    let server = serve(&files.mutual_tls_flags(&ours));
     answer(&server, &ours, Some(&mine))
         .await
         .expect("of the first authority");
@@ -152,27 +137,17 @@ async fn rules_that_change_hold_at_once_for_open_streams_too() {
     access_file(&files, &rule(Role::Reader));
     server.logged("reloaded", "what");
     let refused = feeder.update_snapshot(batch("s")).await;
-    assert_eq!(
-        refused.expect_err("a reader").code(),
-        Code::PermissionDenied
-    );
+    assert_eq!(code(refused), Code::PermissionDenied);
     steps.send(step()).await.expect("the feed is open");
     let ended = feed.message().await.expect_err("a reader");
     assert_eq!(ended.code(), Code::PermissionDenied);
 
     access_file(&files, &[("another", Role::Reader, &["s"])]);
-    let start = Instant::now();
-    loop {
-        let status = feeder
-            .update_snapshot(batch("s"))
-            .await
-            .expect_err("nobody");
-        if status.code() == Code::Unauthenticated {
-            break;
-        }
-        assert!(start.elapsed() < DEADLINE, "{status}");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let unknown = async || {
+        let refused = feeder.update_snapshot(batch("s")).await;
+        (refused.expect_err("nobody").code() == Code::Unauthenticated).then_some(())
+    };
+    eventually("the feeder is unknown", unknown).await;
 }
 
 #[tokio::test]

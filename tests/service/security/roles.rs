@@ -1,7 +1,7 @@
 //! The calls that each role may make.
 
+use support::refusal::{metadata, reason};
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::bad_input::requests::encoded;
 use crate::security::client::{batch, client, healthy, serve};
@@ -68,13 +68,14 @@ fn assert_denied(status: &Status, role: Role, snapshot: Option<&str>, what: &str
     assert!(status.message().contains(role.name()), "{what}: {status}");
     let is_named = status.message().contains("\"s\"");
     assert_eq!(is_named, snapshot.is_some(), "{what}: {status}");
-    let info = status
-        .get_details_error_info()
-        .expect("all errors have one");
-    assert_eq!(info.reason, "PERMISSION_DENIED", "{what}");
-    let metadata = |key: &str| info.metadata.get(key).map(String::as_str);
-    assert_eq!(metadata("role"), Some(role.name()), "{what}");
-    assert_eq!(metadata("snapshot"), snapshot, "{what}");
+    assert_eq!(
+        reason(status).as_deref(),
+        Some("PERMISSION_DENIED"),
+        "{what}"
+    );
+    let told = |key: &str| metadata(status, key);
+    assert_eq!(told("role").as_deref(), Some(role.name()), "{what}");
+    assert_eq!(told("snapshot").as_deref(), snapshot, "{what}");
 }
 
 #[tokio::test]
@@ -104,10 +105,11 @@ async fn every_role_may_call_what_it_should_and_nothing_else() {
             let refused = call(stranger).await;
             let status = refused.expect_err("no rule is about it");
             assert_eq!(status.code(), Code::Unauthenticated, "{method}: {status}");
-            let info = status
-                .get_details_error_info()
-                .expect("all errors have one");
-            assert_eq!(info.reason, "UNAUTHENTICATED", "{method}");
+            assert_eq!(
+                reason(&status).as_deref(),
+                Some("UNAUTHENTICATED"),
+                "{method}"
+            );
         }
         for role in roles {
             let what = format!("{method} as {}", role.name());

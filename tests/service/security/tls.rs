@@ -3,7 +3,7 @@
 use tonic::transport::ClientTlsConfig;
 
 use crate::security::client::{connect, list, serve};
-use crate::security::pki::{Authority, Files, Subject};
+use crate::security::pki::{Authority, CLIENT, Files, Subject};
 use crate::security::process::Server;
 
 /// Returns whether a client gets an answer.
@@ -16,11 +16,8 @@ async fn answers(server: &Server, tls: ClientTlsConfig) -> bool {
 
 #[tokio::test]
 async fn a_client_that_trusts_the_server_is_answered_and_no_other() {
-    let (ours, theirs, files) = (
-        Authority::new("ours"),
-        Authority::new("theirs"),
-        Files::new(),
-    );
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let files = Files::new();
     let server = serve(&files.tls_flags(&ours.server()));
     assert!(answers(&server, ours.trusted()).await);
     assert!(!answers(&server, theirs.trusted()).await, "wrong authority");
@@ -33,22 +30,15 @@ async fn a_client_that_trusts_the_server_is_answered_and_no_other() {
 
 #[tokio::test]
 async fn client_certificates() {
-    let (ours, theirs, files) = (
-        Authority::new("ours"),
-        Authority::new("theirs"),
-        Files::new(),
-    );
-    let client = Subject {
-        common_name: "client",
-        ..Subject::default()
-    };
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let files = Files::new();
     let expired = Subject {
         ends: Some((2020, 1, 1)),
-        ..client
+        ..CLIENT
     };
     let (good, wrong, old) = (
-        ours.issue(client),
-        theirs.issue(client),
+        ours.issue(CLIENT),
+        theirs.issue(CLIENT),
         ours.issue(expired),
     );
     // Each case has the client's certificate, and whether the client is answered where a
@@ -59,8 +49,7 @@ async fn client_certificates() {
         ("of another authority", Some(&wrong), false, false),
         ("expired", Some(&old), false, false),
     ];
-    let mut flags = files.tls_flags(&ours.server());
-    flags.extend(["--tls-client-ca".into(), files.write("ca.crt", ours.pem())]);
+    let mut flags = files.mutual_tls_flags(&ours);
     let required = serve(&flags);
     flags.extend(["--tls-client-auth".into(), "optional".into()]);
     let optional = serve(&flags);

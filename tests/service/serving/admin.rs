@@ -3,17 +3,14 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{FilterRequest, Mode, Pod, UpdateSnapshotRequest};
 use support::build::{self, filter_of, hard, plain_node, spread, update_of};
+use support::caller::Client;
 use support::model::Stored;
-use tonic::transport::Channel;
 
 use crate::serving::http::{ask, get};
 use crate::serving::metrics::Page;
 use crate::serving::process::{Server, until};
-
-pub(super) type Client = SpreadServiceClient<Channel>;
 
 /// A server with an admin port, and the address of that port.
 pub(super) fn start(args: &[&str]) -> (Server, String) {
@@ -22,10 +19,6 @@ pub(super) fn start(args: &[&str]) -> (Server, String) {
     let mut server = Server::start(&all);
     let admin = server.logged("admin listening", "address");
     (server, admin)
-}
-
-pub(super) fn client(server: &Server) -> Client {
-    Client::new(server.channel())
 }
 
 /// A batch of nodes, each in a zone of its own.
@@ -96,17 +89,4 @@ fn odd_requests_do_no_harm() {
         answer.contains(" 200 ").then_some(())
     });
     drop(silent);
-}
-
-#[test]
-fn an_admin_address_that_is_taken_is_one_line_and_exit_code_1() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = taken.local_addr().expect("it is bound").to_string();
-    let mut command = crate::serving::process::command(&["serve", "--listen", "127.0.0.1:0"]);
-    command.args(["--admin-listen", &address, "--log-level", "error"]);
-    let output = crate::serving::process::run(command);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(told.contains(&address), "{told}");
 }

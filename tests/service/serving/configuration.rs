@@ -8,7 +8,6 @@ use std::process::Command;
 
 use clap::{Args, CommandFactory};
 use evenkeel::cli::Cli;
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::server::Config;
 use evenkeel::server::config::apply_file;
 use support::build::update_of;
@@ -94,8 +93,7 @@ async fn flag_wins_over_environment_over_file_over_default() {
     let directory = TempDir::new().expect("a temporary directory");
     for (sources, limit) in cases {
         let server = Server::spawn(&mut sources.command(&directory));
-        let mut client = SpreadServiceClient::new(server.channel());
-        let answer = client.update_snapshot(update.clone()).await;
+        let answer = server.client().update_snapshot(update.clone()).await;
         let status = answer.err().filter(|s| s.code() == Code::ResourceExhausted);
         let message = status.as_ref().map(|status| status.message());
         match limit {
@@ -155,17 +153,15 @@ async fn lists_come_whole_from_the_source_that_wins() {
 fn a_taken_port_is_one_line_and_exit_code_1() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = taken.local_addr().expect("a bound listener has one");
-    let output = run({
-        let mut command =
-            crate::serving::process::command(&["serve", "--listen", &address.to_string()]);
-        command.args(["--log-level", "error"]);
-        command
-    });
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(told.contains(&address.to_string()), "{told}");
-    assert!(told.contains("in use"), "{told}");
+    let address = address.to_string();
+    for [port, admin] in [[&*address, "127.0.0.1:0"], ["127.0.0.1:0", &address]] {
+        let mut command = crate::serving::process::command(&["serve", "--log-level", "error"]);
+        command.args(["--listen", port, "--admin-listen", admin]);
+        let refused = run(command).expect(1);
+        assert_eq!(refused.err.lines().count(), 1, "{}", refused.err);
+        refused.complains(&address);
+        refused.complains("in use");
+    }
 }
 
 #[test]

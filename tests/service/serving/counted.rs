@@ -4,9 +4,10 @@
 use evenkeel::proto::v1::{FilterRequest, Mode};
 use support::build::{place_of, score_of};
 use support::model::Stored;
+use support::refusal::code;
 use tonic::Code;
 
-use super::admin::{client, fill, nodes, pod, question, start};
+use super::admin::{fill, nodes, pod, question, start};
 use crate::serving::http::get;
 use crate::serving::metrics::Page;
 use crate::serving::process::until;
@@ -20,7 +21,7 @@ fn refused(page: &Page, limit: &str) -> Option<f64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_counted_by_method_and_code_and_timed() {
     let (server, admin) = start(&["--max-replicas", "5"]);
-    let mut client = client(&server);
+    let mut client = server.client();
     let before = Page::of(&admin);
     assert_eq!(
         before.value(
@@ -33,22 +34,15 @@ async fn calls_are_counted_by_method_and_code_and_timed() {
     let mut update = nodes("default", &["a", "b", "c"], Mode::Unspecified);
     // Views are kept where there are pods.
     update.changes.push(pod().change());
-    client.update_snapshot(update).await.expect("valid nodes");
+    server.send(update).await;
     for _ in 0..3 {
-        client.filter(question("")).await.expect("a valid question");
+        server.filter(question("")).await;
     }
-    client
-        .score(score_of(pod()))
-        .await
-        .expect("a valid question");
+    server.score(score_of(pod())).await;
     let unknown = client.filter(question("other")).await;
-    assert_eq!(
-        unknown.expect_err("no such snapshot").code(),
-        Code::NotFound
-    );
+    assert_eq!(code(unknown), Code::NotFound);
     let over = client.place(place_of(pod(), 6)).await;
-    let over = over.expect_err("over the limit");
-    assert_eq!(over.code(), Code::ResourceExhausted);
+    assert_eq!(code(over), Code::ResourceExhausted);
 
     // A call is counted when its last byte was handed over, which may be after the client has it.
     let page = until("all calls are noted", || {
@@ -90,7 +84,7 @@ async fn calls_are_counted_by_method_and_code_and_timed() {
 async fn a_call_that_is_given_up_and_a_stream_are_counted_when_they_end() {
     let (server, admin) = start(&[]);
     let open = crate::serving::streams::feed(server.channel()).await;
-    let mut client = client(&server);
+    let mut client = server.client();
     fill(&mut client, "s", &["a"], Mode::Unspecified).await;
     let waits = FilterRequest {
         min_revision: 1_000,

@@ -1,17 +1,17 @@
 //! Snapshots in the metrics: the values of each, and the limit on their number.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::{Mode, PlaceRequest, Reservation};
-use support::build::place_of;
+use evenkeel::proto::v1::{Mode, PlaceRequest};
+use support::build::hold_of;
 
-use super::admin::{client, fill, pod, question, start};
+use super::admin::{fill, pod, question, start};
 use crate::serving::metrics::Page;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn snapshots_are_described_and_their_labels_are_bounded() {
     let (server, admin) = start(&["--metrics-snapshots", "3", "--expect-snapshot", "expected"]);
-    let mut client = client(&server);
+    let mut client = server.client();
     let sizes: [(&str, &[&str]); 3] = [
         ("large", &["a", "b", "c"]),
         ("middle", &["a", "b"]),
@@ -28,15 +28,10 @@ async fn snapshots_are_described_and_their_labels_are_bounded() {
     }
     let place = PlaceRequest {
         snapshot: "large".into(),
-        reserve: Some(Reservation {
-            owner: "me".into(),
-            ttl: Some(std::time::Duration::from_secs(60).into()),
-        }),
-        ..place_of(pod(), 2)
+        ..hold_of(pod(), 2, Duration::from_secs(60))
     };
-    client.place(place).await.expect("there is room");
-    let asked = client.filter(question("large")).await;
-    asked.expect("a valid question");
+    server.place(place).await;
+    server.filter(question("large")).await;
 
     assert_metrics(&Page::of(&admin), took);
 }

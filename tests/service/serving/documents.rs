@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use evenkeel::proto::v1::FilterRequest;
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use support::sessions::sessions;
 use support::synth::Flags;
 
@@ -110,11 +109,7 @@ fn the_load_test_asks_what_it_says() {
     run(&format!("load {}", file.display()), &address);
     let asked: FilterRequest = serde_json::from_str(question).expect("a request");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let answer = runtime.block_on(async {
-        let mut client = SpreadServiceClient::new(server.channel());
-        client.filter(asked).await.expect("a valid question")
-    });
-    let answer = answer.into_inner();
+    let answer = runtime.block_on(server.filter(asked));
     assert!(answer.feasible_count > 0, "{answer:?}");
     assert_eq!(answer.constraints[0].domain_count, 10);
     assert!(answer.feasible.is_empty(), "names are not asked for");
@@ -294,6 +289,5 @@ fn run(arguments: &str, variables: &[(&str, &str)]) -> String {
     // The documents show a terminal of this width.
     command.current_dir(root()).env("COLUMNS", "120");
     command.envs(variables.iter().copied());
-    let output = crate::serving::process::run(command);
-    String::from_utf8(output.stdout).expect("the output is text")
+    crate::serving::process::run(command).out
 }

@@ -3,20 +3,20 @@
 use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{Change, FilterRequest, FilterResponse, Pod};
-use support::build::{filter_of, plain_node, update_of};
+use evenkeel::proto::v1::{FilterRequest, FilterResponse, Pod};
+use support::build::{filter_of, plain_node};
+use support::caller::Client;
 use support::model::Stored;
+use support::refusal::code;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tonic::transport::Channel;
 use tonic::{Code, Request, Streaming};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 use tonic_prost::ProstCodec;
 
-use crate::serving::process::{DEADLINE, Server};
+use crate::serving::process::{DEADLINE, Server, eventually};
 use crate::serving::streams::{feed, next, watch};
 
 /// Connections of a load, and calls under way on each.
@@ -41,21 +41,13 @@ async fn end<T>(mut stream: Streaming<T>) -> Code {
     end.expect("the stream ends within the deadline")
 }
 
-async fn update(channel: Channel, changes: Vec<Change>) {
-    let mut client = SpreadServiceClient::new(channel);
-    let updated = client.update_snapshot(update_of(changes)).await;
-    updated.expect("the update is valid");
-}
-
 /// The code of a `Filter` call that waits for a revision.
-async fn wait_for_revision(channel: Channel, min_revision: i64) -> Code {
+async fn wait_for_revision(mut client: Client, min_revision: i64) -> Code {
     let request = FilterRequest {
-        pod: Some(Pod::default()),
         min_revision,
-        ..Default::default()
+        ..filter_of(Pod::default())
     };
-    let answer = SpreadServiceClient::new(channel).filter(request).await;
-    answer.map_or_else(|status| status.code(), |_| Code::Ok)
+    code(client.filter(request).await)
 }
 
 /// A `Filter` call whose answer, of about a megabyte, stays mostly with the server until it is
@@ -63,7 +55,7 @@ async fn wait_for_revision(channel: Channel, min_revision: i64) -> Code {
 async fn slow_answer(server: &Server) -> Streaming<FilterResponse> {
     let name = |number| format!("{}-{number}", "n".repeat(200));
     let node = |number| plain_node(&name(number), &[]).change();
-    update(server.channel(), (0..NODES).map(node).collect()).await;
+    server.update("", (0..NODES).map(node).collect()).await;
 
     let window = 65_535;
     let channel = server
@@ -84,17 +76,14 @@ async fn slow_answer(server: &Server) -> Streaming<FilterResponse> {
 
 /// Waits until no more connections are accepted.
 async fn closed(server: &Server) {
-    let start = Instant::now();
-    while server.endpoint().connect().await.is_ok() {
-        assert!(start.elapsed() < DEADLINE, "still accepting");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let refused = async || server.endpoint().connect().await.err();
+    eventually("no connection is accepted", refused).await;
 }
 
 #[tokio::test]
 async fn answers_during_the_pause_then_ends_streams_and_exits() {
     let mut server = Server::start(&["--drain-pause", "3s"]);
-    update(server.channel(), Vec::new()).await;
+    server.update("", Vec::new()).await;
     let mut watches = Vec::new();
     for name in ["", "evenkeel.v1.SpreadService", "default"] {
         let mut watch = watch(server.channel(), name).await;
@@ -103,14 +92,14 @@ async fn answers_during_the_pause_then_ends_streams_and_exits() {
     }
     let (_feed, acknowledged) = feed(server.channel()).await;
 
-    let waiting = tokio::spawn(wait_for_revision(server.channel(), i64::MAX));
+    let waiting = tokio::spawn(wait_for_revision(server.another_client(), i64::MAX));
 
     server.signal("TERM");
     for watch in &mut watches {
         assert_eq!(next(watch).await, NotServing);
     }
     // Balancers have not noticed yet, so calls come in on new connections, too.
-    update(server.channel(), Vec::new()).await;
+    server.update("", Vec::new()).await;
 
     for watch in watches {
         assert_eq!(end(watch).await, Code::Unavailable);
@@ -155,13 +144,13 @@ async fn a_call_under_way_gets_its_whole_answer() {
 #[tokio::test]
 async fn no_call_is_refused_because_its_connection_is_closing() {
     let mut server = Server::start(&["--drain-pause", "0s"]);
-    update(server.channel(), Vec::new()).await;
+    server.update("", Vec::new()).await;
     let answered = Arc::new(AtomicUsize::new(0));
     let mut lines = JoinSet::new();
     for _ in 0..CONNECTIONS {
-        let channel = server.channel();
+        let client = server.another_client();
         for _ in 0..CALLS_EACH {
-            let mut client = SpreadServiceClient::new(channel.clone());
+            let mut client = client.clone();
             let answered = Arc::clone(&answered);
             lines.spawn(async move {
                 loop {
@@ -173,11 +162,9 @@ async fn no_call_is_refused_because_its_connection_is_closing() {
             });
         }
     }
-    let start = Instant::now();
-    while answered.load(Ordering::Relaxed) < 10 * CONNECTIONS * CALLS_EACH {
-        assert!(start.elapsed() < DEADLINE, "calls are not answered");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let many = 10 * CONNECTIONS * CALLS_EACH;
+    let enough = async || (answered.load(Ordering::Relaxed) >= many).then_some(());
+    eventually("calls are answered", enough).await;
     server.signal("TERM");
     assert_eq!(server.exited().await.code(), Some(0));
     while let Some(status) = lines.join_next().await {

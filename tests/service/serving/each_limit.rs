@@ -4,8 +4,8 @@
 use evenkeel::limits::Limit;
 use evenkeel::proto::v1::{Dialect, FilterRequest, PlaceRequest, View};
 use serde_json::json;
+use support::refusal::fields;
 use tonic::Status;
-use tonic_types::StatusExt;
 
 use crate::serving::limits::{assert_over, update};
 use crate::serving::metrics::Page;
@@ -165,7 +165,5 @@ async fn exceed(limit: Limit, server: &Server) {
         Limit::StringBytes => "candidates.names[0]",
         _ => return,
     };
-    let details = status.get_details_bad_request().expect("it names fields");
-    let fields = details.field_violations.iter().map(|it| &*it.field);
-    assert_eq!(fields.collect::<Vec<_>>(), [named]);
+    assert_eq!(fields(&status), [named]);
 }

@@ -7,23 +7,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel::proto::v1::change::Object;
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{
-    DeleteSnapshotRequest, ExportSnapshotRequest, GetSnapshotRequest, Snapshot,
-};
-use support::build::{plain_node, update_of};
+use evenkeel::proto::v1::{Change, Snapshot};
+use support::build::plain_node;
+use support::caller::{changes_of, export};
 use support::model::Stored;
 use tempfile::TempDir;
-use tokio::time::{sleep, timeout};
-use tonic::transport::Channel;
 
 #[path = "../../../examples/feeder.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod feeder;
 
-use crate::serving::process::{DEADLINE, Server, command};
-
-type Client = SpreadServiceClient<Channel>;
+use crate::serving::process::{Server, command, eventually};
 
 const SERVE: [&str; 5] = [
     "--expect-snapshot",
@@ -34,44 +28,21 @@ const SERVE: [&str; 5] = [
 ];
 
 /// The names of all objects of the snapshot; none while there is no server.
-async fn names(client: &mut Client) -> Option<Vec<String>> {
-    let request = ExportSnapshotRequest::default();
-    let mut parts = client.export_snapshot(request).await.ok()?.into_inner();
-    let mut names = Vec::new();
-    while let Some(part) = parts.message().await.ok()? {
-        for change in part.update?.changes {
-            names.push(match change.object? {
-                Object::Node(node) => node.metadata?.name,
-                Object::Pod(pod) => pod.metadata?.name,
-                other => panic!("nobody fed {other:?}"),
-            });
-        }
-    }
-    Some(names)
+async fn names(server: &Server) -> Option<Vec<String>> {
+    let parts = export(server.client(), "").await.ok()?;
+    let name = |change: Change| match change.object? {
+        Object::Node(node) => Some(node.metadata?.name),
+        Object::Pod(pod) => Some(pod.metadata?.name),
+        other => panic!("nobody fed {other:?}"),
+    };
+    changes_of(parts).map(name).collect()
 }
 
 /// Waits until the snapshot has exactly these objects.
 async fn until(server: &Server, wanted: &[&str]) -> Snapshot {
-    let mut client = SpreadServiceClient::new(server.channel());
-    let equal = async {
-        while names(&mut client).await.is_none_or(|names| names != wanted) {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let equal = timeout(DEADLINE, equal).await;
-    assert!(
-        equal.is_ok(),
-        "{wanted:?}, not {:?}",
-        names(&mut client).await
-    );
-    describe(&mut client).await
-}
-
-async fn describe(client: &mut Client) -> Snapshot {
-    let request = GetSnapshotRequest::default();
-    let answer = client.get_snapshot(request).await;
-    let described = answer.expect("it exists").into_inner().snapshot;
-    described.expect("a description")
+    let equal = async || (names(server).await? == wanted).then_some(());
+    eventually(&format!("{wanted:?}"), equal).await;
+    server.describe("").await
 }
 
 fn write(directory: &Path, name: &str, text: &str) {
@@ -113,15 +84,11 @@ async fn a_feeder_keeps_a_snapshot_right_through_everything() {
     fs::remove_file(manifests.join("p.json")).expect("it is there");
     let second = until(&server, &["a", "b"]).await;
     assert_eq!(second.epoch, first.epoch);
-    let mut client = SpreadServiceClient::new(server.channel());
-    let beaten = async {
-        while describe(&mut client).await.revision < second.revision + 3 {
-            sleep(Duration::from_millis(20)).await;
-        }
+    let beaten = async || {
+        let now = server.describe("").await.revision;
+        (now >= second.revision + 3).then_some(())
     };
-    timeout(DEADLINE, beaten)
-        .await
-        .expect("heartbeats move the revision on");
+    eventually("heartbeats move the revision on", beaten).await;
 
     // A file that is half written leaves a gap: the snapshot keeps the objects that are known.
     write(manifests, "c.yaml", "kind: Node\nmetadata: {na");
@@ -130,16 +97,13 @@ async fn a_feeder_keeps_a_snapshot_right_through_everything() {
     until(&server, &["a", "b", "c", "d"]).await;
 
     // Somebody else writes into the snapshot, and the feeder undoes it.
-    let stray = update_of(vec![plain_node("stray", &[]).change()]);
-    let updated = client.update_snapshot(stray).await;
-    updated.expect("anybody may write");
+    server
+        .update("", vec![plain_node("stray", &[]).change()])
+        .await;
     until(&server, &["a", "b", "c", "d"]).await;
 
     // Somebody deletes the snapshot. Its history begins anew, and the feeder sends all objects.
-    client
-        .delete_snapshot(DeleteSnapshotRequest::default())
-        .await
-        .expect("it exists");
+    server.delete("").await;
     let third = until(&server, &["a", "b", "c", "d"]).await;
     assert_ne!(third.epoch, first.epoch);
 

@@ -2,12 +2,10 @@
 
 use std::future::Future;
 use std::net::TcpListener;
-use std::time::Duration;
 
 use clap::{Args, FromArgMatches};
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{DeleteSnapshotRequest, Mode, UpdateSnapshotRequest};
 use evenkeel::server;
+use support::build::replace_of;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::Code;
@@ -18,23 +16,21 @@ use tonic_health::pb::health_check_response::ServingStatus::{
 };
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::serving::process::{DEADLINE, Server};
+use crate::serving::process::{DEADLINE, Server, eventually};
 use crate::serving::streams::{next, watch};
 
 const SERVICE: &str = "evenkeel.v1.SpreadService";
 
-/// The two clients of these tests.
+/// A client of health, and its connection.
 struct Client {
     channel: Channel,
     health: HealthClient<Channel>,
-    spread: SpreadServiceClient<Channel>,
 }
 
 impl Client {
     fn new(channel: Channel) -> Self {
         Self {
             health: HealthClient::new(channel.clone()),
-            spread: SpreadServiceClient::new(channel.clone()),
             channel,
         }
     }
@@ -46,25 +42,6 @@ impl Client {
             Err(status) if status.code() == Code::NotFound => None,
             Err(status) => panic!("check of {name:?}: {status}"),
         }
-    }
-
-    async fn update(&mut self, snapshot: &str, mode: Mode) {
-        let update = UpdateSnapshotRequest {
-            snapshot: snapshot.into(),
-            mode: mode.into(),
-            ..Default::default()
-        };
-        let updated = self.spread.update_snapshot(update).await;
-        updated.expect("an empty update is accepted");
-    }
-
-    async fn delete(&mut self, snapshot: &str) {
-        let delete = DeleteSnapshotRequest {
-            snapshot: snapshot.into(),
-            ..Default::default()
-        };
-        let deleted = self.spread.delete_snapshot(delete).await;
-        deleted.expect("the snapshot exists");
     }
 }
 
@@ -124,9 +101,9 @@ async fn waits_for_every_expected_snapshot() {
     for (step, a, b, all) in steps {
         match step {
             Step::Nothing => {}
-            Step::Delta(name) => client.update(name, Mode::Unspecified).await,
-            Step::Replace(name) => client.update(name, Mode::Replace).await,
-            Step::Delete(name) => client.delete(name).await,
+            Step::Delta(name) => drop(server.update(name, Vec::new()).await),
+            Step::Replace(name) => drop(server.send(replace_of(name, Vec::new())).await),
+            Step::Delete(name) => server.delete(name).await,
         }
         for (name, status) in [("a", a), ("b", b), ("", Some(all)), (SERVICE, Some(all))] {
             assert_eq!(client.check(name).await, status, "{name:?} after {step:?}");
@@ -153,13 +130,13 @@ async fn watch_of_an_unknown_snapshot_stays_open() {
     let mut watch = watch(client.channel.clone(), "later").await;
     assert_eq!(next(&mut watch).await, ServiceUnknown);
 
-    client.update("other", Mode::Unspecified).await;
-    client.update("later", Mode::Unspecified).await;
+    server.update("other", Vec::new()).await;
+    server.update("later", Vec::new()).await;
     assert_eq!(next(&mut watch).await, Serving);
 
-    client.update("later", Mode::Unspecified).await;
-    client.update("later", Mode::Replace).await;
-    client.delete("later").await;
+    server.update("later", Vec::new()).await;
+    server.send(replace_of("later", Vec::new())).await;
+    server.delete("later").await;
     // Neither update was a change of health.
     assert_eq!(next(&mut watch).await, ServiceUnknown);
     assert_eq!(client.check("later").await, None);
@@ -216,14 +193,5 @@ async fn connected<F>(connect: impl Fn() -> F) -> Channel
 where
     F: Future<Output = Result<Channel, tonic::transport::Error>>,
 {
-    let attempts = async {
-        loop {
-            if let Ok(channel) = connect().await {
-                return channel;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let connected = timeout(DEADLINE, attempts).await;
-    connected.expect("the server listens within the deadline")
+    eventually("the server listens", async || connect().await.ok()).await
 }

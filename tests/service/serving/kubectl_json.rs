@@ -1,15 +1,14 @@
 //! Lists as `kubectl get -o json` writes them, read as grpcurl and `ParseDict` read them, by the
 //! descriptors of the protocol. A snapshot that is fed so answers like one that `--load` has read.
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
+use evenkeel::proto::v1::UpdateSnapshotRequest;
 use evenkeel::proto::v1::{FILE_DESCRIPTOR_SET, FilterRequest, Pod, ScoreRequest, View};
-use evenkeel::proto::v1::{UpdateSnapshotRequest, UpdateSnapshotResponse};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, SerializeOptions};
 use serde_json::{Value, json};
-use tonic::transport::Channel;
 
 use crate::serving::process::Server;
+use support::build::{filter_in, score_of};
 
 const KINDS: [&str; 6] = [
     "Node",
@@ -19,8 +18,6 @@ const KINDS: [&str; 6] = [
     "StatefulSet",
     "ReplicationController",
 ];
-
-type Client = SpreadServiceClient<Channel>;
 
 /// A message of the protocol, from the JSON that every client reads.
 fn read<T: Message + Default>(name: &str, json: &Value, options: &DeserializeOptions) -> T {
@@ -63,27 +60,21 @@ async fn a_real_cluster_is_answered_as_with_load() {
 /// A list in a file, below the project, is answered alike by `--load` and as a client sends it.
 async fn is_answered_as_with_load(file: &str) {
     let server = Server::start_loaded(file, &[]);
-    let mut client = SpreadServiceClient::new(server.channel());
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
     let list: Value = serde_json::from_str(&text).expect("JSON");
     let request = json!({"snapshot": "fed", "mode": "MODE_REPLACE", "changes": changes(&list)});
     let request: UpdateSnapshotRequest = read("UpdateSnapshotRequest", &request, &lenient());
     let fed = request.changes.len();
-    let update: UpdateSnapshotResponse = client
-        .update_snapshot(request)
-        .await
-        .expect("it is valid")
-        .into_inner();
-    assert_eq!(update.changed_count, fed as i64);
+    assert_eq!(server.send(request).await.changed_count, fed as i64);
 
     let pods = list["items"].as_array().expect("a list").iter();
     let mut asked = 0;
     for json in pods.filter(|item| item["kind"] == "Pod") {
         let mut pod: Pod = read("Pod", json, &lenient());
         pod.spec.get_or_insert_default().node_name.clear();
-        let loaded = ask(&mut client, "default", &pod).await;
+        let loaded = ask(&server, "default", &pod).await;
         assert_eq!(
-            ask(&mut client, "fed", &pod).await,
+            ask(&server, "fed", &pod).await,
             loaded,
             "{}",
             json["metadata"]
@@ -94,21 +85,17 @@ async fn is_answered_as_with_load(file: &str) {
 }
 
 /// The answers about a pod, without the fields that name the state.
-async fn ask(client: &mut Client, snapshot: &str, pod: &Pod) -> [Value; 2] {
+async fn ask(server: &Server, snapshot: &str, pod: &Pod) -> [Value; 2] {
     let filter = FilterRequest {
-        snapshot: snapshot.into(),
-        pod: Some(pod.clone()),
         view: View::Full.into(),
-        ..FilterRequest::default()
+        ..filter_in(snapshot, pod.clone())
     };
     let score = ScoreRequest {
         snapshot: snapshot.into(),
-        pod: Some(pod.clone()),
-        ..ScoreRequest::default()
+        ..score_of(pod.clone())
     };
-    let filtered = client.filter(filter).await.expect("an answer").into_inner();
-    let scored = client.score(score).await.expect("an answer").into_inner();
-    let answers = [serde_json::to_value(filtered), serde_json::to_value(scored)];
+    let filtered = serde_json::to_value(server.filter(filter).await);
+    let answers = [filtered, serde_json::to_value(server.score(score).await)];
     answers.map(|answer| {
         let mut answer = answer.expect("JSON");
         assert_eq!(answer["defaults"], "DEFAULTS_KIND_SYSTEM");

@@ -3,8 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{DeleteSnapshotRequest, FilterRequest, View};
+use evenkeel::proto::v1::FilterRequest;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -12,7 +11,7 @@ use crate::serving::api_server::ApiServer;
 use crate::serving::http::get;
 use crate::serving::process::{Server, command, until};
 use crate::serving::watching::{Watching, holds, node, one_node, pod, service};
-use support::build::{filter_of, with_claim};
+use support::build::{filter_of, full_filter_of, with_claim};
 
 #[test]
 fn a_snapshot_follows_its_cluster() {
@@ -61,14 +60,11 @@ fn a_snapshot_follows_its_cluster() {
 /// is refused.
 fn asked_at(watching: &Watching, version: u64) -> Result<i64, String> {
     let request = FilterRequest {
-        pod: Some(Default::default()),
         min_resource_versions: [("Pod".to_owned(), version)].into(),
-        ..Default::default()
+        ..filter_of(Default::default())
     };
-    let answer = watching.runtime.block_on(async {
-        let mut client = SpreadServiceClient::new(watching.server.channel());
-        client.filter(request).await
-    });
+    let answer = async { watching.server.client().filter(request).await };
+    let answer = watching.runtime.block_on(answer);
     let answer = answer.map_err(|status| status.message().to_owned())?;
     Ok(answer.into_inner().revision)
 }
@@ -83,14 +79,8 @@ fn a_claim_that_a_cluster_lacks_is_not_found() {
         let cluster = one_node();
         cluster.fault(|faults| faults.forbidden.extend(forbidden));
         let watching = Watching::started(&cluster, &[]);
-        let answer = watching.runtime.block_on(async {
-            let mut client = SpreadServiceClient::new(watching.server.channel());
-            let asked = FilterRequest {
-                view: View::Full.into(),
-                ..filter_of(with_claim(Default::default(), "x"))
-            };
-            client.filter(asked).await.expect("an answer").into_inner()
-        });
+        let asked = full_filter_of(with_claim(Default::default(), "x"));
+        let answer = watching.runtime.block_on(watching.server.filter(asked));
         let refused = answer.infeasible.iter().map(|node| &node.reason);
         let mut said = refused.chain(&answer.unchecked);
         assert!(said.any(|it| it.contains(told)), "{answer:?}");
@@ -496,11 +486,7 @@ fn two_clusters_are_not_mixed() {
     assert!(!second.is_ready());
     assert_eq!(two.lists("nodes"), 0, "nothing is read to be fed");
     second.holds(&["kube-system", "one"]);
-    second.runtime.block_on(async {
-        let mut client = SpreadServiceClient::new(second.server.channel());
-        let deleted = client.delete_snapshot(DeleteSnapshotRequest::default());
-        deleted.await.expect("it exists");
-    });
+    second.runtime.block_on(second.server.delete(""));
     second.ready();
     let held = second.holds(&["kube-system", "two"]);
     assert_eq!(held.cluster, "uid-of-two");

@@ -1,9 +1,8 @@
 //! Limits of a running server: each refuses with its name, and none stops a
 //! health probe.
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::stream_snapshot_request::Step;
-use evenkeel::proto::v1::{FilterRequest, Pod, StreamSnapshotRequest, UpdateSnapshotRequest};
+use evenkeel::proto::v1::{FilterRequest, Pod, UpdateSnapshotRequest};
 use support::build::{filter_of, plain_node, pod, update_of};
 use support::model::{Stored, delete_uid};
 use tokio::task::JoinHandle;
@@ -18,9 +17,8 @@ use crate::serving::process::Server;
 pub(crate) fn assert_over(limit: &str, status: &Status) {
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
     assert!(status.message().contains(limit), "{status}");
-    let info = status
-        .get_details_error_info()
-        .expect("all errors have one");
+    let info = status.get_details_error_info();
+    let info = info.expect("all errors have one");
     assert_eq!(info.domain, "evenkeel");
     assert_eq!(info.reason, "OVER_LIMIT");
     assert_eq!(info.metadata.get("limit").map(String::as_str), Some(limit));
@@ -29,15 +27,11 @@ pub(crate) fn assert_over(limit: &str, status: &Status) {
 /// A call that holds its slot until it is dropped: it waits for a revision that
 /// does not come.
 pub(crate) async fn waiting(server: &Server) -> JoinHandle<()> {
-    let mut client = SpreadServiceClient::new(server.channel());
-    let made = client
-        .update_snapshot(UpdateSnapshotRequest::default())
-        .await;
-    made.expect("an empty batch");
+    server.update("", Vec::new()).await;
+    let mut client = server.another_client();
     let question = FilterRequest {
-        pod: Some(Pod::default()),
         min_revision: 1_000,
-        ..Default::default()
+        ..filter_of(Pod::default())
     };
     // The call is refused for as long as another call has the only slot.
     tokio::spawn(async move {
@@ -58,20 +52,14 @@ pub(crate) fn update(count: usize) -> UpdateSnapshotRequest {
 #[tokio::test]
 async fn a_message_may_be_larger_than_grpc_allows_by_default() {
     let server = Server::start(&[]);
-    let mut client = SpreadServiceClient::new(server.channel());
-    let updated = client.update_snapshot(update(5_000)).await;
-    updated.expect("5 MB are within the default");
+    server.send(update(5_000)).await;
 }
 
 #[tokio::test]
 async fn a_step_over_the_message_limit_is_refused_by_name() {
     let server = Server::start(&["--max-message-bytes", "65536"]);
-    let mut client = SpreadServiceClient::new(server.channel());
-    let requests = [60, 70].map(|kilobytes| StreamSnapshotRequest {
-        step: Some(Step::Update(update(kilobytes))),
-    });
-    let feed = client.stream_snapshot(tokio_stream::iter(requests)).await;
-    let mut feed = feed.expect("the feed is accepted").into_inner();
+    let steps = [60, 70].map(|kilobytes| Step::Update(update(kilobytes)));
+    let mut feed = server.stream(steps.into()).await;
     let first = feed.message().await.expect("60 kB are within the limit");
     assert!(first.is_some());
     let status = feed.message().await.expect_err("70 kB are not");
@@ -82,14 +70,16 @@ async fn a_step_over_the_message_limit_is_refused_by_name() {
 #[tokio::test]
 async fn an_answer_over_the_message_limit_is_refused_by_name() {
     let server = Server::start(&["--max-message-bytes", "65536"]);
-    let mut client = SpreadServiceClient::new(server.channel());
     for batch in 0..4 {
         let name = |number| format!("{}-{batch}-{number}", "n".repeat(60));
         let node = |number| plain_node(&name(number), &[]).change();
-        let nodes = update_of((0..500).map(node).collect());
-        client.update_snapshot(nodes).await.expect("valid nodes");
+        server.update("", (0..500).map(node).collect()).await;
     }
     let all = filter_of(pod("pod", &[]));
-    let status = client.filter(all).await.expect_err("2,000 long names");
+    let status = server
+        .client()
+        .filter(all)
+        .await
+        .expect_err("2,000 long names");
     assert_over("max-message-bytes", &status);
 }

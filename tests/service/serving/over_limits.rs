@@ -84,10 +84,7 @@ pub(crate) async fn second_call(client: &mut Client, server: &Server) -> Status 
 }
 
 pub(crate) async fn second_snapshot(client: &mut Client) -> Status {
-    client
-        .update_snapshot(UpdateSnapshotRequest::default())
-        .await
-        .expect("the first");
+    begin(client).await;
     let second = UpdateSnapshotRequest {
         snapshot: "second".into(),
         ..UpdateSnapshotRequest::default()

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use evenkeel::proto::v1::Mode;
 
-use super::admin::{client, fill, start};
+use super::admin::{fill, start};
 use crate::serving::http::get;
 use crate::serving::metrics::Page;
 use crate::serving::process::until;
@@ -26,7 +26,7 @@ async fn readiness_gives_its_reasons() {
     );
     assert_eq!(Page::of(&admin).value("evenkeel_ready", &[]), 0.0);
 
-    let mut client = client(&server);
+    let mut client = server.client();
     for snapshot in ["a", "b"] {
         fill(&mut client, snapshot, &["n"], Mode::Replace).await;
     }
@@ -46,7 +46,7 @@ async fn readiness_gives_its_reasons() {
 #[tokio::test]
 async fn readiness_names_snapshots_whose_feed_is_silent() {
     let (server, admin) = start(&["--max-age", "1s"]);
-    fill(&mut client(&server), "a", &["n"], Mode::Replace).await;
+    fill(&mut server.client(), "a", &["n"], Mode::Replace).await;
     let stale = until("the snapshot is stale", || {
         let answer = get(&admin, "/readyz");
         (answer.body != "ready\n").then_some(answer)

@@ -1,6 +1,5 @@
 //! Traces of calls, as a collector receives them.
 
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
 use evenkeel::proto::v1::{FilterRequest, ListSnapshotsRequest, UpdateSnapshotRequest};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
@@ -128,7 +127,7 @@ async fn a_call_is_a_span_of_its_callers_trace_with_the_decision_inside() {
     let (collector, received) = collect().await;
     // Calls without a caller's trace are not traced, so only spans of this test arrive.
     let server = start(&collector, &["--trace-ratio", "0"]);
-    let mut client = SpreadServiceClient::new(server.channel());
+    let mut client = server.client();
     client.update_snapshot(nodes()).await.expect("valid nodes");
     let answer = client.filter(within(question(), true)).await;
     answer.expect("a valid question");
@@ -166,7 +165,7 @@ async fn a_call_is_a_span_of_its_callers_trace_with_the_decision_inside() {
 async fn calls_without_a_trace_begin_one_and_faults_are_marked() {
     let (collector, received) = collect().await;
     let server = start(&collector, &[]);
-    let mut client = SpreadServiceClient::new(server.channel());
+    let mut client = server.client();
     let unknown = client.filter(question()).await.expect_err("no snapshot");
     assert_eq!(unknown.code(), Code::NotFound);
     client.update_snapshot(nodes()).await.expect("valid nodes");
@@ -219,7 +218,7 @@ async fn a_collector_that_is_gone_harms_no_call() {
     let address = gone.local_addr().expect("it is bound");
     drop(gone);
     let mut server = start(&format!("http://{address}"), &[]);
-    let mut client = SpreadServiceClient::new(server.channel());
+    let mut client = server.client();
     client.update_snapshot(nodes()).await.expect("valid nodes");
     client.filter(question()).await.expect("a valid question");
     server.signal("TERM");

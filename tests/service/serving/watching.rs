@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use evenkeel::proto::v1::change::Object;
-use evenkeel::proto::v1::spread_service_client::SpreadServiceClient;
-use evenkeel::proto::v1::{ExportSnapshotRequest, GetSnapshotRequest, Snapshot};
+use evenkeel::proto::v1::{Change, Snapshot};
 use serde_json::{Value, json};
+use support::caller::{changes_of, export};
 use tokio::runtime::Runtime;
 
 use crate::serving::api_server::ApiServer;
@@ -85,11 +85,7 @@ impl Watching {
     }
 
     pub(crate) fn described(&self) -> Option<Snapshot> {
-        self.runtime.block_on(async {
-            let mut client = SpreadServiceClient::new(self.server.channel());
-            let answer = client.get_snapshot(GetSnapshotRequest::default()).await;
-            answer.ok()?.into_inner().snapshot
-        })
+        self.runtime.block_on(self.server.find(""))
     }
 
     /// Waits until the snapshot has these objects, and no other.
@@ -118,26 +114,19 @@ impl Watching {
 
 /// The names of all objects, each with the value of its label `v`.
 fn names(runtime: &Runtime, server: &Server) -> Option<BTreeSet<String>> {
-    runtime.block_on(async {
-        let mut client = SpreadServiceClient::new(server.channel());
-        let request = ExportSnapshotRequest::default();
-        let mut parts = client.export_snapshot(request).await.ok()?.into_inner();
-        let mut names = BTreeSet::new();
-        while let Some(part) = parts.message().await.ok()? {
-            for change in part.update?.changes {
-                let metadata = match change.object? {
-                    Object::Node(node) => node.metadata?,
-                    Object::Pod(pod) => pod.metadata?,
-                    Object::Service(service) => service.metadata?,
-                    Object::Namespace(namespace) => namespace.metadata?,
-                    other => panic!("nobody made {other:?}"),
-                };
-                let value = metadata.labels.get("v").cloned().unwrap_or_default();
-                names.insert(format!("{}{value}", metadata.name));
-            }
-        }
-        Some(names)
-    })
+    let parts = runtime.block_on(async { export(server.client(), "").await });
+    let name = |change: Change| {
+        let metadata = match change.object? {
+            Object::Node(node) => node.metadata?,
+            Object::Pod(pod) => pod.metadata?,
+            Object::Service(service) => service.metadata?,
+            Object::Namespace(namespace) => namespace.metadata?,
+            other => panic!("nobody made {other:?}"),
+        };
+        let value = metadata.labels.get("v").cloned().unwrap_or_default();
+        Some(format!("{}{value}", metadata.name))
+    };
+    changes_of(parts.ok()?).map(name).collect()
 }
 
 #[track_caller]

@@ -10,9 +10,8 @@ use evenkeel::proto::v1::change::Object;
 use evenkeel::snapshot::offer::Update;
 use evenkeel::snapshot::{Aside, Error, Journal};
 use support::fake_log::FakeLog;
-use tokio::runtime::Runtime;
 
-use crate::simulation::alone::{Alone, offer};
+use crate::simulation::alone::{Alone, offer, runtime};
 use crate::simulation::wishes::{batch, pod};
 use crate::simulation::world::NAME;
 
@@ -20,7 +19,6 @@ const HOUR: u64 = 3_600;
 
 /// A log and servers whose time passes only through [`Later::pass`].
 struct Later {
-    runtime: Runtime,
     log: FakeLog,
     seconds: Arc<AtomicU64>,
 }
@@ -30,7 +28,6 @@ impl Later {
         let seconds = Arc::new(AtomicU64::new(1_000_000_000));
         let clock = Arc::clone(&seconds);
         Self {
-            runtime: Runtime::new().expect("a runtime"),
             log: FakeLog::with_clock(move || at(&clock)),
             seconds,
         }
@@ -44,7 +41,7 @@ impl Later {
     fn server_ahead(&self, name: &str, ahead: u64) -> Alone {
         let clock = Arc::clone(&self.seconds);
         let now = move || (at(&clock) + Duration::from_secs(ahead)).into();
-        Alone::at(&self.log, name, &self.runtime, now)
+        Alone::at(&self.log, name, now)
     }
 
     fn pass(&self, seconds: u64) {
@@ -52,18 +49,13 @@ impl Later {
     }
 
     fn parts(&self) -> usize {
-        let listed = self.runtime.block_on(self.log.blobs().list("parts/"));
+        let listed = runtime().block_on(self.log.blobs().list("parts/"));
         listed.expect("nothing goes wrong").len()
     }
 }
 
 fn at(seconds: &AtomicU64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
-}
-
-fn update(server: &Alone, number: usize) {
-    let updated = server.registry.update(NAME, offer(number, None));
-    updated.expect("nobody is in the way");
 }
 
 /// More pods than fit into one part.
@@ -94,7 +86,7 @@ fn replace(server: &Alone, meanwhile: impl FnOnce()) -> Result<Update, Error> {
 fn parts_that_no_record_names_are_dropped_after_hours() {
     let later = Later::new();
     let server = later.server("a");
-    update(&server, 0);
+    server.put(0);
     // A record names some parts, a checkpoint names others, and the rest was given up.
     replace(&server, || ()).expect("nobody is in the way");
     server.replica.checkpoint(NAME).expect("it is written");
@@ -123,7 +115,7 @@ fn parts_that_no_record_names_are_dropped_after_hours() {
 fn a_server_whose_clock_is_ahead_drops_nothing_that_is_being_written() {
     let later = Later::new();
     let (server, ahead) = (later.server("a"), later.server_ahead("b", 7 * HOUR));
-    update(&server, 0);
+    server.put(0);
     ahead.read();
     let look = |server: &Alone| assert_eq!(server.replica.drop_orphans(), Ok(0));
     replace(&server, || {
@@ -157,12 +149,12 @@ fn a_server_whose_clock_is_ahead_drops_nothing_that_is_being_written() {
 fn what_is_not_there_any_more_is_not_committed() {
     let later = Later::new();
     let server = later.server("a");
-    update(&server, 0);
+    server.put(0);
     let replaced = replace(&server, || {
         let blobs = later.log.blobs();
-        let listed = later.runtime.block_on(blobs.list("parts/"));
+        let listed = runtime().block_on(blobs.list("parts/"));
         for part in listed.expect("nothing goes wrong") {
-            let dropped = later.runtime.block_on(blobs.drop_blob(&part));
+            let dropped = runtime().block_on(blobs.drop_blob(&part));
             dropped.expect("nothing goes wrong");
         }
     });
@@ -170,7 +162,7 @@ fn what_is_not_there_any_more_is_not_committed() {
     let new = later.server("b");
     new.follow();
     assert_eq!(new.snapshot().revision(), 1);
-    update(&server, 1);
+    server.put(1);
     new.follow();
     assert_eq!(new.snapshot().revision(), 2);
 }
@@ -179,7 +171,7 @@ fn what_is_not_there_any_more_is_not_committed() {
 fn what_takes_too_long_to_be_written_is_not_committed() {
     let later = Later::new();
     let server = later.server("a");
-    update(&server, 0);
+    server.put(0);
     let replaced = replace(&server, || later.pass(5 * HOUR));
     assert!(replaced.is_err(), "{replaced:?}");
 }
@@ -188,8 +180,8 @@ fn what_takes_too_long_to_be_written_is_not_committed() {
 fn the_log_of_a_deleted_snapshot_goes_soon_with_all_that_it_needs() {
     let later = Later::new();
     let (server, other, asleep) = (later.server("a"), later.server("b"), later.server("c"));
-    let names = || later.runtime.block_on(later.log.names());
-    update(&server, 0);
+    let names = || runtime().block_on(later.log.names());
+    server.put(0);
     replace(&server, || ()).expect("nobody is in the way");
     server.replica.checkpoint(NAME).expect("it is written");
     [&other, &asleep].into_iter().for_each(Alone::follow);
@@ -219,10 +211,10 @@ fn the_log_of_a_deleted_snapshot_goes_soon_with_all_that_it_needs() {
     assert!(asleep.registry.get(NAME).is_err(), "it is deleted");
     assert_eq!(asleep.replica.troubles(), Vec::<String>::new());
     // Either server makes the log anew, and both follow it.
-    update(&other, 2);
+    other.put(2);
     server.follow();
     assert_eq!(server.snapshot().epoch(), other.snapshot().epoch());
-    update(&server, 3);
+    server.put(3);
     other.follow();
     assert_eq!(other.snapshot().revision(), 2);
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use evenkeel::log::Log;
 use evenkeel::snapshot::Retryable;
-use tokio::runtime::Runtime;
 
-use crate::simulation::alone::{Alone, offer};
+use crate::simulation::alone::{Alone, runtime};
 use crate::simulation::clocks::Clocks;
 use crate::simulation::unclaimed::reserve;
 use crate::simulation::world::{NAME, World};
@@ -23,7 +22,6 @@ const REQUEST: Retryable = Retryable {
 
 /// Servers in one world where nothing else goes wrong.
 struct Fleet {
-    runtime: Runtime,
     world: Arc<World>,
 }
 
@@ -31,22 +29,20 @@ impl Fleet {
     fn new() -> Self {
         let world = World::of(0);
         world.calm.store(true, Ordering::Relaxed);
-        let runtime = Runtime::new().expect("a runtime");
-        Self { runtime, world }
+        Self { world }
     }
 
     fn start(&self, name: &str) -> (Alone, Arc<Clocks>) {
         let clocks = Arc::new(Clocks::new(&self.world));
         let now = Arc::clone(&clocks);
-        let server = Alone::at(&self.world.log, name, &self.runtime, move || now.now());
+        let server = Alone::at(&self.world.log, name, move || now.now());
         (server, clocks)
     }
 
     /// A server that holds a reservation.
     fn holding(&self) -> Alone {
         let (server, _) = self.start("right");
-        let begun = server.registry.update(NAME, offer(0, None));
-        begun.expect("it is applied");
+        server.put(0);
         let repeated = reserve(&server, Some(REQUEST));
         assert!(!repeated.expect("nobody is in the way"));
         server
@@ -76,8 +72,7 @@ fn no_wrong_wall_clock_refuses_a_change_or_moves_an_end() {
         for number in 1..3 {
             fleet.pass(1_000);
             assert_eq!((held(&wrong), held(&right)), (1, 1), "{off}");
-            let updated = wrong.registry.update(NAME, offer(number, None));
-            updated.expect("it is applied");
+            wrong.put(number);
             let again = reserve(&wrong, Some(REQUEST));
             assert!(again.expect("it is answered"), "it was placed before");
             assert_eq!(wrong.replica.lags()[0].trouble, None);
@@ -113,8 +108,7 @@ fn no_wrong_clock_of_a_nats_server_refuses_a_change_or_moves_an_end() {
             fleet.pass(TTL / 4);
             let (server, _) = fleet.start(&format!("s{number}"));
             server.follow();
-            let updated = server.registry.update(NAME, offer(number, None));
-            updated.expect("it is applied");
+            server.put(number);
             servers.push(server);
         }
         fleet.pass(TTL / 4 - 1);
@@ -138,12 +132,14 @@ fn a_reservation_ends_on_time_although_servers_restart_in_turn() {
         for number in 0..4 {
             if keeps {
                 server.replica.checkpoint(NAME).expect("it is written");
-                let (runtime, log) = (&fleet.runtime, &fleet.world.log);
-                let last = runtime
+                let log = &fleet.world.log;
+                let last = runtime()
                     .block_on(log.bounds(NAME))
                     .expect("it is there")
                     .last;
-                runtime.block_on(log.trim(NAME, last)).expect("it is there");
+                runtime()
+                    .block_on(log.trim(NAME, last))
+                    .expect("it is there");
             }
             fleet.pass(TTL / 4 - 10);
             (server, _) = fleet.start(&format!("s{number}"));

@@ -15,9 +15,8 @@ use evenkeel::snapshot::reserving::Assignment;
 use evenkeel::snapshot::{Claim, Offer, ResourceVersions, Retryable, Snapshot};
 use serde_json::json;
 use support::fake_log::FakeLog;
-use tokio::runtime::Runtime;
 
-use crate::simulation::alone::{Alone, offer};
+use crate::simulation::alone::{Alone, offer, runtime};
 use crate::simulation::holding::hold;
 use crate::simulation::unclaimed::reserve;
 use crate::simulation::wishes::{batch, node, pod};
@@ -31,12 +30,11 @@ fn directory() -> PathBuf {
 }
 
 /// Makes a log with everything that records can say. Returns its messages and blobs as text.
-fn record(runtime: &Runtime) -> String {
+fn record() -> String {
     let log = FakeLog::default();
-    let server = Alone::on(&log, "golden", runtime);
+    let server = Alone::on(&log, "golden");
     let update = |number| {
-        let updated = server.registry.update(NAME, offer(number, None));
-        updated.expect("it is applied");
+        server.put(number);
     };
     update(0);
     let versioned = Offer {
@@ -103,9 +101,9 @@ fn record(runtime: &Runtime) -> String {
     for message in log.messages(NAME) {
         writeln!(text, "message {}", hex(&message.bytes)).expect("text has room");
     }
-    let blobs = runtime.block_on(log.blobs().list(""));
+    let blobs = runtime().block_on(log.blobs().list(""));
     for blob in blobs.expect("nothing goes wrong") {
-        let bytes = runtime.block_on(log.blobs().get(&blob));
+        let bytes = runtime().block_on(log.blobs().get(&blob));
         let bytes = hex(&bytes.expect("it is there"));
         writeln!(text, "blob {blob} {bytes}").expect("text has room");
     }
@@ -192,7 +190,7 @@ fn objects_of_each_kind() -> Vec<Object> {
 }
 
 /// Returns the log in a file, and the digest of the state that it leads to.
-fn parse(text: &str, runtime: &Runtime) -> (FakeLog, String) {
+fn parse(text: &str) -> (FakeLog, String) {
     let log = FakeLog::default();
     let mut digest = None;
     for line in text.lines() {
@@ -200,7 +198,7 @@ fn parse(text: &str, runtime: &Runtime) -> (FakeLog, String) {
             ("message", bytes) => log.intrude(NAME, unhex(bytes).into()),
             ("blob", rest) => {
                 let (name, bytes) = rest.split_once(' ').expect("a blob has a name");
-                let put = runtime.block_on(log.blobs().put(name, unhex(bytes).into()));
+                let put = runtime().block_on(log.blobs().put(name, unhex(bytes).into()));
                 put.expect("nothing goes wrong");
             }
             ("digest", told) => digest = Some(told.to_owned()),
@@ -224,29 +222,28 @@ fn unhex(text: &str) -> Vec<u8> {
 
 #[test]
 fn logs_of_released_versions_come_to_the_same() {
-    let runtime = Runtime::new().expect("a runtime");
     if let Ok(name) = std::env::var("GOLDEN") {
         let file = directory().join(name);
         assert!(!file.exists(), "{} is never written again", file.display());
         fs::create_dir_all(directory()).expect("it can be made");
-        fs::write(file, record(&runtime)).expect("it can be written");
+        fs::write(file, record()).expect("it can be written");
     }
-    let mut logs = vec![("this version".to_owned(), record(&runtime))];
+    let mut logs = vec![("this version".to_owned(), record())];
     for file in fs::read_dir(directory()).into_iter().flatten() {
         let path = file.expect("it can be listed").path();
         let text = fs::read_to_string(&path).expect("it is text");
         logs.push((path.display().to_string(), text));
     }
     for (version, text) in logs {
-        let (log, expected) = parse(&text, &runtime);
+        let (log, expected) = parse(&text);
         let last = log.messages(NAME).len() as u64;
-        let whole = Alone::on(&log, "whole", &runtime);
+        let whole = Alone::on(&log, "whole");
         whole.follow();
         assert_eq!(told(&whole.snapshot()), expected, "{version}");
         // A server that reads only the checkpoint and the later records comes to the same.
-        let trimmed = runtime.block_on(log.trim(NAME, last));
+        let trimmed = runtime().block_on(log.trim(NAME, last));
         trimmed.expect("it is there");
-        let late = Alone::on(&log, "late", &runtime);
+        let late = Alone::on(&log, "late");
         late.follow();
         assert_eq!(told(&late.snapshot()), expected, "{version}");
     }

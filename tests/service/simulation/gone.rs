@@ -5,22 +5,20 @@ use std::time::Duration;
 use evenkeel::log::{Log, Message};
 use evenkeel::snapshot::{Error, JournalError};
 use support::fake_log::FakeLog;
-use tokio::runtime::Runtime;
 
-use crate::simulation::alone::{Alone, offer};
+use crate::simulation::alone::{Alone, offer, runtime};
 use crate::simulation::world::NAME;
 
 /// Two servers that have read all of a log before it was deleted, and the messages that it held.
-fn bereft(runtime: &Runtime, log: &FakeLog) -> ([Alone; 2], Vec<Message>) {
-    let servers = ["a", "b"].map(|name| Alone::on(log, name, runtime));
+fn bereft(log: &FakeLog) -> ([Alone; 2], Vec<Message>) {
+    let servers = ["a", "b"].map(|name| Alone::on(log, name));
     for number in 0..3 {
-        let update = servers[0].registry.update(NAME, offer(number, None));
-        update.expect("nobody is in the way");
+        servers[0].put(number);
     }
     servers[1].follow();
     let held = log.messages(NAME);
     let last = held.last().expect("there are three");
-    let removed = runtime.block_on(log.remove_if(NAME, last));
+    let removed = runtime().block_on(log.remove_if(NAME, last));
     removed.expect("it is there");
     (servers, held)
 }
@@ -32,11 +30,11 @@ fn trouble(server: &Alone) -> Option<String> {
 
 #[test]
 fn a_log_that_is_gone_is_noticed_and_what_was_read_of_it_answers() {
-    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
-    for server in bereft(&runtime, &log).0 {
+    let log = FakeLog::default();
+    for server in bereft(&log).0 {
         let names = server.replica.discover().expect("the log is there");
         assert_eq!(names, [NAME], "it is still followed");
-        let is_due = runtime.block_on(server.replica.wait(NAME, Duration::ZERO));
+        let is_due = runtime().block_on(server.replica.wait(NAME, Duration::ZERO));
         assert!(is_due, "it is looked at");
         for all in [false, true] {
             let refused = server.replica.follow(NAME, all);
@@ -57,10 +55,9 @@ fn a_log_that_is_gone_is_noticed_and_what_was_read_of_it_answers() {
 
 #[test]
 fn a_log_that_is_made_anew_is_read_anew_and_one_that_is_back_is_read_on() {
-    let runtime = Runtime::new().expect("a runtime");
     for is_back in [false, true] {
         let log = FakeLog::default();
-        let ([server, _], kept) = bereft(&runtime, &log);
+        let ([server, _], kept) = bereft(&log);
         server.replica.follow(NAME, false).expect_err("it is gone");
         let epoch = server.snapshot().epoch().to_owned();
         if is_back {
@@ -68,9 +65,8 @@ fn a_log_that_is_made_anew_is_read_anew_and_one_that_is_back_is_read_on() {
                 log.intrude(NAME, message.bytes);
             }
         }
-        let next = Alone::on(&log, "c", &runtime);
-        let update = next.registry.update(NAME, offer(7, None));
-        let update = update.expect("nobody is in the way");
+        let next = Alone::on(&log, "c");
+        let update = next.put(7);
         assert_eq!(update.epoch == epoch, is_back);
         assert_eq!(update.revision, if is_back { 4 } else { 1 });
         server.follow();

@@ -1,13 +1,10 @@
 //! Records that prove their place in a log, so that readers recognize every other message.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use evenkeel::log::record::{FORMAT, GENESIS};
-use evenkeel::log::{Body, Error, Log, Message, Place, Unreadable, Verdict};
-use support::fake_log::FakeLog;
+use evenkeel::log::{Body, Message, Place, Unreadable, Verdict};
 use uuid::Uuid;
-
-const SOON: Duration = Duration::from_secs(1);
 
 fn body(place: &Place, log_id: Uuid) -> Body {
     Body {
@@ -132,61 +129,4 @@ fn a_later_format_is_told_from_damage() {
     };
     let verdict = Place::START.judge(&message);
     assert!(matches!(verdict, Verdict::Later(_)), "{verdict:?}");
-}
-
-#[tokio::test]
-async fn one_of_two_appends_at_a_place_is_refused() {
-    let log = FakeLog::default();
-    let append = |after| log.append_if("a", after, body(&Place::START, Uuid::nil()).write(), SOON);
-    assert!(matches!(append(1).await, Err(Error::NotFound(_))));
-    assert_eq!(append(0).await, Ok(1));
-    assert_eq!(append(0).await, Err(Error::Conflict));
-    assert_eq!(append(1).await, Ok(2));
-    assert_eq!(log.names().await, Ok(vec!["a".to_owned()]));
-}
-
-#[tokio::test]
-async fn a_follower_waits_gives_the_same_again_and_knows_where_a_log_ends() {
-    let log = FakeLog::default();
-    let follower = log.follow("a", 0);
-    let now = Duration::ZERO;
-    assert!(matches!(
-        follower.next(0, now).await,
-        Err(Error::NotFound(_))
-    ));
-    let one = body(&Place::START, Uuid::nil()).write();
-    log.append_if("a", 0, one.clone(), SOON)
-        .await
-        .expect("it is empty");
-    let (waited, appended) = tokio::join!(follower.next(1, SOON), async {
-        log.append_if("a", 1, one.clone(), SOON).await
-    });
-    assert_eq!(appended, Ok(2));
-    let second = waited.expect("it is there").expect("it came in time");
-    assert_eq!(second.sequence, 2);
-    assert_eq!(follower.next(1, now).await, Ok(Some(second.clone())));
-    assert_eq!(log.read("a", 2).await, Ok(second));
-    assert_eq!(follower.next(2, now).await, Ok(None));
-    assert_eq!(follower.next(5, now).await, Err(Error::Shorter(2)));
-    log.trim("a", 2).await.expect("it exists");
-    assert_eq!(follower.next(0, now).await, Err(Error::Trimmed(2)));
-    let bounds = log.bounds("a").await.expect("it exists");
-    assert_eq!((bounds.first, bounds.last), (2, 2));
-}
-
-#[tokio::test]
-async fn keys_change_by_compare_and_set_and_blobs_stay() {
-    let log = FakeLog::default();
-    let (keys, blobs) = (log.keys(), log.blobs());
-    let set = |revision, value: &'static str| keys.set_if("lease", revision, value.into());
-    let first = set(None, "a").await.expect("there is none");
-    assert_eq!(set(None, "b").await, Err(Error::Conflict));
-    let second = set(Some(first), "b").await.expect("nobody else changed it");
-    assert_eq!(set(Some(first), "c").await, Err(Error::Conflict));
-    assert_eq!(keys.get("lease").await, Ok(Some(("b".into(), second))));
-    blobs.put("x/0", "one".into()).await.expect("there is room");
-    assert_eq!(blobs.get("x/0").await, Ok("one".into()));
-    assert_eq!(blobs.list("x/").await.map(|list| list.len()), Ok(1));
-    blobs.drop_blob("x/0").await.expect("it is there");
-    assert!(matches!(blobs.get("x/0").await, Err(Error::NotFound(_))));
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use evenkeel::log::Body;
 use support::fake_log::{Call, FakeLog, Fate, Faults};
-use tokio::runtime::Runtime;
 
-use crate::simulation::alone::{Alone, offer};
+use crate::simulation::alone::{Alone, offer, runtime};
 use crate::simulation::world::{NAME, digest};
 
 /// A connection that is lost now and then.
@@ -29,30 +28,30 @@ impl Faults for Line {
 #[test]
 fn a_server_that_was_away_finds_out_that_its_last_record_is_another_one() {
     for appends in [false, true] {
-        let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
+        let log = FakeLog::default();
         let line = Arc::<Line>::default();
-        let away = Alone::on(&log.seen_with(Arc::clone(&line) as _), "a", &runtime);
-        let other = Alone::on(&log, "b", &runtime);
-        let update = |server: &Alone, number| server.registry.update(NAME, offer(number, None));
-        update(&away, 0).expect("nobody is in the way");
+        let away = Alone::on(&log.seen_with(Arc::clone(&line) as _), "a");
+        let other = Alone::on(&log, "b");
+        away.put(0);
         other.read();
-        update(&away, 1).expect("nobody is in the way");
+        away.put(1);
         log.lose_after(NAME, 1);
-        update(&other, 2).expect("it ends where the other one has read it");
+        // It ends where this one has read it.
+        other.put(2);
         line.0.fetch_add(1, Ordering::Relaxed);
         if appends {
-            let refused = update(&away, 3);
+            let refused = away.registry.update(NAME, offer(3, None));
             assert!(refused.is_err(), "it follows on nothing: {refused:?}");
         }
-        let is_due = runtime.block_on(away.replica.wait(NAME, Duration::ZERO));
+        let is_due = runtime().block_on(away.replica.wait(NAME, Duration::ZERO));
         assert!(is_due, "it is to be followed");
         away.follow();
         assert_eq!(digest(&away.snapshot()), digest(&other.snapshot()));
         // All servers go on, and a new one can begin.
-        update(&away, 4).expect("it has read all");
-        update(&other, 5).expect("it has read all");
+        away.put(4);
+        other.put(5);
         away.follow();
-        let new = Alone::on(&log, "c", &runtime);
+        let new = Alone::on(&log, "c");
         new.follow();
         for server in [&away, &new] {
             assert_eq!(digest(&server.snapshot()), digest(&other.snapshot()));

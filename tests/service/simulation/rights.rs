@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use evenkeel::snapshot::{Error, Fence};
 use support::fake_log::FakeLog;
-use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};
 use crate::simulation::world::NAME;
@@ -13,19 +12,17 @@ use crate::simulation::world::NAME;
 /// is appended.
 #[test]
 fn what_a_former_feeder_wanted_never_comes_after_what_the_next_one_did() {
-    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
-    let former = Alone::on(&log, "former", &runtime);
-    let next = Alone::on(&log, "next", &runtime);
-    let first = former.registry.update(NAME, offer(0, None));
-    first.expect("it is applied");
+    let log = FakeLog::default();
+    let former = Alone::on(&log, "former");
+    let next = Alone::on(&log, "next");
+    former.put(0);
     let asked = AtomicU64::new(0);
     let fence = Fence::new(move || match asked.fetch_add(1, Ordering::Relaxed) {
         // This question comes when the change is wanted.
         0 => Some(1),
         // This question comes when the change is first checked.
         1 => {
-            let fed = next.registry.update(NAME, offer(1, None));
-            fed.expect("it is applied");
+            next.put(1);
             Some(1)
         }
         _ => None,

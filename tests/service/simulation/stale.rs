@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use evenkeel::snapshot::Registry;
 use support::fake_log::{Call, FakeLog, Fate, Faults, StaleLeader};
-use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};
 use crate::simulation::world::{NAME, digest};
@@ -75,7 +74,6 @@ impl Faults for Way {
 
 /// A server with such a connection, and another one without faults.
 struct Two {
-    runtime: Runtime,
     log: FakeLog,
     way: Arc<Way>,
     server: Alone,
@@ -85,21 +83,20 @@ struct Two {
 impl Two {
     /// Both servers have read this many records, of which a checkpoint covers two.
     fn after(records: usize) -> Self {
-        let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
+        let log = FakeLog::default();
         let way = Arc::<Way>::default();
-        let server = Alone::on(&log.seen_with(Arc::clone(&way) as _), "a", &runtime);
-        let other = Alone::on(&log, "b", &runtime);
+        let server = Alone::on(&log.seen_with(Arc::clone(&way) as _), "a");
+        let other = Alone::on(&log, "b");
         way.registry
             .get_or_init(|| Arc::downgrade(&server.registry));
         let two = Self {
-            runtime,
             log,
             way,
             server,
             other,
         };
         for number in 0..records {
-            two.change(number);
+            two.other.put(number);
             if number == 1 {
                 let written = two.other.replica.checkpoint(NAME);
                 assert_eq!(written, Ok(Some(2)));
@@ -109,18 +106,12 @@ impl Two {
         two
     }
 
-    fn change(&self, number: usize) {
-        let changed = self.other.registry.update(NAME, offer(number, None));
-        changed.expect("nobody is in the way");
-    }
-
     /// Checks that both servers go on, and hold the same.
     fn go_on(&self) {
         self.server.follow();
         self.other.follow();
         self.server.read();
-        let changed = self.server.registry.update(NAME, offer(99, None));
-        changed.expect("it has read all");
+        self.server.put(99);
         self.other.follow();
         let held = [&self.server, &self.other].map(|it| digest(&it.snapshot()));
         assert_eq!(held[0], held[1]);
@@ -132,7 +123,7 @@ impl Two {
 fn a_server_does_not_go_back_with_a_leader_that_was_cut_off() {
     let two = Two::after(3);
     let cut_off = two.log.cut_off();
-    two.change(3);
+    two.other.put(3);
     two.server.read();
     let before = (two.server.snapshot().epoch().to_owned(), 4);
     two.way.lead_to(Some(cut_off));
@@ -147,7 +138,7 @@ fn a_server_does_not_go_back_with_a_leader_that_was_cut_off() {
         let lag = two.server.replica.lags().pop().expect("it has a log");
         assert_eq!(lag.trouble, None, "that passes");
     }
-    two.change(4);
+    two.other.put(4);
     two.way.lead_to(None);
     two.go_on();
     assert_eq!(two.server.snapshot().epoch(), before.0);
@@ -157,10 +148,10 @@ fn a_server_does_not_go_back_with_a_leader_that_was_cut_off() {
 fn a_server_that_starts_at_a_leader_that_was_cut_off_waits_for_all_that_was_acknowledged() {
     let two = Two::after(3);
     let cut_off = two.log.cut_off();
-    two.change(3);
+    two.other.put(3);
     let way = Arc::<Way>::default();
     way.lead_to(Some(cut_off));
-    let new = Alone::on(&two.log.seen_with(Arc::clone(&way) as _), "c", &two.runtime);
+    let new = Alone::on(&two.log.seen_with(Arc::clone(&way) as _), "c");
     // A log without room tells a server nothing about what others have.
     for is_full in [false, true, false] {
         way.is_full.store(is_full, Ordering::Relaxed);
@@ -182,11 +173,10 @@ fn what_a_log_has_lost_goes_on_under_a_new_epoch() {
         two.log.lose_after(NAME, left);
         two.way.losses.fetch_add(1, Ordering::Relaxed);
         // This server has read only the records that are left.
-        let late = Alone::on(&two.log, "c", &two.runtime);
+        let late = Alone::on(&two.log, "c");
         late.read();
         for number in 0..more {
-            let changed = late.registry.update(NAME, offer(10 + number, None));
-            changed.expect("it ends where it was read up to");
+            late.put(10 + number);
         }
         for _ in 0..3 {
             let _ = two.server.replica.follow(NAME, false);

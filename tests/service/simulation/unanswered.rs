@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use evenkeel::snapshot::{Claim, Error, JournalError, Now};
 use support::fake_log::{Call, FakeLog, Fate, Faults};
-use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};
 use crate::simulation::unclaimed::reserve;
@@ -47,11 +46,11 @@ impl Faults for Leader {
 
 #[test]
 fn changes_are_refused_at_once_while_one_server_leads_alone() {
-    let (runtime, leader) = (Runtime::new().expect("a runtime"), Arc::<Leader>::default());
+    let leader = Arc::<Leader>::default();
     let log = FakeLog::default().seen_with(Arc::clone(&leader) as _);
-    let server = Alone::on(&log, "a", &runtime);
+    let server = Alone::on(&log, "a");
     let update = |number| server.registry.update(NAME, offer(number, None));
-    update(0).expect("all are there");
+    server.put(0);
 
     leader.is_alone.store(true, Ordering::Relaxed);
     let doubted = update(1).expect_err("nothing is acknowledged");
@@ -66,7 +65,7 @@ fn changes_are_refused_at_once_while_one_server_leads_alone() {
     assert_eq!(leader.appends.load(Ordering::Relaxed), sent);
 
     leader.is_alone.store(false, Ordering::Relaxed);
-    update(5).expect("all are there again");
+    server.put(5);
 }
 
 /// A log that stops answering appends. A caller that waits for it waits for the agreed time.
@@ -95,16 +94,15 @@ impl Faults for Silent {
 
 #[test]
 fn a_caller_is_told_after_twelve_seconds_that_there_is_no_answer() {
-    let (runtime, world) = (Runtime::new().expect("a runtime"), World::of(0));
+    let world = World::of(0);
     let silent = Arc::new(Silent {
         world: Arc::clone(&world),
         is_silent: AtomicBool::new(false),
     });
     let log = world.log.seen_with(Arc::clone(&silent) as _);
     let clock = Arc::clone(&world);
-    let server = Alone::at(&log, "a", &runtime, move || Now::from(clock.now()));
-    let begun = server.registry.update(NAME, offer(0, None));
-    begun.expect("it answers");
+    let server = Alone::at(&log, "a", move || Now::from(clock.now()));
+    server.put(0);
     silent.is_silent.store(true, Ordering::Relaxed);
     let before = world.now();
     let doubted = server.registry.update(NAME, offer(1, None));
@@ -171,13 +169,11 @@ fn what_may_have_been_done_is_not_tried_again() {
             server.registry.delete(NAME, &epoch).map(drop)
         }),
     ];
-    let runtime = Runtime::new().expect("a runtime");
     for (name, step) in steps {
         let hidden = Arc::<Hidden>::default();
         let log = FakeLog::default().seen_with(Arc::clone(&hidden) as _);
-        let server = Alone::on(&log, "a", &runtime);
-        let begun = server.registry.update(NAME, offer(0, None));
-        begun.expect("nothing is hidden");
+        let server = Alone::on(&log, "a");
+        server.put(0);
         reserve(&server, None).expect("there is room");
         let id = server.snapshot().reservations(0, "", 1)[0].id.clone();
         hidden.hides.store(true, Ordering::Relaxed);
@@ -208,19 +204,17 @@ impl Faults for Passed {
 /// The record landed, but its reader was given the next one. So the log cannot be trusted.
 #[test]
 fn what_was_sent_is_doubted_where_the_log_cannot_be_trusted() {
-    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
-    let other = Alone::on(&log, "b", &runtime);
-    let begun = other.registry.update(NAME, offer(0, None));
-    begun.expect("nobody is in the way");
+    let log = FakeLog::default();
+    let other = Alone::on(&log, "b");
+    other.put(0);
     let before = move || {
-        let updated = other.registry.update(NAME, offer(1, None));
-        updated.expect("it comes after the other one");
+        other.put(1);
     };
     let passed = Arc::new(Passed {
         is_next: AtomicBool::new(false),
         before: Box::new(before),
     });
-    let server = Alone::on(&log.seen_with(Arc::clone(&passed) as _), "a", &runtime);
+    let server = Alone::on(&log.seen_with(Arc::clone(&passed) as _), "a");
     server.follow();
     let snapshot = server.snapshot();
     passed.is_next.store(true, Ordering::Relaxed);

@@ -8,11 +8,9 @@ use evenkeel::limits::Limits;
 use evenkeel::snapshot::reserving::{Reserved, Reserving};
 use evenkeel::snapshot::{DecidedPicks, Error, JournalError, Retryable};
 use support::fake_log::{Call, FakeLog, Fate, Faults};
-use tokio::runtime::Runtime;
 
-use crate::simulation::alone::{Alone, offer};
+use crate::simulation::alone::Alone;
 use crate::simulation::holding::hold;
-use crate::simulation::world::NAME;
 
 /// Delays one kind of call while it is set: appends arrive late, or a message is not there yet when
 /// it is first asked for.
@@ -58,12 +56,11 @@ pub fn reserve(server: &Alone, request: Option<Retryable>) -> Result<bool, Error
 
 /// Returns a server that does not know yet that a reservation was released elsewhere, and the
 /// reservation. The server reads the release only when it asks a second time.
-fn behind(log: &FakeLog, runtime: &Runtime) -> (Alone, String) {
-    let server = Alone::on(log, "a", runtime);
+fn behind(log: &FakeLog) -> (Alone, String) {
+    let server = Alone::on(log, "a");
     let slow = Slow::at(Call::Next);
-    let other = Alone::on(&log.seen_with(Arc::clone(&slow) as _), "b", runtime);
-    let begun = server.registry.update(NAME, offer(0, None));
-    begun.expect("it is applied");
+    let other = Alone::on(&log.seen_with(Arc::clone(&slow) as _), "b");
+    server.put(0);
     other.follow();
     reserve(&server, None).expect("nobody is in the way");
     other.follow();
@@ -79,8 +76,8 @@ fn behind(log: &FakeLog, runtime: &Runtime) -> (Alone, String) {
 /// says that there is no place.
 #[test]
 fn nothing_is_refused_by_a_state_that_is_over() {
-    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
-    let (other, _) = behind(&log, &runtime);
+    let log = FakeLog::default();
+    let (other, _) = behind(&log);
     let snapshot = other.snapshot();
     let decide = || DecidedPicks {
         revision: snapshot.revision(),
@@ -108,8 +105,8 @@ fn nothing_is_refused_by_a_state_that_is_over() {
 /// reservation is already held for longer than its renewal asks for.
 #[test]
 fn nothing_is_renewed_that_was_released_elsewhere() {
-    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
-    let (server, id) = behind(&log, &runtime);
+    let log = FakeLog::default();
+    let (server, id) = behind(&log);
     let short = Some(Duration::from_secs(1));
     let renewed = server.snapshot().renew(vec![id.clone()], short);
     let renewed = renewed.expect("the log is there");
@@ -120,8 +117,8 @@ fn nothing_is_renewed_that_was_released_elsewhere() {
 /// because a part of it was unknown.
 #[test]
 fn of_what_is_released_together_only_that_is_unknown_which_was_not_held() {
-    let (runtime, log) = (Runtime::new().expect("a runtime"), FakeLog::default());
-    let (server, gone) = behind(&log, &runtime);
+    let log = FakeLog::default();
+    let (server, gone) = behind(&log);
     reserve(&server, None).expect("nobody is in the way");
     let id = server.snapshot().reservations(0, "", 1)[0].id.clone();
     let released = server.snapshot().release(vec![id, gone.clone()]);
@@ -132,16 +129,14 @@ fn of_what_is_released_together_only_that_is_unknown_which_was_not_held() {
 /// The answer was lost, and the record arrived later: whoever asks again gets the same reservation.
 #[test]
 fn a_request_whose_record_arrived_late_is_answered_again() {
-    let runtime = Runtime::new().expect("a runtime");
     let request = Some(Retryable {
         key: [1; 32],
         question: [0; 32],
     });
     let (log, slow) = (FakeLog::default(), Slow::at(Call::Append));
-    let server = Alone::on(&log.seen_with(Arc::clone(&slow) as _), "a", &runtime);
-    let other = Alone::on(&log, "b", &runtime);
-    let begun = server.registry.update(NAME, offer(0, None));
-    begun.expect("it is applied");
+    let server = Alone::on(&log.seen_with(Arc::clone(&slow) as _), "a");
+    let other = Alone::on(&log, "b");
+    server.put(0);
     other.follow();
     slow.0.store(true, Ordering::Relaxed);
     let unknown = reserve(&server, request).expect_err("no answer came");

@@ -6,7 +6,6 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use support::fake_log::FakeLog;
-use tokio::runtime::Runtime;
 
 use crate::simulation::alone::{Alone, offer};
 use crate::simulation::world::{NAME, digest};
@@ -104,12 +103,11 @@ fn next(log: &FakeLog) -> (Body, EntryRow) {
 }
 
 /// Two servers of this version that share a log.
-fn pair(runtime: &Runtime) -> (FakeLog, Alone, Alone) {
+fn pair() -> (FakeLog, Alone, Alone) {
     let log = FakeLog::default();
-    let [one, other] = ["one", "other"].map(|name| Alone::on(&log, name, runtime));
+    let [one, other] = ["one", "other"].map(|name| Alone::on(&log, name));
     for number in 0..3 {
-        let updated = one.registry.update(NAME, offer(number, None));
-        updated.expect("nobody is in the way");
+        one.put(number);
     }
     other.read();
     (log, one, other)
@@ -117,8 +115,7 @@ fn pair(runtime: &Runtime) -> (FakeLog, Alone, Alone) {
 
 #[test]
 fn what_a_later_version_writes_in_this_format_is_followed() {
-    let runtime = Runtime::new().expect("a runtime");
-    let (log, one, other) = pair(&runtime);
+    let (log, one, other) = pair();
     let (body, entry) = next(&log);
     let revision = entry.revision;
     log.intrude(NAME, with(&body, entry).write());
@@ -126,17 +123,15 @@ fn what_a_later_version_writes_in_this_format_is_followed() {
         server.follow();
         assert_eq!(server.snapshot().revision(), revision);
     }
-    let updated = other.registry.update(NAME, offer(7, None));
-    updated.expect("both go on");
+    other.put(7);
     one.follow();
     assert_eq!(digest(&one.snapshot()), digest(&other.snapshot()));
 }
 
 #[test]
 fn what_only_a_later_version_knows_is_not_skipped() {
-    let runtime = Runtime::new().expect("a runtime");
     for LaterRecord { name, message } in UNKNOWN {
-        let (log, one, other) = pair(&runtime);
+        let (log, one, other) = pair();
         let before = digest(&one.snapshot());
         let place = Place::told_by(&log.messages(NAME)[2]).expect("it is a record");
         let (body, entry) = next(&log);
@@ -162,7 +157,7 @@ fn what_only_a_later_version_knows_is_not_skipped() {
         }
         assert_eq!(log.messages(NAME).len(), 5, "{name}: nothing is appended");
         // A new server of this version stops there as well.
-        let new = Alone::on(&log, "new", &runtime);
+        let new = Alone::on(&log, "new");
         assert!(new.replica.follow(NAME, true).is_err(), "{name}");
     }
 }

@@ -4,7 +4,7 @@ use evenkeel::proto::v1::{
     FilterRequest, FilterResponse, NodeNames, Pod, ScoreRequest, ScoreResponse, View,
 };
 
-use support::build::{HOSTNAME, ZONE, hard, node, on, pod, soft, spread};
+use support::build::{HOSTNAME, ZONE, filter_of, hard, node, on, pod, score_of, soft, spread};
 use support::model::Stored;
 use support::server::Server;
 
@@ -44,10 +44,9 @@ fn names(names: &[&str]) -> Option<NodeNames> {
 
 async fn filter(server: &Server, view: View, candidates: Option<NodeNames>) -> FilterResponse {
     let request = FilterRequest {
-        pod: Some(incoming()),
         view: view as i32,
         candidates,
-        ..FilterRequest::default()
+        ..filter_of(incoming())
     };
     server.filter(request).await
 }
@@ -59,11 +58,10 @@ async fn score(
     top: i32,
 ) -> ScoreResponse {
     let request = ScoreRequest {
-        pod: Some(incoming()),
         view: view as i32,
         candidates,
         top,
-        ..ScoreRequest::default()
+        ..score_of(incoming())
     };
     server.score(request).await
 }
@@ -226,9 +224,8 @@ async fn max_domains_cuts_the_list_only() {
     let ask = async |max_domains: Option<i32>| {
         let incoming = spread(pod("", &labels), vec![hard(1, HOSTNAME, &labels)]);
         let request = FilterRequest {
-            pod: Some(incoming),
             max_domains,
-            ..FilterRequest::default()
+            ..filter_of(incoming)
         };
         server.filter(request).await
     };

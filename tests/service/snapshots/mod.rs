@@ -11,16 +11,12 @@ mod updates;
 
 use evenkeel::proto::v1::{Change, FilterRequest, Node};
 
-use support::build::{ZONE, node, pod};
+use support::build::{ZONE, filter_in, node, pod};
 use support::model::Stored;
 
 /// A question whose answer names every node.
 fn all_nodes(snapshot: &str) -> FilterRequest {
-    FilterRequest {
-        snapshot: snapshot.into(),
-        pod: Some(pod("", &[])),
-        ..FilterRequest::default()
-    }
+    filter_in(snapshot, pod("", &[]))
 }
 
 /// Nodes of these names, in zone `z`.

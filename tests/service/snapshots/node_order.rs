@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 
 use evenkeel::proto::v1::{
-    Change, DeleteSnapshotRequest, FilterRequest, FilterResponse, ListNodesRequest,
-    ListNodesResponse, View,
+    Change, FilterRequest, FilterResponse, ListNodesRequest, ListNodesResponse, View,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tonic::Code;
 
+use crate::snapshots::all_nodes;
 use support::build::{ZONE, cordoned, node, on, plain_node, pod};
+use support::caller::deletion;
 use support::model::{Stored, delete};
+use support::refusal::code;
 use support::server::Server;
 
 const SNAPSHOT: &str = "ordered";
@@ -92,8 +94,7 @@ async fn list(server: &Server, min_revision: i64, page_size: i32) -> ListNodesRe
             min_revision,
             ..ListNodesRequest::default()
         };
-        let page = server.client().list_nodes(request).await;
-        let page = page.expect("a valid request").into_inner();
+        let page = server.list_nodes(request).await;
         assert!(page_size == 0 || page.names.len() <= page_size as usize);
         all.names.extend(page.names.clone());
         page_token = page.next_page_token.clone();
@@ -107,11 +108,7 @@ async fn list(server: &Server, min_revision: i64, page_size: i32) -> ListNodesRe
 }
 
 async fn run(server: &Server, events: &[Event]) {
-    let forget = || DeleteSnapshotRequest {
-        snapshot: SNAPSHOT.into(),
-        epoch: String::new(),
-    };
-    let _ = server.client().delete_snapshot(forget()).await;
+    let _ = server.client().delete_snapshot(deletion(SNAPSHOT)).await;
     let mut nodes = BTreeMap::from([(name(0), false)]);
     server.update(SNAPSHOT, vec![put(&name(0), false)]).await;
     let (mut reader, mut orders) = (Reader::default(), 1);
@@ -150,8 +147,7 @@ async fn run(server: &Server, events: &[Event]) {
                     .await;
             }
             Event::Delete => {
-                let deleted = server.client().delete_snapshot(forget()).await;
-                deleted.expect("it is there");
+                server.delete(SNAPSHOT).await;
                 nodes = BTreeMap::from([(name(0), false)]);
                 server.update(SNAPSHOT, vec![put(&name(0), false)]).await;
                 is_new = true;
@@ -159,10 +155,8 @@ async fn run(server: &Server, events: &[Event]) {
         }
         orders += usize::from(is_new || !before.iter().eq(nodes.keys()));
         let request = FilterRequest {
-            snapshot: SNAPSHOT.into(),
-            pod: Some(pod("", &[])),
             view: View::Bitmap.into(),
-            ..FilterRequest::default()
+            ..all_nodes(SNAPSHOT)
         };
         let answer = server.filter(request.clone()).await;
         let feasible = nodes.iter().filter(|(_, is_cordoned)| !**is_cordoned);
@@ -210,8 +204,7 @@ async fn a_page_has_no_more_bytes_than_clients_take() {
         snapshot: SNAPSHOT.into(),
         ..ListNodesRequest::default()
     };
-    let page = server.client().list_nodes(request.clone()).await;
-    let page = page.expect("a page").into_inner();
+    let page = server.list_nodes(request.clone()).await;
     assert!(!page.next_page_token.is_empty() && page.names.len() > 10_000);
     assert!(prost::Message::encoded_len(&page) < 4 << 20);
     assert_eq!(list(&server, 0, 0).await.names.len(), 20_000);
@@ -221,5 +214,5 @@ async fn a_page_has_no_more_bytes_than_clients_take() {
         ..request
     };
     let refused = server.client().list_nodes(elsewhere).await;
-    assert_eq!(refused.expect_err("it is over").code(), Code::Aborted);
+    assert_eq!(code(refused), Code::Aborted);
 }

@@ -4,17 +4,16 @@
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
     BeginReplace, CommitReplace, DeleteSnapshotRequest, DescribeSpreadRequest, ListNodesRequest,
-    ListReservationsRequest, ListSnapshotsRequest, Snapshot, StreamSnapshotRequest,
-    UpdateSnapshotRequest,
+    ListReservationsRequest, ListSnapshotsRequest, Snapshot, UpdateSnapshotRequest,
 };
 use proptest::prelude::*;
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::snapshots::{all_nodes, nodes};
 use support::agree::{self, Question};
 use support::history::cases;
 use support::recount::Cluster;
+use support::refusal::{code, fields};
 use support::server::Server;
 use support::{generate, model};
 
@@ -23,8 +22,7 @@ async fn page(server: &Server, page_size: i32, page_token: &str) -> (Vec<String>
         page_size,
         page_token: page_token.into(),
     };
-    let answer = server.client().list_snapshots(request).await;
-    let answer = answer.expect("a page").into_inner();
+    let answer = server.list_snapshots(request).await;
     let names = answer.snapshots.into_iter().map(|s| s.name);
     (names.collect(), answer.next_page_token)
 }
@@ -94,17 +92,13 @@ async fn deleted_snapshot_starts_over() {
             snapshot: "s".into(),
             epoch: epoch.into(),
         };
-        server.client().delete_snapshot(request).await.map(drop)
+        code(server.client().delete_snapshot(request).await)
     };
-    delete("another").await.expect_err("it has another epoch");
+    assert_eq!(delete("another").await, Code::Aborted);
     assert_eq!(server.filter(all_nodes("s")).await.feasible, ["a"]);
-    delete(&epoch).await.expect("it has this epoch");
+    assert_eq!(delete(&epoch).await, Code::Ok);
     let gone = server.client().filter(all_nodes("s")).await;
-    assert_eq!(gone.expect_err("it is gone").code(), Code::NotFound);
-    assert_eq!(
-        delete("").await.expect_err("it is gone").code(),
-        Code::NotFound
-    );
+    assert_eq!([code(gone), delete("").await], [Code::NotFound; 2]);
     let anew = server.update("s", nodes(&["b"])).await;
     assert_eq!(anew.revision, 1);
     assert_ne!(anew.epoch, epoch);
@@ -137,21 +131,10 @@ async fn restore(server: &Server, snapshot: &str, content: &[UpdateSnapshotReque
         expected_revision: None,
     }));
     let count = steps.len();
-    let steps = steps
-        .into_iter()
-        .map(|step| StreamSnapshotRequest { step: Some(step) });
-    let steps: Vec<_> = steps.collect();
-    let answers = server
-        .client()
-        .stream_snapshot(tokio_stream::iter(steps))
-        .await;
-    let mut answers = answers.expect("a stream").into_inner();
+    let mut answers = server.stream(steps).await;
     for _ in 0..count {
-        answers
-            .message()
-            .await
-            .expect("it is valid")
-            .expect("an acknowledgement");
+        let answer = answers.message().await.expect("it is valid");
+        answer.expect("an acknowledgement");
     }
 }
 
@@ -168,17 +151,9 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
-            let mut cluster = Cluster { defaults: defaults.clone(), ..Cluster::default() };
-            for change in &changes {
-                model::apply(&mut cluster, change);
-            }
+            let cluster = Cluster { defaults: defaults.clone(), ..model::cluster(&changes) };
             let (here, there) = (Server::start().await, Server::start().await);
-            here.send(UpdateSnapshotRequest {
-                snapshot: "s".into(),
-                changes,
-                default_constraints: Some(defaults),
-                ..UpdateSnapshotRequest::default()
-            }).await;
+            here.replace("s", changes, defaults).await;
             there.update("s", nodes(&["stale"])).await;
             let exported = content(&here, "s").await;
             restore(&there, "s", &exported).await;
@@ -220,8 +195,7 @@ async fn large_export() {
 fn named<T: std::fmt::Debug>(refused: Result<T, Status>) -> String {
     let status = refused.expect_err("it is refused");
     assert_eq!(status.code(), Code::InvalidArgument);
-    let faults = status.get_details_bad_request().expect("it names fields");
-    faults.field_violations[0].field.clone()
+    fields(&status).remove(0)
 }
 
 #[tokio::test]
@@ -238,10 +212,9 @@ async fn a_token_is_of_one_list() {
         page_token: page_token.into(),
         ..Default::default()
     };
-    let first = client.list_nodes(nodes("a", "")).await.expect("a page");
-    let of_nodes = first.into_inner().next_page_token;
-    let next = client.list_nodes(nodes("a", &of_nodes)).await;
-    assert_eq!(next.expect("a page").into_inner().names, ["y"]);
+    let of_nodes = server.list_nodes(nodes("a", "")).await.next_page_token;
+    let next = server.list_nodes(nodes("a", &of_nodes)).await;
+    assert_eq!(next.names, ["y"]);
 
     // A token of another list, of the same list of another snapshot, changed, cut, and made up.
     let changed = format!("{of_nodes}z");

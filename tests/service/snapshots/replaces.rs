@@ -2,26 +2,18 @@
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
 use evenkeel::proto::v1::{
-    BeginReplace, Change, CommitReplace, DefaultConstraints, Mode, StreamSnapshotRequest,
-    StreamSnapshotResponse, UpdateSnapshotRequest, UpdateSnapshotResponse,
+    BeginReplace, CommitReplace, DefaultConstraints, StreamSnapshotRequest, StreamSnapshotResponse,
+    UpdateSnapshotResponse,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use crate::snapshots::{all_nodes, nodes};
-use support::build::{pod, update_of};
+use support::build::{batch_of, pod, replace_of};
 use support::model::Stored;
+use support::refusal::code;
 use support::server::Server;
-
-fn replace(snapshot: &str, changes: Vec<Change>) -> UpdateSnapshotRequest {
-    UpdateSnapshotRequest {
-        snapshot: snapshot.into(),
-        changes,
-        mode: Mode::Replace as i32,
-        ..UpdateSnapshotRequest::default()
-    }
-}
 
 #[tokio::test]
 async fn replace_forgets_what_it_does_not_name() {
@@ -32,7 +24,7 @@ async fn replace_forgets_what_it_does_not_name() {
     };
     server.replace("", nodes(&["a", "b"]), system.clone()).await;
     server.update("", vec![pod("p", &[]).change()]).await;
-    let answer = server.send(replace("", nodes(&["b", "c"]))).await;
+    let answer = server.send(replace_of("", nodes(&["b", "c"]))).await;
     assert_eq!(answer.revision, 3);
     assert_eq!(server.filter(all_nodes("")).await.feasible, ["b", "c"]);
     let described = server.describe("").await;
@@ -84,10 +76,7 @@ fn commit(snapshot: &str, expected_revision: Option<i64>) -> Step {
 }
 
 fn update(snapshot: &str, names: &[&str]) -> Step {
-    Step::Update(UpdateSnapshotRequest {
-        snapshot: snapshot.into(),
-        ..update_of(nodes(names))
-    })
+    Step::Update(batch_of(snapshot, nodes(names)))
 }
 
 #[tokio::test]
@@ -173,12 +162,7 @@ async fn stream_acknowledges_in_order_and_ends_at_the_first_fault() {
     let steps = (0..50).map(|i| update("s", &[&format!("n{i:02}")]));
     let bad = update("s", &["Not A Name"]);
     let steps = steps.chain([bad, update("s", &["after"])]);
-    let steps: Vec<_> = steps
-        .map(|step| StreamSnapshotRequest { step: Some(step) })
-        .collect();
-    let mut client = server.client();
-    let answers = client.stream_snapshot(tokio_stream::iter(steps)).await;
-    let mut answers = answers.expect("a stream").into_inner();
+    let mut answers = server.stream(steps.collect()).await;
     let mut revisions = Vec::new();
     let status = loop {
         match answers.message().await {
@@ -200,19 +184,16 @@ async fn expected_snapshot_answers_from_its_first_replace_on() {
     let server = Server::start().await;
     server.registry.expect("main");
     server.registry.expect("other");
-    let code = async |name: &str| {
-        let answer = server.client().filter(all_nodes(name)).await;
-        answer.map_or_else(|status| status.code(), |_| Code::Ok)
-    };
-    assert_eq!(code("main").await, Code::FailedPrecondition);
+    let asked = async |name: &str| code(server.client().filter(all_nodes(name)).await);
+    assert_eq!(asked("main").await, Code::FailedPrecondition);
     assert!(!server.describe("main").await.synced);
     server.update("main", nodes(&["a"])).await;
     assert_eq!(
-        code("main").await,
+        asked("main").await,
         Code::FailedPrecondition,
         "a delta is not all"
     );
-    server.send(replace("main", nodes(&["a", "b"]))).await;
+    server.send(replace_of("main", nodes(&["a", "b"]))).await;
     assert_eq!(server.filter(all_nodes("main")).await.feasible, ["a", "b"]);
     assert!(server.describe("main").await.synced);
 
@@ -221,7 +202,7 @@ async fn expected_snapshot_answers_from_its_first_replace_on() {
     feed.send(update("other", &["x"]))
         .await
         .expect("it is valid");
-    assert_eq!(code("other").await, Code::FailedPrecondition);
+    assert_eq!(asked("other").await, Code::FailedPrecondition);
     feed.send(commit("other", None)).await.expect("it is valid");
     assert_eq!(server.filter(all_nodes("other")).await.feasible, ["x"]);
 }

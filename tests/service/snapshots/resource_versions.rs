@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel::proto::v1::stream_snapshot_request::Step;
-use evenkeel::proto::v1::{
-    BeginReplace, DeleteSnapshotRequest, ExplainRequest, FilterRequest, Mode, PlaceRequest,
-    ScoreRequest, StreamSnapshotRequest, UpdateSnapshotRequest, View,
-};
+use evenkeel::proto::v1::{BeginReplace, FilterRequest, Mode, UpdateSnapshotRequest, View};
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::snapshots::nodes;
-use support::build::{explain_of, filter_of, place_of, pod, score_as, with_claim};
+use support::build::{explain_as, filter_of, place_as, pod, score_as, update_of, with_claim};
+use support::refusal::{code, reason};
 use support::server::Server;
 
 fn versions(of: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -24,37 +21,23 @@ fn versions(of: &[(&str, u64)]) -> BTreeMap<String, u64> {
 /// A batch of a feed that has read so far.
 fn read(of: &[(&str, u64)]) -> UpdateSnapshotRequest {
     UpdateSnapshotRequest {
-        changes: nodes(&["a"]),
         resource_versions: versions(of),
-        ..Default::default()
+        ..update_of(nodes(&["a"]))
     }
 }
 
 /// Asks every kind of question that can wait for a feed.
 async fn ask(server: &Server, of: &[(&str, u64)]) -> Vec<Result<(), Status>> {
-    let (wanted, pod) = (versions(of), pod("p", &[]));
-    let filter = FilterRequest {
-        min_resource_versions: wanted.clone(),
-        ..filter_of(pod.clone())
-    };
-    let score = ScoreRequest {
-        min_resource_versions: wanted.clone(),
-        ..score_as(filter.clone())
-    };
-    let explain = ExplainRequest {
-        min_resource_versions: wanted.clone(),
-        ..explain_of(pod.clone())
-    };
-    let place = PlaceRequest {
-        min_resource_versions: wanted,
-        ..place_of(pod, 1)
+    let asked = FilterRequest {
+        min_resource_versions: versions(of),
+        ..filter_of(pod("p", &[]))
     };
     let mut client = server.client();
     vec![
-        client.filter(filter).await.map(drop),
-        client.score(score).await.map(drop),
-        client.explain(explain).await.map(drop),
-        client.place(place).await.map(drop),
+        client.filter(asked.clone()).await.map(drop),
+        client.score(score_as(asked.clone())).await.map(drop),
+        client.explain(explain_as(asked.clone())).await.map(drop),
+        client.place(place_as(asked)).await.map(drop),
     ]
 }
 
@@ -64,8 +47,7 @@ async fn answers(server: &Server, of: &[(&str, u64)]) -> (Code, String) {
     for answer in ask(server, of).await {
         let status = answer.err().unwrap_or_else(|| Status::ok(""));
         if status.code() == Code::FailedPrecondition {
-            let info = status.get_details_error_info().expect("details");
-            assert_eq!(info.reason, "FEED_BEHIND");
+            assert_eq!(reason(&status).as_deref(), Some("FEED_BEHIND"));
         }
         told.push((status.code(), status.message().to_owned()));
     }
@@ -188,7 +170,7 @@ async fn a_question_waits_for_a_feed_that_lags() {
         min_resource_versions: versions(&[("Pod", 101)]),
         ..filter_of(pod("p", &[]))
     };
-    let mut client = server.another_client().await;
+    let mut client = server.another_client();
     let asked = request.clone();
     let mut waiting = tokio::spawn(async move { client.filter(asked).await });
     let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
@@ -216,8 +198,7 @@ async fn a_question_waits_for_a_feed_that_lags() {
 fn assert_other_cluster<T: std::fmt::Debug>(refused: Result<T, Status>) {
     let refused = refused.expect_err("another cluster");
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-    let info = refused.get_details_error_info().expect("details");
-    assert_eq!(info.reason, "OTHER_CLUSTER");
+    assert_eq!(reason(&refused).as_deref(), Some("OTHER_CLUSTER"));
     let told = "snapshot \"default\" is fed from the cluster one, not from two: feed another \
                 snapshot, or delete this one first";
     assert_eq!(refused.message(), told);
@@ -241,10 +222,7 @@ async fn a_snapshot_is_fed_from_one_cluster() {
     assert_other_cluster(client.update_snapshot(of("two")).await);
     assert_other_cluster(client.update_snapshot(replacing("two")).await);
     let begin = Step::BeginReplace(BeginReplace::default());
-    let steps = [begin, Step::Update(of("two"))];
-    let steps = steps.map(|step| StreamSnapshotRequest { step: Some(step) });
-    let answers = client.stream_snapshot(tokio_stream::iter(steps)).await;
-    let mut answers = answers.expect("it begins").into_inner();
+    let mut answers = server.stream(vec![begin, Step::Update(of("two"))]).await;
     answers.message().await.expect("the replace begins");
     // Nobody lists a whole cluster before the refusal.
     assert_other_cluster(answers.message().await);
@@ -256,8 +234,7 @@ async fn a_snapshot_is_fed_from_one_cluster() {
     assert_eq!(server.describe("").await.cluster, "one");
     assert_other_cluster(client.update_snapshot(replacing("two")).await);
     server.send(replacing("one")).await;
-    let delete = DeleteSnapshotRequest::default();
-    client.delete_snapshot(delete).await.expect("it exists");
+    server.delete("").await;
     server.send(of("two")).await;
     assert_eq!(server.describe("").await.cluster, "two");
 
@@ -285,7 +262,7 @@ async fn one_of_two_clusters_is_first() {
         let mut codes = Vec::new();
         for feed in feeds {
             let fed = feed.await.expect("no panic");
-            codes.push(fed.map_or_else(|status| status.code(), |_| Code::Ok));
+            codes.push(code(fed));
         }
         codes.sort_by_key(|code| *code as i32);
         assert_eq!(codes, [Code::Ok, Code::FailedPrecondition]);

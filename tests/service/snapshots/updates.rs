@@ -1,17 +1,16 @@
 //! Deltas: revisions, counts, expectations and deletes.
 
-use evenkeel::proto::v1::{
-    DeleteSnapshotRequest, DescribeSpreadRequest, ExplainRequest, FilterRequest, PlaceRequest,
-    UpdateSnapshotRequest, UpdateSnapshotResponse,
-};
+use evenkeel::proto::v1::{FilterRequest, UpdateSnapshotRequest, UpdateSnapshotResponse};
 use std::time::Duration;
 use tonic::Code;
 
 use crate::snapshots::{all_nodes, nodes};
 use support::build::{
-    ZONE, explain_of, filter_of, hard, on, place_of, pod, score_as, spread, update_of,
+    ZONE, batch_of, describe_as, explain_as, filter_of, hard, on, place_as, pod, score_as, spread,
+    update_of,
 };
 use support::model::{Stored, delete, delete_uid};
+use support::refusal::code;
 use support::server::Server;
 
 #[tokio::test]
@@ -49,30 +48,21 @@ async fn revisions_grow_by_one_for_each_batch() {
 #[tokio::test]
 async fn expected_revision_must_be_the_current_one() {
     let server = Server::start().await;
-    let update = |snapshot: &str, expected: i64, name: &str| UpdateSnapshotRequest {
-        snapshot: snapshot.into(),
-        changes: nodes(&[name]),
-        expected_revision: Some(expected),
-        ..UpdateSnapshotRequest::default()
+    let update = async |expected: i64, name: &str| {
+        let request = UpdateSnapshotRequest {
+            expected_revision: Some(expected),
+            ..batch_of("s", nodes(&[name]))
+        };
+        code(server.client().update_snapshot(request).await)
     };
-    let code = async |request| {
-        let answer = server.client().update_snapshot(request).await;
-        answer.map_or_else(|status| status.code(), |_| Code::Ok)
-    };
-    assert_eq!(code(update("s", 7, "a")).await, Code::Aborted);
-    let list = server
-        .client()
-        .list_snapshots(evenkeel::proto::v1::ListSnapshotsRequest::default())
-        .await;
-    assert!(
-        list.expect("a list").into_inner().snapshots.is_empty(),
-        "nothing was created"
-    );
-    assert_eq!(code(update("s", 0, "a")).await, Code::Ok);
-    assert_eq!(code(update("s", 0, "b")).await, Code::Aborted);
-    assert_eq!(code(update("s", 2, "b")).await, Code::Aborted);
+    assert_eq!(update(7, "a").await, Code::Aborted);
+    let list = server.list_snapshots(Default::default()).await;
+    assert!(list.snapshots.is_empty(), "nothing was created");
+    assert_eq!(update(0, "a").await, Code::Ok);
+    assert_eq!(update(0, "b").await, Code::Aborted);
+    assert_eq!(update(2, "b").await, Code::Aborted);
     assert_eq!(server.filter(all_nodes("s")).await.feasible, ["a"]);
-    assert_eq!(code(update("s", 1, "b")).await, Code::Ok);
+    assert_eq!(update(1, "b").await, Code::Ok);
     assert_eq!(server.filter(all_nodes("s")).await.feasible, ["a", "b"]);
 }
 
@@ -86,7 +76,7 @@ async fn min_revision_waits_for_the_update() {
         min_revision: 3,
         ..all_nodes("")
     };
-    let mut client = server.another_client().await;
+    let mut client = server.another_client();
     let mut waiting = tokio::spawn(async move { client.filter(request).await });
     server.update("", nodes(&["b"])).await;
     let early = tokio::time::timeout(Duration::from_millis(100), &mut waiting).await;
@@ -104,38 +94,18 @@ async fn min_revision_waits_for_the_update() {
 
 /// Returns the codes of the answers to every kind of question with an epoch and a revision.
 async fn asked_at(server: &Server, epoch: &str, min_revision: i64) -> Vec<Code> {
-    let (pod, epoch) = (pod("p", &[]), epoch.to_owned());
-    let filter = FilterRequest {
-        epoch: epoch.clone(),
+    let asked = FilterRequest {
+        epoch: epoch.to_owned(),
         min_revision,
-        ..filter_of(pod.clone())
-    };
-    let score = score_as(filter.clone());
-    let explain = ExplainRequest {
-        epoch: epoch.clone(),
-        min_revision,
-        ..explain_of(pod.clone())
-    };
-    let place = PlaceRequest {
-        epoch: epoch.clone(),
-        min_revision,
-        ..place_of(pod, 1)
-    };
-    let describe = DescribeSpreadRequest {
-        epoch,
-        min_revision,
-        ..DescribeSpreadRequest::default()
+        ..filter_of(pod("p", &[]))
     };
     let mut client = server.client();
-    fn code<T>(answer: Result<T, tonic::Status>) -> Code {
-        answer.map_or_else(|status| status.code(), |_| Code::Ok)
-    }
     vec![
-        code(client.filter(filter).await),
-        code(client.score(score).await),
-        code(client.explain(explain).await),
-        code(client.place(place).await),
-        code(client.describe_spread(describe).await),
+        code(client.filter(asked.clone()).await),
+        code(client.score(score_as(asked.clone())).await),
+        code(client.explain(explain_as(asked.clone())).await),
+        code(client.place(place_as(asked.clone())).await),
+        code(client.describe_spread(describe_as(asked)).await),
     ]
 }
 
@@ -157,9 +127,7 @@ async fn a_question_with_an_epoch_is_asked_of_that_one_alone() {
         assert_eq!(codes, [expected; 5], "{of} {min_revision}");
     }
     // A snapshot that is deleted and made anew has another epoch.
-    let mut client = server.client();
-    let deleted = client.delete_snapshot(DeleteSnapshotRequest::default());
-    deleted.await.expect("it is there");
+    server.delete("").await;
     server.update("", nodes(&["a"])).await;
     assert_eq!(asked_at(&server, &epoch, 1).await, [Code::Aborted; 5]);
 }
