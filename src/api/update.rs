@@ -74,7 +74,7 @@ impl ValidUpdate {
         let age = request::age(wire.age, field("age"), &mut faults);
         request::check_cluster(&wire.cluster, field("cluster"), &mut faults);
         let path = field("changes");
-        let count = wire.changes.len() + encoded.len();
+        let count = wire.changes.len().saturating_add(encoded.len());
         let mut undecodable = None;
         let decode = |change| match v1::Change::decode(change) {
             Ok(change) => Some(change),

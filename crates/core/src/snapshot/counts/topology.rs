@@ -76,7 +76,7 @@ impl Topology {
             return;
         };
         // Values are looked up by symbol here: a number, not a text.
-        let mut by_symbol = vec![DomainId::NONE; nodes.symbols().len()];
+        let mut by_symbol = vec![DomainId::NONE; nodes.symbols().bound()];
         for slot in nodes.order() {
             let value = nodes.get(*slot).and_then(|node| node.label(key));
             let Some(value) = value else { continue };

@@ -26,7 +26,7 @@ pub struct ClusterObjects {
 
 impl ClusterObjects {
     /// Returns the number of objects.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.namespaces.len() + self.storage.count()
     }
 

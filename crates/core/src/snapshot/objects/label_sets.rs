@@ -237,7 +237,7 @@ impl Symbol {
     /// symbols.
     pub const ABSENT: Self = Self(u32::MAX);
 
-    /// Returns the number as an index into an array of `Symbols::len` elements.
+    /// Returns the number as an index into an array of `Symbols::bound` elements.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -272,7 +272,7 @@ impl Symbols {
     }
 
     /// One more than the largest symbol's index.
-    pub fn len(&self) -> usize {
+    pub fn bound(&self) -> usize {
         self.texts.bound()
     }
 

@@ -35,9 +35,9 @@ impl State {
         deadline: &Deadline<'_>,
         mut note: impl FnMut(ValidChange<'b>, bool),
     ) -> Result<(), Stopped> {
-        self.sizes.owners -= self.shared.cluster.len();
+        self.sizes.owners -= self.shared.cluster.count();
         self.shared.apply(batch, deadline, &mut note)?;
-        self.sizes.owners += self.shared.cluster.len();
+        self.sizes.owners += self.shared.cluster.count();
         if self.shared.has_other_nodes_after(batch) {
             let nodes = Arc::make_mut(&mut self.shared.nodes);
             let requested = &self.requested;
