@@ -108,19 +108,7 @@ pub fn entries(message: &[u8]) -> usize {
 fn within(mut message: &[u8], depth: usize) -> Option<usize> {
     let mut entries = 0;
     while !message.is_empty() {
-        let key = varint(&mut message)?;
-        let length = match key & 7 {
-            0 => {
-                varint(&mut message)?;
-                continue;
-            }
-            1 => 8,
-            5 => 4,
-            2 => usize::try_from(varint(&mut message)?).ok()?,
-            _ => return None,
-        };
-        let (content, rest) = message.split_at_checked(length)?;
-        message = rest;
+        let (key, content) = next_field(&mut message)?;
         if key & 7 != 2 {
             continue;
         }
@@ -140,19 +128,7 @@ pub fn take_list(message: &Bytes, field: u32) -> Option<(Vec<u8>, Vec<Bytes>)> {
     let mut left = &message[..];
     while !left.is_empty() {
         let start = message.len() - left.len();
-        let key = varint(&mut left)?;
-        let length = match key & 7 {
-            0 => {
-                varint(&mut left)?;
-                0
-            }
-            1 => 8,
-            5 => 4,
-            2 => usize::try_from(varint(&mut left)?).ok()?,
-            _ => return None,
-        };
-        let (content, after) = left.split_at_checked(length)?;
-        left = after;
+        let (key, content) = next_field(&mut left)?;
         if key == u64::from(field) << 3 | 2 {
             entries.push(message.slice_ref(content));
         } else {
@@ -160,6 +136,25 @@ pub fn take_list(message: &Bytes, field: u32) -> Option<(Vec<u8>, Vec<Bytes>)> {
         }
     }
     Some((rest, entries))
+}
+
+/// Takes the next field off a message: its key, and its bytes, of which a varint has none. `None` if
+/// the bytes are no message.
+fn next_field<'m>(message: &mut &'m [u8]) -> Option<(u64, &'m [u8])> {
+    let key = varint(message)?;
+    let length = match key & 7 {
+        0 => {
+            varint(message)?;
+            0
+        }
+        1 => 8,
+        5 => 4,
+        2 => usize::try_from(varint(message)?).ok()?,
+        _ => return None,
+    };
+    let (content, rest) = message.split_at_checked(length)?;
+    *message = rest;
+    Some((key, content))
 }
 
 /// Reads a number of up to ten bytes.

@@ -14,7 +14,7 @@ use crate::limits::{Exceeded, Limit};
 /// that views never crowd out objects, and objects never crowd out requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Cached counts and compiled questions, which can be made again.
+    /// Cached counts, which can be made again.
     Cache,
     /// Objects, reservations and states that are built.
     Objects,
