@@ -5,6 +5,7 @@
 //! `docs/architecture.md`.
 
 pub mod access;
+pub mod allocator;
 pub mod api;
 pub mod cli;
 pub mod decision_log;

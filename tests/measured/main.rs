@@ -3,11 +3,11 @@
 mod hostile;
 mod listing;
 
-use cap::Cap;
-use mimalloc::MiMalloc;
+use evenkeel::allocator;
+use tikv_jemallocator::Jemalloc;
 
 /// The allocator of the program, because servers with fixed settings run in this one.
 #[global_allocator]
-static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
+static ALLOCATOR: Jemalloc = Jemalloc;
 
-support::server_with_fixed_settings!(|| ALLOCATOR.allocated());
+support::server_with_fixed_settings!(allocator::in_use);

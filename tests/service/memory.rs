@@ -31,7 +31,7 @@ impl Told {
     async fn start() -> Self {
         let in_use = Arc::new(AtomicUsize::new(0));
         let told = Arc::clone(&in_use);
-        let account = Account::measured(LIMIT, move || told.load(Ordering::Relaxed));
+        let account = Account::measured(LIMIT, move |_| told.load(Ordering::Relaxed));
         let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
         let server = Server::with_registry(registry.with_account(account)).await;
         let pods = ["a", "b"].map(|zone| on(web(&format!("p-{zone}")), zone).change());

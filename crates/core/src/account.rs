@@ -25,8 +25,17 @@ pub enum Purpose {
 /// The most bytes of a request that is small, however much memory there is.
 const MOST_SMALL_BYTES: usize = 1 << 20;
 
+/// The age of a figure that is asked of an allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// It may be a millisecond old, and costs next to nothing.
+    Recent,
+    /// It is that of this moment.
+    Current,
+}
+
 /// Returns the bytes that the allocator of the process has given out.
-type InUse = Box<dyn Fn() -> usize + Send + Sync>;
+type InUse = Box<dyn Fn(Freshness) -> usize + Send + Sync>;
 
 /// The memory of a process and its limit.
 pub struct Account {
@@ -56,8 +65,11 @@ impl Account {
     }
 
     /// An account with a limit in bytes. `in_use` returns the bytes that the allocator has given
-    /// out; it is asked often, and must be fast.
-    pub fn measured(limit: usize, in_use: impl Fn() -> usize + Send + Sync + 'static) -> Arc<Self> {
+    /// out. It is asked for a recent figure often, and for the current one where that is too much.
+    pub fn measured(
+        limit: usize,
+        in_use: impl Fn(Freshness) -> usize + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self::with(limit, Some(Box::new(in_use))))
     }
 
@@ -78,15 +90,22 @@ impl Account {
 
     /// Returns the bytes that the allocator has given out; `None` if it is unknown.
     pub fn allocated(&self) -> Option<usize> {
-        self.in_use.as_ref().map(|in_use| in_use())
+        self.figure(Freshness::Current)
+    }
+
+    fn figure(&self, freshness: Freshness) -> Option<usize> {
+        self.in_use.as_ref().map(|in_use| in_use(freshness))
     }
 
     /// Returns the bytes in use, with those that requests will take. Their bytes may be among both:
     /// nobody knows how far the allocator has given them out.
     pub fn used(&self) -> usize {
-        self.allocated()
-            .unwrap_or(0)
-            .saturating_add(self.requests())
+        self.used_at(Freshness::Current)
+    }
+
+    fn used_at(&self, freshness: Freshness) -> usize {
+        let allocated = self.figure(freshness).unwrap_or(0);
+        allocated.saturating_add(self.requests())
     }
 
     /// Returns the bytes that requests under way take.
@@ -126,7 +145,9 @@ impl Account {
 
     fn room(&self, purpose: Purpose, bytes: usize) -> Result<(), Exceeded> {
         let wanted = bytes.saturating_add(self.reserve(purpose));
-        match self.used().saturating_add(wanted) <= self.limit {
+        let fits = |freshness| self.used_at(freshness).saturating_add(wanted) <= self.limit;
+        // A recent figure may contain what is free by now.
+        match fits(Freshness::Recent) || fits(Freshness::Current) {
             true => Ok(()),
             false => Err(self.exceeded(wanted)),
         }
@@ -259,7 +280,7 @@ mod tests {
     fn what_the_allocator_gave_out_is_in_use_whoever_has_it() {
         let figure = Arc::new(AtomicUsize::new(100));
         let told = Arc::clone(&figure);
-        let account = Account::measured(160, move || told.load(Ordering::Relaxed));
+        let account = Account::measured(160, move |_| told.load(Ordering::Relaxed));
         assert_eq!((account.used(), account.allocated()), (100, Some(100)));
         assert!(account.has_room(Purpose::Cache, 40));
         assert!(!account.has_room(Purpose::Cache, 41), "an eighth is left");
@@ -277,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_little_is_taken_in_whatever_the_rest_takes() {
-        let account = Account::measured(160, || 1_000);
+        let account = Account::measured(160, |_| 1_000);
         let _little = account.charge(10).expect("a 16th");
         let refused = account.charge(1).expect_err("more");
         assert_eq!(refused.actual, Some(1_011));

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use evenkeel::account::Freshness;
+use evenkeel::allocator;
 use evenkeel::cli::{self, Cli};
 use evenkeel::limits::{Limit, Limits};
 use evenkeel::server::config::FixedSettings;
@@ -83,7 +85,7 @@ pub(crate) fn command_of(serve: &Command) -> Option<Command> {
     command.args(["--exact", SERVER, "--ignored", "--nocapture", "--"]);
     command.args(serve.get_args());
     // As the program has it for itself.
-    command.env("MIMALLOC_PURGE_DELAY", "0");
+    command.env(allocator::VARIABLE, allocator::settings());
     for (name, value) in serve.get_envs() {
         match value {
             Some(value) => command.env(name, value),
@@ -97,7 +99,7 @@ pub(crate) fn command_of(serve: &Command) -> Option<Command> {
 }
 
 /// Runs the server that [`command_of`] describes. Does nothing if no test has started this program.
-pub fn serve(memory_in_use: Option<fn() -> usize>) -> ExitCode {
+pub fn serve(memory_in_use: Option<fn(Freshness) -> usize>) -> ExitCode {
     let given = std::env::args_os().skip_while(|arg| arg != "--");
     let mut given = given.skip(1).peekable();
     if given.peek().is_none() {

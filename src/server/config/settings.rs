@@ -11,6 +11,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use super::limits::LimitSettings;
 use super::replication::ReplicationSettings;
 use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
+use crate::account::Freshness;
 use crate::api;
 use crate::limits::processors;
 use crate::snapshot::named::MaxAges;
@@ -462,7 +463,7 @@ pub struct FixedSettings {
     /// by number hold.
     ///
     /// The program sets it, because it chooses the allocator.
-    pub memory_in_use: Option<fn() -> usize>,
+    pub memory_in_use: Option<fn(Freshness) -> usize>,
     /// The size of a file of the decision log at which a new one begins.
     ///
     /// Editors and `grep` read such a file.

@@ -33,7 +33,7 @@ fn shared() -> &'static (Runtime, Vec<Server>) {
         let servers = IN_USE.map(|in_use| {
             let registry = Registry::new(Limits::default(), Arc::new(Unobserved));
             let times = AtomicUsize::new(0);
-            let account = Account::measured(1 << 30, move || {
+            let account = Account::measured(1 << 30, move |_| {
                 in_use(times.fetch_add(1, Ordering::Relaxed))
             });
             runtime.block_on(Server::with_registry(registry.with_account(account)))
