@@ -314,7 +314,7 @@ impl<'a> NamespaceBudgets<'a> {
         let budgets = read_view.deadline.each(read_view.budgets());
         let budgets: Vec<_> = budgets.collect::<Result<_, _>>()?;
         let mut by_label = PairIndex::default();
-        for (at, budget) in budgets.iter().enumerate() {
+        for (at, budget) in (0..).zip(&budgets) {
             by_label.add(budget.selector, at);
         }
         let mut all = Self {
@@ -342,12 +342,12 @@ impl<'a> NamespaceBudgets<'a> {
     fn over(&self, pods: &PodGroups<'_>, group: &PodGroup) -> Result<Vec<usize>, Stopped> {
         let mut over = Vec::new();
         for at in self.by_label.candidates(pods.labels(group)) {
+            let at = at as usize;
             let selector = self.budgets[at].selector;
             if pods.selects(selector, group)? {
                 over.push(at);
             }
         }
-        over.sort_unstable();
         Ok(over)
     }
 

@@ -19,18 +19,21 @@ use crate::snapshot::objects::slots::Slot;
 /// The most views of a namespace.
 const MAX_VIEWS: usize = 256;
 
+/// The number of views that make room together, because finding those unused for longest reads all.
+const DROPPED_TOGETHER: usize = MAX_VIEWS / 8;
+
 /// The number of views that are copied to change one of them.
 const VIEW_BLOCK: usize = 16;
 
 /// The number of label sets whose watchers are copied to change one of them.
-const WATCHER_BLOCK: usize = 64;
+const WATCHER_BLOCK: usize = 16;
 
 /// The views of a namespace. Copies share them until they change.
 #[derive(Debug, Clone, Default)]
 pub struct Views {
     views: Interner<CachedView, VIEW_BLOCK>,
     /// Finds the views that can count a label set.
-    by_pair: Arc<PairIndex>,
+    by_pair: PairIndex,
     /// The numbers of the views that count each label set, by its number.
     watchers: Blocks<Vec<u32>, WATCHER_BLOCK>,
 }
@@ -108,7 +111,7 @@ impl Views {
 
     fn number(&self, selector: &Selector, id: PartitionId) -> Option<u32> {
         let same = |cached: &CachedView| cached.query.is_of(selector, id);
-        self.views.find(self.views.hash((selector, id)), same)
+        self.views.find(self.views.hash(selector), same)
     }
 
     /// Adds a view of these label sets. Former views of the same query go, and those unused for
@@ -117,18 +120,23 @@ impl Views {
         if self.number(&query.selector, query.partition.id()).is_some() {
             return;
         }
-        let key = query.partition.key();
-        self.retain(|other| other.selector != query.selector || other.partition.key() != key);
-        while self.views.count() >= MAX_VIEWS {
-            self.drop_unused(1);
+        let hash = self.views.hash(&query.selector);
+        let is_former = |cached: &CachedView| {
+            let other = &cached.query;
+            other.selector == query.selector && other.partition.key() == query.partition.key()
+        };
+        while let Some(number) = self.views.find(hash, is_former) {
+            self.drop_all(&[(number, Arc::clone(&self.views.get(number).query))]);
+        }
+        if self.views.count() >= MAX_VIEWS {
+            self.drop_unused(DROPPED_TOGETHER);
         }
         let cached = CachedView {
             query: Arc::clone(query),
             view: Arc::clone(view),
         };
-        let hash = self.views.hash((&query.selector, query.partition.id()));
         let number = self.views.insert(hash, cached);
-        Arc::make_mut(&mut self.by_pair).add(&query.selector, number as usize);
+        self.by_pair.add(&query.selector, number);
         for set in sets {
             self.watch(*set, number);
         }
@@ -152,7 +160,6 @@ impl Views {
         deadline: &Deadline<'_>,
     ) -> Result<(), Stopped> {
         for number in self.by_pair.candidates(sets.texts(set)) {
-            let number = number as u32;
             let cached = self.views.get(number);
             deadline.step(1 + cached.query.selector.len())?;
             if sets.matches(set, &cached.query.selector) {
@@ -218,11 +225,16 @@ impl Views {
             (!stays(query)).then(|| (number, Arc::clone(query)))
         };
         let gone: Vec<(u32, Arc<ViewQuery>)> = self.views.iter().filter_map(goes).collect();
+        self.drop_all(&gone);
+    }
+
+    /// Drops views, which are in the order of their numbers.
+    fn drop_all(&mut self, gone: &[(u32, Arc<ViewQuery>)]) {
         if gone.is_empty() {
             return;
         }
-        for (number, query) in &gone {
-            Arc::make_mut(&mut self.by_pair).remove(&query.selector, *number as usize);
+        for (number, query) in gone {
+            self.by_pair.remove(&query.selector, *number);
             self.views.release(*number);
         }
         let is_gone = |number: &u32| gone.binary_search_by_key(number, |(it, _)| *it).is_ok();

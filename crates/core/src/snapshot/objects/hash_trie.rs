@@ -20,6 +20,21 @@ pub trait Hashed: Clone {
     fn hash(&self) -> u32;
 }
 
+/// The number of something, by a hash of that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbered {
+    /// The hash.
+    pub hash: u32,
+    /// The number.
+    pub number: u32,
+}
+
+impl Hashed for Numbered {
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Node<T> {
     Leaf(Arc<Vec<T>>),
@@ -48,16 +63,21 @@ fn child_of(hash: u32, depth: u32) -> usize {
 }
 
 impl<T> HashTrie<T> {
-    /// An entry.
-    pub fn find(&self, hash: u32, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
-        let mut node = &self.root;
-        for depth in 0.. {
+    /// The entries that are stored together with those of a hash.
+    fn near(&self, hash: u32) -> &[T] {
+        let (mut node, mut depth) = (&self.root, 0);
+        loop {
             match node {
                 Node::Inner(children) => node = &children[child_of(hash, depth)],
-                Node::Leaf(entries) => return entries.iter().find(|entry| is_it(entry)),
+                Node::Leaf(entries) => return entries,
             }
+            depth += 1;
         }
-        None
+    }
+
+    /// An entry.
+    pub fn find(&self, hash: u32, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        self.near(hash).iter().find(|entry| is_it(entry))
     }
 
     /// All entries, in no order.
@@ -83,6 +103,12 @@ impl<T> HashTrie<T> {
 }
 
 impl<T: Hashed> HashTrie<T> {
+    /// The entries of a hash, in no order.
+    pub fn all(&self, hash: u32) -> impl Iterator<Item = &T> {
+        let near = self.near(hash).iter();
+        near.filter(move |entry| entry.hash() == hash)
+    }
+
     /// The leaf for a hash, to change it, and its depth.
     fn leaf(&mut self, hash: u32) -> (&mut Node<T>, u32) {
         let (mut node, mut depth) = (&mut self.root, 0);
@@ -204,6 +230,8 @@ mod tests {
                     assert_eq!(found.is_some(), wanted.contains(&number));
                     let found = table.find_mut(hash(&number), |it| *it == number);
                     assert_eq!(found.is_some(), wanted.contains(&number));
+                    let all = table.all(hash(&number)).any(|it| *it == number);
+                    assert_eq!(all, wanted.contains(&number));
                 }
             }
         }

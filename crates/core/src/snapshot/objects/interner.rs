@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use hashbrown::DefaultHashBuilder;
 
 use super::blocks::Blocks;
-use super::hash_trie::{HashTrie, Hashed};
+use super::hash_trie::{HashTrie, Numbered};
 
 /// The number of free numbers that is never too many.
 const MIN_FREE: usize = 256;
@@ -27,19 +27,6 @@ struct Interned<V> {
     value: V,
     hash: u32,
     uses: u32,
-}
-
-/// The number of a value, by the hash of the value.
-#[derive(Debug, Clone)]
-struct Numbered {
-    hash: u32,
-    number: u32,
-}
-
-impl Hashed for Numbered {
-    fn hash(&self) -> u32 {
-        self.hash
-    }
 }
 
 impl<V, const BLOCK: usize> Default for Interner<V, BLOCK> {

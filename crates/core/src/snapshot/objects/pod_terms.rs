@@ -2,11 +2,13 @@
 //! their terms, so each distinct one is kept once, with the number of pods that have it on each
 //! node. A decision reads only those that can match: an index finds them by a pair of labels.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::DefaultHashBuilder;
 
+use super::hash_trie::{HashTrie, Numbered};
 use super::interner::Interner;
 use super::slots::{Slot, SlotCounts};
 use crate::matching::{PodTerm, Selector};
@@ -21,7 +23,7 @@ static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 #[derive(Debug, Clone, Default)]
 pub struct TermTable {
     terms: Interner<HeldTerm, BLOCK>,
-    index: Arc<PairIndex>,
+    index: PairIndex,
 }
 
 /// A term of pods.
@@ -92,7 +94,7 @@ impl TermTable {
     ) -> impl Iterator<Item = &'t HeldTerm> {
         let pairs = labels.iter().map(|(key, value)| (&**key, &**value));
         let candidates = self.index.candidates(pairs).into_iter();
-        let candidates = candidates.map(|number| self.terms.get(number as u32));
+        let candidates = candidates.map(|number| self.terms.get(number));
         let namespace_labels = namespace_labels.unwrap_or(&NO_LABELS);
         candidates.filter(move |held| {
             let TermKey { term, own } = &*held.key;
@@ -140,72 +142,52 @@ impl TermTable {
             counted,
         };
         let number = self.terms.insert(self.terms.hash((term, own)), held);
-        Arc::make_mut(&mut self.index).add(&term.selector, number as usize);
+        self.index.add(&term.selector, number);
     }
 
     /// Removes the term of a pod that leaves a node.
     fn remove(&mut self, number: u32, slot: Slot) {
         self.terms.get_mut(number).counted.remove(slot);
         if let Some(gone) = self.terms.release(number) {
-            Arc::make_mut(&mut self.index).remove(&gone.key.term.selector, number as usize);
+            self.index.remove(&gone.key.term.selector, number);
         }
     }
 }
 
-/// The numbers of selectors, by a pair of labels that they require.
+/// The numbers of selectors, by a pair of labels that they require, or by none.
 #[derive(Debug, Clone, Default)]
 pub struct PairIndex {
-    /// Selectors by a pair that they require; each has one key here.
-    by_pair: HashMap<(Box<str>, Box<str>), BTreeSet<usize>>,
-    /// Selectors that require no pair.
-    unpaired: BTreeSet<usize>,
+    numbers: HashTrie<Numbered>,
+    hasher: DefaultHashBuilder,
 }
 
 impl PairIndex {
+    fn hash(&self, pair: Option<(&str, &str)>) -> u32 {
+        self.hasher.hash_one(pair) as u32
+    }
+
     /// Adds a selector with its number.
-    pub fn add(&mut self, selector: &Selector, number: usize) {
-        match selector.required_pair() {
-            Some((key, value)) => {
-                let pair = (key.into(), value.into());
-                self.by_pair.entry(pair).or_default().insert(number);
-            }
-            None => {
-                self.unpaired.insert(number);
-            }
-        }
+    pub fn add(&mut self, selector: &Selector, number: u32) {
+        let hash = self.hash(selector.required_pair());
+        self.numbers.insert(Numbered { hash, number });
     }
 
     /// Removes a selector.
-    pub fn remove(&mut self, selector: &Selector, number: usize) {
-        match selector.required_pair() {
-            Some((key, value)) => {
-                let pair = (key.into(), value.into());
-                let of_pair = self.by_pair.get_mut(&pair);
-                let of_pair = of_pair.expect("a paired selector is there");
-                of_pair.remove(&number);
-                if of_pair.is_empty() {
-                    self.by_pair.remove(&pair);
-                }
-            }
-            None => {
-                self.unpaired.remove(&number);
-            }
-        }
+    pub fn remove(&mut self, selector: &Selector, number: u32) {
+        let hash = self.hash(selector.required_pair());
+        let it = Numbered { hash, number };
+        let removed = self.numbers.remove(hash, |other| *other == it);
+        debug_assert!(removed.is_some(), "the selector is there");
     }
 
-    /// The selectors that may match a label set with these pairs.
-    pub fn candidates<'a>(&self, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<usize> {
-        let paired = pairs.filter_map(|pair| self.by_pair.get(&PairRef(pair)));
-        paired.flatten().chain(&self.unpaired).copied().collect()
-    }
-}
-
-/// A borrowed pair that finds an owned one.
-#[derive(Hash)]
-struct PairRef<'a>((&'a str, &'a str));
-
-impl hashbrown::Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
-    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
-        self.0 == (&*key.0, &*key.1)
+    /// The selectors that may match a label set with these pairs, ascending.
+    pub fn candidates<'a>(&self, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<u32> {
+        let hashes = pairs.map(Some).chain([None]).map(|pair| self.hash(pair));
+        let found = hashes.flat_map(|hash| self.numbers.all(hash));
+        let mut found: Vec<u32> = found.map(|it| it.number).collect();
+        found.sort_unstable();
+        // Two pairs may have one hash.
+        found.dedup();
+        found
     }
 }
