@@ -24,6 +24,9 @@ use crate::snapshot::{Batch, ReadView, Snapshot, Stopped};
 /// question is decided where it arrives.
 const SMALL: usize = 2_000_000;
 
+/// The number of entries of a question that take as long as the name of a node in its answer.
+const LISTED: usize = 64;
+
 /// The most waiting pods that an explanation looks at.
 const MOST_WAITING: i32 = 1_000;
 
@@ -212,11 +215,15 @@ impl Service {
 
 impl<A: Message + Clone + MeasuredAnswer + Loggable> ValidDecision<A> {
     /// Returns whether the decision is so small that other calls can wait for it: few entries of
-    /// its lists meet few objects.
+    /// its lists meet few objects, and few nodes are named.
     fn is_small(&self, read_view: &ReadView<'_>) -> bool {
         let uses_storage = !self.question.pod().storage.is_empty();
         let defaults = read_view.defaults.constraints.len();
-        let entries = self.entries.saturating_add(defaults);
+        let listed = match self.terms.lists_nodes() && self.terms.top.is_none() {
+            true => LISTED,
+            false => 0,
+        };
+        let entries = self.entries.saturating_add(defaults).saturating_add(listed);
         entries.saturating_mul(read_view.objects(uses_storage)) <= SMALL
     }
 
