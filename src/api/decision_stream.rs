@@ -34,6 +34,7 @@ use crate::proto::v1;
 use crate::proto::v1::decide_request::Step;
 use crate::proto::v1::question::Ask;
 use crate::snapshot::{ReadView, Snapshot, State, Stopped};
+use crate::tasks::OwnedTask;
 
 /// The names of questions of streams in metrics.
 pub const STREAMED_METHODS: [&str; 3] = ["Decide.Filter", "Decide.Score", "Decide.Place"];
@@ -382,7 +383,7 @@ impl Service {
         }
         let (service, deadline) = (Arc::clone(&self), by.deadline);
         let decide = async move { service.decide_together(asks, entries, &by).await };
-        let decided = until(deadline, self.beside.spawn(decide).owned()).await;
+        let decided = until(deadline, OwnedTask::new(self.beside.spawn(decide))).await;
         let decided = decided.and_then(|it| it.unwrap_or(Err(Error::Internal)));
         let mut outcomes = decided.map(Vec::into_iter).map_err(Status::from);
         let outcome = |(tag, cancelled): (AnswerTag, CancellationToken)| {

@@ -22,7 +22,7 @@ use super::error::Error;
 use super::request_context::RequestContext;
 use crate::access::CallerIdentity;
 use crate::limits::{Exceeded, Limit, Limits, processors};
-use crate::tasks::{self, Task};
+use crate::tasks::{self, OwnedTask, Task};
 
 /// A request with more bytes is decoded beside the threads that serve. So many bytes are decoded and
 /// validated in some 100 µs. One call may wait that long for another.
@@ -152,7 +152,7 @@ impl Beside {
                 Poll::Pending => work.await,
             }
         };
-        let done = self.spawn(run).owned().await;
+        let done = OwnedTask::new(self.spawn(run)).await;
         done.map_err(|_| Error::Internal)
     }
 }

@@ -332,7 +332,7 @@ impl<'a> PagedList<'a> {
         let request = Request::new(selected.resource.path(selected.namespace)).list(&wanted);
         let cluster = self.cluster.clone();
         let coming = async move { cluster.request(request).await };
-        self.coming = Some(tasks::spawn(coming).owned());
+        self.coming = Some(OwnedTask::new(tasks::spawn(coming)));
     }
 
     /// The next page; `None` after the last one.
