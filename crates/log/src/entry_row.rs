@@ -90,19 +90,27 @@ pub struct NumberedRow {
 }
 
 /// Data that is kept in blobs beside the log, and was complete when its record was
-/// written: the parts `UUID/0`, `UUID/1` and so on, which are pieces of one sequence of bytes. The
-/// objects of a snapshot are [`ChangesRow`]s, each with its length before it.
+/// written: parts, which are pieces of one sequence of bytes. The objects of a snapshot are
+/// [`ChangesRow`]s, each with its length before it.
 #[derive(Clone, PartialEq, Message)]
 pub struct AsideRow {
-    /// The uuid in the names of the parts.
-    #[prost(bytes = "vec", tag = "1")]
-    pub uuid: Vec<u8>,
+    /// The start of the names of the parts, after which each has its number, from 0.
+    #[prost(string, tag = "1")]
+    pub folder: String,
     /// The number of parts.
     #[prost(uint32, tag = "2")]
     pub count: u32,
     /// SHA-256 of the SHA-256 of all parts, as they are kept, in order.
     #[prost(bytes = "vec", tag = "3")]
     pub sha256: Vec<u8>,
+}
+
+impl AsideRow {
+    /// The names of the parts, in order.
+    pub fn parts(&self) -> impl Iterator<Item = String> + '_ {
+        let numbers = 0..self.count;
+        numbers.map(|number| format!("{}{number}", self.folder))
+    }
 }
 
 /// Changes in order: those of a batch, or of a part of a replace.

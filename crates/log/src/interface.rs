@@ -59,12 +59,6 @@ pub trait Log: Send + Sync {
     /// [`Error::NotFound`], [`Error::Unreachable`] and [`Error::Full`].
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds>;
 
-    /// The time of the leader of a snapshot's log, by the leader's clock.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Unreachable`] and [`Error::Full`].
-    fn time<'a>(&'a self, name: &'a str) -> Wait<'a, SystemTime>;
-
     /// Reads one message from the leader.
     ///
     /// # Errors
@@ -95,11 +89,11 @@ pub trait Log: Send + Sync {
     /// [`Error::Unreachable`].
     fn remove_if<'a>(&'a self, name: &'a str, last: &'a Message) -> Wait<'a, ()>;
 
-    /// Returns the blobs: data that is too large for messages.
-    fn blobs(&self) -> &dyn Blobs;
+    /// Data that is too large for records. The value under a name never changes.
+    fn blobs(&self) -> &dyn Values;
 
-    /// A few small values that change by compare-and-set.
-    fn keys(&self) -> &dyn Keys;
+    /// A few small values that change: leases and notes of the servers.
+    fn keys(&self) -> &dyn Values;
 }
 
 /// Follows one log. Several threads may ask at the same time.
@@ -117,48 +111,33 @@ pub trait Follower: Send + Sync {
     fn next(&self, after: u64, within: Duration) -> Wait<'_, Option<Message>>;
 }
 
-/// Keeps blobs by name, each as large as a message. The blob under a name never changes.
-pub trait Blobs: Send + Sync {
-    /// Keeps a blob. It is on as many disks as the engine promises when this returns. Putting the
-    /// same blob again does no harm.
+/// Keeps values by name, each as large as a message: blobs, of which none ever changes, and keys,
+/// which change by compare-and-set.
+pub trait Values: Send + Sync {
+    /// A value and its revision, as the leader has it; `None` when there is none.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::UnknownFate`] and [`Error::Full`].
-    fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()>;
+    /// [`Error::Unreachable`].
+    fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Option<(Bytes, u64)>>;
 
-    /// Reads a blob whole. One that was just put may be missing for a moment.
+    /// Sets a value if its revision is `revision`, or if it does not exist and `revision` is
+    /// `None`. Returns the new revision. The value is on as many disks as the engine promises then.
     ///
     /// # Errors
-    /// [`Error::NotFound`] and [`Error::Unreachable`].
-    fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes>;
+    /// [`Error::Conflict`], [`Error::Unreachable`], [`Error::UnknownFate`] and [`Error::Full`].
+    fn set_if<'a>(&'a self, name: &'a str, revision: Option<u64>, value: Bytes) -> Wait<'a, u64>;
 
-    /// The names of the blobs that begin with this, in any order.
+    /// The names that begin with this, in any order.
     ///
     /// # Errors
     /// [`Error::Unreachable`].
     fn list<'a>(&'a self, prefix: &'a str) -> Wait<'a, Vec<String>>;
 
-    /// Drops a blob, if it is there.
+    /// Drops a value, if it is there.
     ///
     /// # Errors
     /// [`Error::Unreachable`].
-    fn drop_blob<'a>(&'a self, name: &'a str) -> Wait<'a, ()>;
-}
-
-/// Values that change by compare-and-set: leases and notes of the servers.
-pub trait Keys: Send + Sync {
-    /// A value and its revision; `None` when there is none.
-    ///
-    /// # Errors
-    /// [`Error::Unreachable`].
-    fn get<'a>(&'a self, key: &'a str) -> Wait<'a, Option<(Bytes, u64)>>;
-
-    /// Sets a value if its revision is `revision`, or if it does not exist and `revision` is
-    /// `None`. Returns the new revision.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`], [`Error::Unreachable`] and [`Error::UnknownFate`].
-    fn set_if<'a>(&'a self, key: &'a str, revision: Option<u64>, value: Bytes) -> Wait<'a, u64>;
+    fn remove<'a>(&'a self, name: &'a str) -> Wait<'a, ()>;
 }
 
 /// The reason why a call to a log failed. The kinds differ in what the caller knows afterwards.
@@ -220,6 +199,8 @@ pub struct Bounds {
     /// The names of those servers that have not followed the leader to the end of the log, or are
     /// away. They do not count when a leader has to be elected.
     pub behind: Vec<String>,
+    /// The time of the leader, by its clock; `None` in an answer about all logs.
+    pub now: Option<SystemTime>,
 }
 
 /// The ranges of messages that a fleet keeps.

@@ -21,5 +21,5 @@ pub mod tasks;
 pub mod visible;
 
 pub use entry_row::{AsideRow, EntryRow, Happened, NumberedRow};
-pub use interface::{Blobs, Bounds, Error, FleetBounds, Follower, Keys, Log, Message, Wait};
-pub use record::{Body, Hash, Place, Unreadable, Verdict};
+pub use interface::{Bounds, Error, FleetBounds, Follower, Log, Message, Values, Wait};
+pub use record::{Body, Hash, Place, Unreadable};

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use zstd::bulk::{Compressor, Decompressor};
 
 use super::entry_row::{AsideRow, EntryRow};
-use super::interface::Message;
+use super::interface::{Error, Message};
 
 /// Starts each message.
 const MAGIC: [u8; 4] = *b"EVKL";
@@ -94,39 +94,40 @@ pub struct Place {
     pub hash: Hash,
 }
 
-/// The verdict about a message, of a reader that has come up to its place.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// The next record.
-    Valid(Box<Body>),
-    /// No reader applies the record: its writer wanted it to follow on another message. The log
-    /// goes on after it.
-    Void,
-    /// A later version has written it.
-    Later(String),
-    /// The message is damaged, or not the next one of this log. Holds the reason.
-    Wrong(String),
-}
-
-/// The reason why a message cannot be read.
+/// The reason why a message, or data that it needs, cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// The message is no record, or was damaged. Holds the reason.
+    /// It is damaged, of another log, or not the next message. Holds the reason.
     #[error("{0}")]
     Damaged(String),
-    /// A later version has written the record. Holds the sign of that.
+    /// A later version has written it. Holds the sign of that.
     #[error("{0}")]
     Later(String),
+    /// It is not found.
+    #[error("{0}")]
+    Missing(String),
+    /// It cannot be read now.
+    #[error("{0}")]
+    Unreachable(String),
 }
 
 impl Unreadable {
-    fn damaged(why: &str) -> Self {
+    pub(crate) fn damaged(why: &str) -> Self {
         Self::Damaged(why.to_owned())
     }
 
     /// The record has fields of a later version, although its format is known.
     pub fn unknown() -> Self {
         Self::Later("a record says something that this version does not know".to_owned())
+    }
+}
+
+impl From<Error> for Unreadable {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NotFound(_) => Self::Missing(error.to_string()),
+            error => Self::Unreachable(error.to_string()),
+        }
     }
 }
 
@@ -148,13 +149,8 @@ impl Place {
         }
     }
 
-    /// The place after a record, as the record itself says, for a reader that begins in the middle
-    /// of a log. `None` for a message that is no record, or that no reader applies.
-    pub fn told_by(message: &Message) -> Option<Self> {
-        Some(Self::before(message)?.after(message))
-    }
-
-    /// The place before a record, as the record itself says.
+    /// The place before a record, as the record itself says; `None` for a message that is no record,
+    /// or that no reader applies.
     pub fn before(message: &Message) -> Option<Self> {
         let body = Body::read(&message.bytes).ok()?;
         let before = Self {
@@ -165,29 +161,29 @@ impl Place {
         (body.after == before.sequence).then_some(before)
     }
 
-    /// Judges a message at this place. A record is valid if and only if it says that it follows on
-    /// this sequence, in this log, with this hash.
-    pub fn judge(&self, message: &Message) -> Verdict {
+    /// Reads a message at this place. A record is valid if and only if it says that it follows on
+    /// this sequence, in this log, with this hash. `None` if no reader applies the record, because
+    /// its writer wanted it to follow on another message: the log goes on after it.
+    ///
+    /// # Errors
+    /// [`Unreadable`].
+    pub fn judge(&self, message: &Message) -> Result<Option<Box<Body>>, Unreadable> {
         if message.sequence != self.sequence + 1 {
-            return Verdict::Wrong("it is missing".to_owned());
+            return Err(Unreadable::damaged("it is missing"));
         }
-        let body = match Body::read(&message.bytes) {
-            Ok(body) => body,
-            Err(Unreadable::Later(why)) => return Verdict::Later(why),
-            Err(Unreadable::Damaged(why)) => return Verdict::Wrong(why),
-        };
+        let body = Body::read(&message.bytes)?;
         if body.after != self.sequence {
-            return Verdict::Void;
+            return Ok(None);
         }
         if self.sequence > 0 && body.log_id != self.log_id.as_bytes() {
             let why = "it is of another log: this one was made anew";
-            return Verdict::Wrong(why.to_owned());
+            return Err(Unreadable::damaged(why));
         }
         if body.chain != self.hash {
             let why = "it follows on another message than the one that was read";
-            return Verdict::Wrong(why.to_owned());
+            return Err(Unreadable::damaged(why));
         }
-        Verdict::Valid(Box::new(body))
+        Ok(Some(Box::new(body)))
     }
 }
 

@@ -1,12 +1,14 @@
 //! Real nats-servers, one or three, which tests stop, pause and damage.
 
 use std::fmt::Write as _;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_nats::Client;
 use async_nats::jetstream::stream::Stream;
 use evenkeel::log::nats::{Access, ConnectError, FleetName, Keeping, Nats};
 use futures::TryStreamExt;
@@ -266,9 +268,7 @@ impl Brokers {
     /// The stream of a snapshot of the fleet `test`.
     pub(crate) async fn stream(&self, snapshot: &str) -> Stream {
         let client = async_nats::connect(self.urls()).await.expect("it runs");
-        let streams = async_nats::jetstream::new(client);
-        let stream = streams.get_stream(stream_name(snapshot)).await;
-        stream.expect("it is there")
+        stream_of(client, snapshot).await.expect("it is there")
     }
 
     /// The addresses of all servers.
@@ -345,7 +345,22 @@ impl Drop for Brokers {
     }
 }
 
-/// The name of the stream of a snapshot of the fleet `test`.
-pub(crate) fn stream_name(snapshot: &str) -> String {
-    format!("EVK_test_LOG_{snapshot}")
+/// The stream of a snapshot of the fleet `test`, as the server of a connection has it.
+pub(crate) async fn stream_of(client: Client, snapshot: &str) -> Option<Stream> {
+    let streams = async_nats::jetstream::new(client);
+    let subject = format!("evk.test.log.{snapshot}");
+    let name = streams.stream_by_subject(subject).await.ok()?;
+    streams.get_stream(name).await.ok()
+}
+
+/// The directory with the messages of a stream, by the beginning of the stream's name, in the store
+/// of a server.
+pub(crate) fn messages_of(store: &Path, stream: &str) -> PathBuf {
+    let streams = std::fs::read_dir(store.join("jetstream/$G/streams"));
+    let mut streams = streams
+        .expect("it has streams")
+        .map(|it| it.expect("it has a name"));
+    let is_it = |it: &DirEntry| it.file_name().to_string_lossy().starts_with(stream);
+    let stream = streams.find(is_it).expect("it is there");
+    stream.path().join("msgs")
 }

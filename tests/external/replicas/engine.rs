@@ -73,10 +73,12 @@ async fn a_stream_that_was_made_anew_is_not_what_a_late_server_deletes() {
     assert_eq!(late.bounds("default").await.expect("it is there").last, 1);
     let client = async_nats::connect(brokers.urls()).await.expect("it runs");
     let streams = async_nats::jetstream::new(client);
+    let former = streams.stream_by_subject("evk.late.log.default").await;
+    let former = former.expect("it is there");
     first.remove_if("default", &end).await.expect("it is there");
     append(&first, "default", 0, &message(2)).await;
     // A late request to delete the former stream arrives now.
-    let deleted = streams.delete_stream("EVK_late_LOG_default").await;
+    let deleted = streams.delete_stream(former).await;
     assert!(deleted.is_err(), "it is another one now");
     assert_eq!(late.remove_if("default", &end).await, Err(Error::Conflict));
     for log in [&first, &late] {
@@ -84,29 +86,4 @@ async fn a_stream_that_was_made_anew_is_not_what_a_late_server_deletes() {
         assert_eq!(log.names().await.expect("a list"), ["default"]);
     }
     append(&late, "default", 1, &message(3)).await;
-}
-
-/// If the server that removes a log ends before it deletes the stream, others delete it.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs nats-server: deploy/tools.sh install_nats"]
-async fn a_stream_that_was_left_is_deleted_by_others() {
-    let brokers = Brokers::start(1);
-    let log = brokers.connect("left").await;
-    append(&log, "default", 0, &message(1)).await;
-    let end = log.read("default", 1).await;
-    log.remove_if("default", &end.expect("it is there"))
-        .await
-        .expect("it ends there");
-    append(&log, "default", 0, &message(2)).await;
-    let client = async_nats::connect(brokers.urls()).await.expect("it runs");
-    let streams = async_nats::jetstream::new(client);
-    let left = async_nats::jetstream::stream::Config {
-        name: "EVK_left_LOG_default".into(),
-        subjects: vec!["evk.left.log.default".into()],
-        ..Default::default()
-    };
-    streams.create_stream(left).await.expect("it is made");
-    assert_eq!(log.names().await.expect("a list"), ["default"]);
-    assert!(streams.get_stream("EVK_left_LOG_default").await.is_err());
-    assert_eq!(read(&log, "default", 1).await, [message(2)]);
 }

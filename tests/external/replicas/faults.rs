@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use crate::replicas::brokers::messages_of;
+
 macro_rules! faults {
     ($($fault:ident: $words:literal,)*) => {
         /// A fault, which ends after some seconds. The leader is the nats-server that leads a log.
@@ -59,10 +61,9 @@ impl Fault {
     }
 }
 
-/// Flips a bit of a stream in the store of a nats-server that does not run.
+/// Flips a bit of the stream whose name begins with this in the store of a nats-server that does not run.
 pub(crate) fn damage(store: &Path, stream: &str, dice: &mut fastrand::Rng) {
-    let messages = store.join("jetstream/$G/streams").join(stream).join("msgs");
-    let files = std::fs::read_dir(messages).expect("it has some");
+    let files = std::fs::read_dir(messages_of(store, stream)).expect("it has some");
     let blocks = files.map(|file| file.expect("it can be listed").path());
     let blocks = blocks.filter(|path| path.extension().is_some_and(|it| it == "blk"));
     let length = |path: &std::path::PathBuf| path.metadata().map_or(0, |it| it.len());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use evenkeel::log::{Log, Place, Verdict};
+use evenkeel::log::{Log, Place};
 use evenkeel::proto::v1::change::Object;
 use evenkeel::proto::v1::{
     Change, GetSnapshotRequest, HeldPlacement, ListReservationsRequest, Pod, Snapshot,
@@ -221,14 +221,14 @@ impl Fleet {
                 let before = place.or_else(|| Place::before(&message));
                 let before = before.unwrap_or(Place::START);
                 match before.judge(&message) {
-                    Verdict::Valid(body) => {
+                    Ok(Some(body)) => {
                         let log_id = body.log_id();
                         place = Some(Place {
                             log_id,
                             ..before.after(&message)
                         });
                     }
-                    Verdict::Void => place = Some(before.after(&message)),
+                    Ok(None) => place = Some(before.after(&message)),
                     fault => panic!("message {sequence} of {name}: {fault:?}"),
                 }
             }

@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::replicas::brokers::{Brokers, stream_name};
+use crate::replicas::brokers::{Brokers, stream_of};
 
 /// A link that passes connections on to a port, which can change.
 pub(crate) struct Link {
@@ -155,8 +155,7 @@ impl Brokers {
     /// answers.
     pub(crate) async fn end_at(&self, number: usize, snapshot: &str) -> Option<u64> {
         let client = async_nats::connect(&self.urls()[number]).await.ok()?;
-        let streams = async_nats::jetstream::new(client);
-        let stream = streams.get_stream(stream_name(snapshot)).await.ok()?;
+        let stream = stream_of(client, snapshot).await?;
         Some(stream.cached_info().state.last_sequence)
     }
 

@@ -1,6 +1,6 @@
 //! Mishaps that administrators and disks cause to the streams of nats-servers.
 
-use crate::replicas::brokers::{Brokers, stream_name};
+use crate::replicas::brokers::{Brokers, messages_of};
 
 impl Brokers {
     /// Limits the stream of a snapshot to so many bytes, as an administrator may.
@@ -23,9 +23,8 @@ impl Brokers {
     /// Flips a bit of a snapshot's log in the store of a nats-server that does not run. On each
     /// server it is in another message, so that the other copies of that message stay intact.
     pub(crate) fn flip_bit(&self, number: usize, snapshot: &str) {
-        let streams = self.store(number).join("jetstream/$G/streams");
-        let messages = streams.join(stream_name(snapshot)).join("msgs");
-        let path = messages.join("1.blk");
+        let stream = format!("EVK_test_LOG_{snapshot}");
+        let path = messages_of(&self.store(number), &stream).join("1.blk");
         let mut bytes = std::fs::read(&path).expect("it has some");
         let place = bytes.len() * (number + 1) / 5;
         bytes[place] ^= 1;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::replicas::brokers::{Brokers, Setup, stream_name};
+use crate::replicas::brokers::{Brokers, Setup};
 use crate::replicas::chaos::{nothing_is_lost, seed};
 use crate::replicas::faults::{Fault, damage};
 use crate::replicas::fleet::Fleet;
@@ -123,8 +123,9 @@ impl Harm {
                 fleet.brokers.signal(leader, "CONT");
             }
             Fault::LeaderSteppedDown => {
-                let stream = stream_name("default");
-                fleet.brokers.step_down(&stream, &json!({})).await;
+                let stream = fleet.brokers.stream("default").await;
+                let name = &stream.cached_info().config.name;
+                fleet.brokers.step_down(name, &json!({})).await;
             }
             Fault::Restarted => {
                 for number in 0..3 {
@@ -136,12 +137,12 @@ impl Harm {
             Fault::Wiped => self.wipe(fleet, victim).await,
             Fault::LogFlipped | Fault::BlobFlipped => {
                 let stream = match fault {
-                    Fault::LogFlipped => stream_name("default"),
-                    _ => "EVK_test_BLOBS".to_owned(),
+                    Fault::LogFlipped => "EVK_test_LOG_default",
+                    _ => "EVK_test_BLOBS",
                 };
                 fleet.brokers.settle().await;
                 fleet.brokers.signal(victim, "TERM");
-                damage(&fleet.brokers.store(victim), &stream, &mut self.dice);
+                damage(&fleet.brokers.store(victim), stream, &mut self.dice);
                 self.damaged = Some(victim);
                 fleet.brokers.run(victim);
                 self.start_anew(fleet, server);

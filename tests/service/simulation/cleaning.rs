@@ -48,9 +48,12 @@ impl Later {
         self.seconds.fetch_add(seconds, Ordering::Relaxed);
     }
 
+    /// The number of blobs.
     fn parts(&self) -> usize {
-        let listed = runtime().block_on(self.log.blobs().list("parts/"));
-        listed.expect("nothing goes wrong").len()
+        let blobs = self.log.blobs();
+        let listed = ["parts/", "checkpoint/"].map(|it| runtime().block_on(blobs.list(it)));
+        let listed = listed.map(|it| it.expect("nothing goes wrong").len());
+        listed.iter().sum()
     }
 }
 
@@ -154,7 +157,7 @@ fn what_is_not_there_any_more_is_not_committed() {
         let blobs = later.log.blobs();
         let listed = runtime().block_on(blobs.list("parts/"));
         for part in listed.expect("nothing goes wrong") {
-            let dropped = runtime().block_on(blobs.drop_blob(&part));
+            let dropped = runtime().block_on(blobs.remove(&part));
             dropped.expect("nothing goes wrong");
         }
     });

@@ -104,7 +104,8 @@ fn record() -> String {
     let blobs = runtime().block_on(log.blobs().list(""));
     for blob in blobs.expect("nothing goes wrong") {
         let bytes = runtime().block_on(log.blobs().get(&blob));
-        let bytes = hex(&bytes.expect("it is there"));
+        let bytes = bytes.expect("nothing goes wrong").expect("it is there");
+        let bytes = hex(&bytes.0);
         writeln!(text, "blob {blob} {bytes}").expect("text has room");
     }
     writeln!(text, "digest {}", told(&snapshot)).expect("text has room");
@@ -198,7 +199,7 @@ fn parse(text: &str) -> (FakeLog, String) {
             ("message", bytes) => log.intrude(NAME, unhex(bytes).into()),
             ("blob", rest) => {
                 let (name, bytes) = rest.split_once(' ').expect("a blob has a name");
-                let put = runtime().block_on(log.blobs().put(name, unhex(bytes).into()));
+                let put = runtime().block_on(log.blobs().set_if(name, None, unhex(bytes).into()));
                 put.expect("nothing goes wrong");
             }
             ("digest", told) => digest = Some(told.to_owned()),

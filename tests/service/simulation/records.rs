@@ -3,8 +3,11 @@
 use std::time::SystemTime;
 
 use evenkeel::log::record::{FORMAT, GENESIS};
-use evenkeel::log::{Body, Message, Place, Unreadable, Verdict};
+use evenkeel::log::{Body, Message, Place, Unreadable};
 use uuid::Uuid;
+
+/// What a reader makes of a message.
+type Judged = Result<Option<Box<Body>>, Unreadable>;
 
 fn body(place: &Place, log_id: Uuid) -> Body {
     Body {
@@ -29,27 +32,25 @@ fn message(sequence: u64, body: &Body) -> Message {
 fn begun() -> (Place, Uuid) {
     let log_id = Uuid::new_v4();
     let first = message(1, &body(&Place::START, log_id));
-    assert!(matches!(Place::START.judge(&first), Verdict::Valid(_)));
+    assert!(matches!(Place::START.judge(&first), Ok(Some(_))));
     let place = Place::START.after(&first);
     (Place { log_id, ..place }, log_id)
 }
 
 /// Returns whether a verdict gives this reason why a message is wrong.
-fn is_wrong(verdict: &Verdict, reason: &str) -> bool {
-    matches!(verdict, Verdict::Wrong(why) if why.contains(reason))
+fn is_wrong(verdict: &Judged, reason: &str) -> bool {
+    matches!(verdict, Err(Unreadable::Damaged(why)) if why.contains(reason))
 }
 
 /// A function that returns whether a verdict is as expected.
-type Expected = fn(&Verdict) -> bool;
+type Expected = fn(&Judged) -> bool;
 
 #[test]
 fn a_record_is_valid_at_its_place_alone() {
     let (place, log_id) = begun();
     let good = body(&place, log_id);
     let cases: [(&str, u64, Body, Expected); 6] = [
-        ("the next", 2, good.clone(), |v| {
-            matches!(v, Verdict::Valid(_))
-        }),
+        ("the next", 2, good.clone(), |v| matches!(v, Ok(Some(_)))),
         ("one passed over", 3, good.clone(), |v| {
             is_wrong(v, "missing")
         }),
@@ -61,7 +62,7 @@ fn a_record_is_valid_at_its_place_alone() {
                 after: 0,
                 ..good.clone()
             },
-            |v| *v == Verdict::Void,
+            |v| *v == Ok(None),
         ),
         ("of another log", 2, body(&place, Uuid::new_v4()), |v| {
             is_wrong(v, "another log")
@@ -92,12 +93,12 @@ fn what_counts_for_nobody_hides_no_difference_before_it() {
     let void = message(3, &body(&place, log_id));
     let after = place.after(&one).after(&void);
     let next = message(4, &body(&after, log_id));
-    assert!(matches!(after.judge(&next), Verdict::Valid(_)));
+    assert!(matches!(after.judge(&next), Ok(Some(_))));
     let forged = place.after(&other).after(&void);
     assert!(is_wrong(&forged.judge(&next), "another message"));
     // A reader that begins in the middle learns its place from a record, and from no other message.
-    assert_eq!(Place::told_by(&next), Some(after.after(&next)));
-    assert_eq!(Place::told_by(&void), None);
+    assert_eq!(Place::before(&next), Some(after));
+    assert_eq!(Place::before(&void), None);
 }
 
 #[test]
@@ -128,5 +129,5 @@ fn a_later_format_is_told_from_damage() {
         bytes: later.into(),
     };
     let verdict = Place::START.judge(&message);
-    assert!(matches!(verdict, Verdict::Later(_)), "{verdict:?}");
+    assert!(matches!(verdict, Err(Unreadable::Later(_))), "{verdict:?}");
 }

@@ -86,7 +86,8 @@ fn framed(format: u8, message: &[u8]) -> Bytes {
 /// numbered as the next.
 fn next(log: &FakeLog) -> (Body, EntryRow) {
     let last = log.messages(NAME).pop().expect("it has some");
-    let place = Place::told_by(&last).expect("it is a record");
+    let place = Place::before(&last).expect("it is a record");
+    let place = place.after(&last);
     let body = Body::read(&last.bytes).expect("it is a record");
     let mut entry = body.entries[0].clone();
     entry.revision += 1;
@@ -133,7 +134,8 @@ fn what_only_a_later_version_knows_is_not_skipped() {
     for LaterRecord { name, message } in UNKNOWN {
         let (log, one, other) = pair();
         let before = digest(&one.snapshot());
-        let place = Place::told_by(&log.messages(NAME)[2]).expect("it is a record");
+        let last = &log.messages(NAME)[2];
+        let place = Place::before(last).expect("it is a record").after(last);
         let (body, entry) = next(&log);
         log.intrude(NAME, message(&body, entry.clone()));
         // This record would fit if a server skipped the unknown one.

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Connection, unreachable};
-use super::generations::Generations;
+use super::logs::LogStreams;
 use super::stream::{bounds, find};
 use crate::tasks::{self, Task};
 use crate::{Error, Message, Wait};
@@ -40,7 +40,7 @@ pub(super) struct NatsFollower {
 #[derive(Clone)]
 pub(super) struct FollowedLog {
     pub connection: Connection,
-    pub generations: Arc<Generations>,
+    pub streams: Arc<LogStreams>,
     pub snapshot: String,
 }
 
@@ -146,7 +146,7 @@ impl Consumer {
         if let Open::Soon(opening) = &mut self.open {
             let opened = opening.await.map_err(unreachable).flatten();
             self.open = Open::No;
-            let opened = opened.inspect_err(|error| log.generations.note(&log.snapshot, error))?;
+            let opened = opened.inspect_err(|error| log.streams.note(&log.snapshot, error))?;
             self.stream = Some(opened.stream.clone());
             self.open = Open::Yes(Box::new(opened));
         }
@@ -160,7 +160,7 @@ impl Consumer {
 /// Makes a consumer of the messages after a sequence; an error if the log does not continue there.
 /// `before` is the stream that was followed until now.
 async fn open(log: FollowedLog, before: Option<String>, read: u64) -> Result<Opened, Error> {
-    let stream = log.generations.stream(&log.snapshot).await?;
+    let stream = log.streams.stream(&log.snapshot).await?;
     let found = find(&log.connection, &stream).await?;
     let bounds = bounds(found.cached_info());
     // A stream that was made anew may end at the same sequence.

@@ -1,13 +1,13 @@
 //! The log on NATS JetStream: a stream for each snapshot, one for blobs and one for keys (`named`).
 //! No other module knows of NATS.
 //!
-//! `generations` knows which stream is the log of a snapshot now. Only `publish` writes messages, and
+//! `logs` knows which stream is the log of a snapshot now. Only `publish` writes messages, and
 //! `follower` reads them. `fullness` finds full disks.
 
 mod access;
 mod connection;
 mod follower;
-mod generations;
+mod logs;
 mod named;
 mod names;
 mod stream;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::Stream;
+use async_nats::jetstream::stream::{Info, Stream};
 use futures::TryStreamExt;
 use prost::bytes::Bytes;
 use tokio::time::timeout;
@@ -25,10 +25,9 @@ use tracing::warn;
 
 use self::connection::{Connection, Fullness, unreachable};
 use self::follower::{FollowedLog, NatsFollower};
-
-use self::generations::Generations;
+use self::logs::LogStreams;
 use self::named::NamedStream;
-use self::stream::{bounds, find, time};
+use self::stream::{bounds, find, timed_bounds};
 use super::Error;
 use super::interface::{self, Bounds, FleetBounds, Log, Message, Wait};
 
@@ -40,10 +39,9 @@ pub use self::stream::Keeping;
 pub struct Nats {
     connection: Connection,
     fleet: FleetName,
-    keeping: Keeping,
     blobs: NamedStream,
     keys: NamedStream,
-    generations: Arc<Generations>,
+    logs: Arc<LogStreams>,
     fullness: Fullness,
 }
 
@@ -67,53 +65,27 @@ impl Nats {
         if is_new {
             warn!(%fleet, "the fleet is new: nothing was kept for it");
         }
-        let generations = Generations::new(connection.clone(), fleet.clone(), keys.clone());
+        let logs = LogStreams::new(connection.clone(), fleet.clone(), keeping);
         Ok(Self {
-            generations: Arc::new(generations),
+            logs: Arc::new(logs),
             fullness: Fullness::new(access, connection.clone(), keeping.replicas),
             connection,
             fleet,
-            keeping,
             blobs,
             keys,
         })
     }
 
-    /// The generation of a snapshot's log. Makes its stream if it is absent, because the first record
-    /// of the log is to be written.
-    async fn begin(&self, name: &str) -> Result<u64, Error> {
-        loop {
-            let generation = self.generations.read(name).await?;
-            let number = generation.number;
-            let stream = self.fleet.log_stream(name, number);
-            match find(&self.connection, &stream).await {
-                Err(Error::NotFound(_)) => {}
-                found => return found.map(|_| number),
-            }
-            // If this succeeds, the generation has not ended: its stream was never there.
-            match self.generations.set(name, generation, number).await {
-                Ok(()) => {
-                    let subject = self.fleet.log_subject(name, number);
-                    let config = self.keeping.log(stream, subject, name);
-                    stream::make(&self.connection, &config).await?;
-                    return Ok(number);
-                }
-                Err(Error::Conflict) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
     async fn append(&self, name: &str, after: u64, message: Bytes) -> Result<u64, Error> {
-        let number = match after {
-            0 => self.begin(name).await?,
-            _ => self.generations.number(name).await?,
+        let stream = match after {
+            0 => self.logs.begin(name).await?,
+            _ => self.logs.stream(name).await?,
         };
         let message = PublishMessage::build()
             .payload(message)
-            .expected_stream(self.fleet.log_stream(name, number))
+            .expected_stream(stream)
             .expected_last_sequence(after);
-        let subject = self.fleet.log_subject(name, number);
+        let subject = self.fleet.log_subject(name);
         let sent = stream::publish(&self.connection, subject, message).await;
         if matches!(sent, Err(Error::UnknownFate(_))) {
             // If the stream is gone, another one may be the log by now.
@@ -121,55 +93,58 @@ impl Nats {
                 return Err(gone);
             }
         }
-        sent
+        sent.inspect_err(|error| self.logs.note(name, error))
+    }
+
+    /// Does a call. Its error says if the disks of the nats-servers are full.
+    async fn explained<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        match call.await {
+            Err(error) => Err(self.fullness.explain(error).await),
+            done => done,
+        }
     }
 
     /// The stream of a snapshot.
     async fn find(&self, name: &str) -> Result<Stream, Error> {
-        let stream = self.generations.stream(name).await?;
+        let stream = self.logs.stream(name).await?;
         let found = find(&self.connection, &stream).await;
-        found.inspect_err(|error| self.generations.note(name, error))
+        found.inspect_err(|error| self.logs.note(name, error))
     }
 
-    /// Deletes the stream of a snapshot if it ends with the message `last`. From then on the next
-    /// generation is the log of the snapshot, even if the deletion fails.
+    /// Deletes the stream of a snapshot if it ends with the message `last`.
     async fn remove(&self, name: &str, last: &Message) -> Result<(), Error> {
-        let generation = self.generations.read(name).await?;
-        let stream = self.fleet.log_stream(name, generation.number);
+        let stream = self.logs.look_up(name).await?;
         let found = find(&self.connection, &stream).await?;
         let is_last = bounds(found.cached_info()).last == last.sequence;
         if !is_last || read_of_leader(&found, last.sequence).await?.bytes != last.bytes {
             return Err(Error::Conflict);
         }
-        let next = generation.number + 1;
-        self.generations.set(name, generation, next).await?;
         stream::delete(&self.connection, &stream).await
     }
 
-    /// The names of all snapshots that have a log. A stream whose generation has ended was not
-    /// deleted then: it is left out, and deleted now.
+    /// The names of all snapshots that have a log.
     async fn all_names(&self) -> Result<Vec<String>, Error> {
         let mut names = BTreeSet::new();
         for stream in stream::all_names(&self.connection).await? {
-            let Some(log) = self.fleet.log_of(&stream) else {
-                continue;
-            };
-            let name = match log.snapshot {
-                Some(name) => Some(name),
-                None => match find(&self.connection, &stream).await {
-                    Ok(found) => stream::snapshot_of(found.cached_info()),
-                    Err(Error::NotFound(_)) => None,
+            match self.fleet.log_of(&stream) {
+                None => {}
+                Some(Some(name)) => {
+                    names.insert(name);
+                }
+                Some(None) => match find(&self.connection, &stream).await {
+                    Ok(found) => names.extend(self.snapshot_of(found.cached_info())),
+                    Err(Error::NotFound(_)) => {}
                     Err(error) => return Err(error),
                 },
-            };
-            let Some(name) = name else { continue };
-            if self.generations.has_ended(&name, log.generation) {
-                stream::delete(&self.connection, &stream).await?;
-            } else {
-                names.insert(name);
             }
         }
         Ok(names.into_iter().collect())
+    }
+
+    /// The snapshot whose log a stream is.
+    fn snapshot_of(&self, info: &Info) -> Option<String> {
+        let subject = info.config.subjects.first()?;
+        self.fleet.name_of("log", subject)
     }
 
     async fn look_at_all(&self) -> Result<FleetBounds, Error> {
@@ -177,20 +152,11 @@ impl Nats {
         let mut streams = self.connection.lists.streams();
         while let Some(info) = streams.try_next().await.map_err(unreachable)? {
             let (bounds, stream) = (bounds(&info), &info.config.name);
-            match self.fleet.log_of(stream) {
-                Some(log) => {
-                    let name = stream::snapshot_of(&info).unwrap_or_default();
-                    if !self.generations.has_ended(&name, log.generation) {
-                        found.logs.insert(name, bounds);
-                    }
-                }
-                None if [&self.blobs, &self.keys]
-                    .iter()
-                    .any(|it| it.name() == stream) =>
-                {
-                    found.beside.insert(stream.clone(), bounds);
-                }
-                None => {}
+            if self.fleet.log_of(stream).is_some() {
+                let name = self.snapshot_of(&info);
+                found.logs.extend(name.map(|name| (name, bounds)));
+            } else if [self.blobs.name(), self.keys.name()].contains(&&**stream) {
+                found.beside.insert(stream.clone(), bounds);
             }
         }
         for stream in [&self.blobs, &self.keys] {
@@ -262,18 +228,18 @@ impl Log for Nats {
             // Without a connection the client would send the message later, after the caller's
             // limit.
             self.connection.check_up()?;
-            match timeout(within, self.append(name, after, message)).await {
-                Ok(Err(error)) => Err(self.fullness.explain(error).await),
-                Ok(appended) => appended,
-                Err(elapsed) => Err(Error::UnknownFate(elapsed.to_string())),
-            }
+            let append = async {
+                let appended = timeout(within, self.append(name, after, message)).await;
+                appended.unwrap_or_else(|elapsed| Err(Error::UnknownFate(elapsed.to_string())))
+            };
+            self.explained(append).await
         })
     }
 
     fn follow(&self, name: &str, after: u64) -> Arc<dyn interface::Follower> {
         let log = FollowedLog {
             connection: self.connection.clone(),
-            generations: Arc::clone(&self.generations),
+            streams: Arc::clone(&self.logs),
             snapshot: name.to_owned(),
         };
         Arc::new(NatsFollower::new(log, after))
@@ -284,26 +250,11 @@ impl Log for Nats {
     }
 
     fn bounds<'a>(&'a self, name: &'a str) -> Wait<'a, Bounds> {
-        Box::pin(async move {
-            match self.find(name).await {
-                Ok(stream) => Ok(bounds(stream.cached_info())),
-                Err(error) => Err(self.fullness.explain(error).await),
-            }
-        })
-    }
-
-    fn time<'a>(&'a self, name: &'a str) -> Wait<'a, SystemTime> {
-        Box::pin(async move {
-            let told = async {
-                let stream = self.generations.stream(name).await?;
-                let told = time(&self.connection, &stream).await;
-                told.inspect_err(|error| self.generations.note(name, error))
-            };
-            match told.await {
-                Err(error) => Err(self.fullness.explain(error).await),
-                told => told,
-            }
-        })
+        Box::pin(self.explained(async {
+            let stream = self.logs.stream(name).await?;
+            let told = timed_bounds(&self.connection, &stream).await;
+            told.inspect_err(|error| self.logs.note(name, error))
+        }))
     }
 
     fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message> {
@@ -311,12 +262,7 @@ impl Log for Nats {
     }
 
     fn survey(&self) -> Wait<'_, FleetBounds> {
-        Box::pin(async move {
-            match self.look_at_all().await {
-                Err(error) => Err(self.fullness.explain(error).await),
-                found => found,
-            }
-        })
+        Box::pin(self.explained(self.look_at_all()))
     }
 
     fn troubles(&self) -> Vec<String> {
@@ -335,11 +281,11 @@ impl Log for Nats {
         Box::pin(self.remove(name, last))
     }
 
-    fn blobs(&self) -> &dyn interface::Blobs {
+    fn blobs(&self) -> &dyn interface::Values {
         &self.blobs
     }
 
-    fn keys(&self) -> &dyn interface::Keys {
+    fn keys(&self) -> &dyn interface::Values {
         &self.keys
     }
 }

@@ -14,7 +14,7 @@ use super::connection::{Connection, unreachable};
 use super::names::FleetName;
 use super::stream::publish;
 use super::stream::{Keeping, find, find_checked, make, of_leader};
-use crate::{Blobs, Error, Keys, Wait};
+use crate::{Error, Values, Wait};
 
 /// The stream with all blobs or all keys of a fleet.
 #[derive(Clone)]
@@ -70,37 +70,30 @@ impl NamedStream {
     fn subject(&self, name: &str) -> String {
         self.fleet.subject(self.kind, name)
     }
-
-    /// Sends a message under a name, and waits for its sequence number.
-    async fn publish(&self, name: &str, message: PublishMessage) -> Result<u64, Error> {
-        let message = message.expected_stream(self.name());
-        let sent = publish(&self.connection, self.subject(name), message).await;
-        if matches!(sent, Err(Error::UnknownFate(_))) {
-            // The stream may be gone. It is made again, so that the next attempt finds it.
-            self.find().await?;
-        }
-        sent
-    }
-
-    /// The message under a name, as the leader has it, and its sequence number.
-    async fn read(&self, name: &str) -> Result<Option<(Bytes, u64)>, Error> {
-        let stream = self.find().await?;
-        let subject = self.subject(name);
-        let last = of_leader(stream.get_last_raw_message_by_subject(&subject).await)?;
-        Ok(last.map(|message| (message.payload, message.sequence)))
-    }
 }
 
-impl Blobs for NamedStream {
-    fn put<'a>(&'a self, name: &'a str, blob: Bytes) -> Wait<'a, ()> {
-        let message = PublishMessage::build().payload(blob);
-        Box::pin(async move { self.publish(name, message).await.map(drop) })
+impl Values for NamedStream {
+    fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Option<(Bytes, u64)>> {
+        Box::pin(async move {
+            let stream = self.find().await?;
+            let subject = self.subject(name);
+            let last = of_leader(stream.get_last_raw_message_by_subject(&subject).await)?;
+            Ok(last.map(|message| (message.payload, message.sequence)))
+        })
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Wait<'a, Bytes> {
+    fn set_if<'a>(&'a self, name: &'a str, revision: Option<u64>, value: Bytes) -> Wait<'a, u64> {
+        let message = PublishMessage::build()
+            .payload(value)
+            .expected_stream(self.name())
+            .expected_last_subject_sequence(revision.unwrap_or(0));
         Box::pin(async move {
-            let found = self.read(name).await?.map(|(blob, _)| blob);
-            found.ok_or_else(|| Error::NotFound(name.to_owned()))
+            let sent = publish(&self.connection, self.subject(name), message).await;
+            if matches!(sent, Err(Error::UnknownFate(_))) {
+                // The stream may be gone. It is made again, so that the next attempt finds it.
+                self.find().await?;
+            }
+            sent
         })
     }
 
@@ -120,24 +113,11 @@ impl Blobs for NamedStream {
         })
     }
 
-    fn drop_blob<'a>(&'a self, name: &'a str) -> Wait<'a, ()> {
+    fn remove<'a>(&'a self, name: &'a str) -> Wait<'a, ()> {
         Box::pin(async move {
             let stream = self.find().await?;
             let purged = stream.purge().filter(self.subject(name)).await;
             purged.map(drop).map_err(unreachable)
         })
-    }
-}
-
-impl Keys for NamedStream {
-    fn get<'a>(&'a self, key: &'a str) -> Wait<'a, Option<(Bytes, u64)>> {
-        Box::pin(self.read(key))
-    }
-
-    fn set_if<'a>(&'a self, key: &'a str, revision: Option<u64>, value: Bytes) -> Wait<'a, u64> {
-        let message = PublishMessage::build()
-            .payload(value)
-            .expected_last_subject_sequence(revision.unwrap_or(0));
-        Box::pin(self.publish(key, message))
     }
 }

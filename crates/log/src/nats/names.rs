@@ -2,19 +2,18 @@
 
 use std::str::FromStr;
 
-use data_encoding::HEXLOWER;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use ring::digest::{SHA256, digest};
+use uuid::Uuid;
 
-/// The longest encoded name of a snapshot; longer ones begin with a hash. NATS takes
-/// names of streams of up to 255 bytes.
+/// The longest encoded name of a snapshot in the name of a stream, which may have 255 bytes. Of
+/// longer ones the beginning stays readable.
 const MAX_ENCODED: usize = 160;
 
-/// The number of characters of a long name that stay readable.
-const READABLE: usize = 96;
+/// The start of a name that was cut. No encoded name begins like this.
+const CUT: char = '=';
 
-/// The start of a long name that became a hash. No encoded name begins like this.
-const HASHED: char = '=';
+/// The number of characters that only one stream has.
+const OWN: usize = 8;
 
 /// The name of a fleet: all replicas that share it, and no others, share logs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,40 +44,33 @@ impl std::fmt::Display for FleetName {
 }
 
 impl FleetName {
-    /// The name of the stream with a generation of a snapshot's log.
-    pub(super) fn log_stream(&self, snapshot: &str, generation: u64) -> String {
-        let number = numbered(generation, "");
-        format!("EVK_{self}_LOG{number}_{}", shortened(snapshot))
-    }
-
-    /// Returns the log that a stream holds; `None` for other streams.
-    pub(super) fn log_of(&self, stream: &str) -> Option<NamedLog> {
-        let rest = stream.strip_prefix(&format!("EVK_{self}_LOG"))?;
-        let (number, encoded) = rest.split_once('_')?;
-        let generation = match number {
-            "" => 0,
-            number => number.parse().ok()?,
+    /// A name for the stream of a snapshot's log that no other stream gets.
+    pub(super) fn new_log_stream(&self, snapshot: &str) -> String {
+        let encoded = encode(snapshot);
+        let told = match encoded.len() <= MAX_ENCODED {
+            true => encoded,
+            false => format!("{CUT}{}", &encoded[..MAX_ENCODED]),
         };
-        Some(NamedLog {
-            snapshot: decode(encoded),
-            generation,
-        })
+        let own = Uuid::new_v4().simple().to_string();
+        format!("EVK_{self}_LOG_{told}_{}", &own[..OWN])
     }
 
-    /// The subject of the records in a generation of a snapshot's log.
-    pub(super) fn log_subject(&self, snapshot: &str, generation: u64) -> String {
-        let number = numbered(generation, ".");
-        format!("evk.{self}.log.{}{number}", shortened(snapshot))
+    /// Returns whether a stream is a log, and of which snapshot; `Some(None)` if its name does not
+    /// say that.
+    pub(super) fn log_of(&self, stream: &str) -> Option<Option<String>> {
+        let rest = stream.strip_prefix(&format!("EVK_{self}_LOG_"))?;
+        let (told, _) = rest.rsplit_once('_')?;
+        Some((!told.starts_with(CUT)).then(|| decode(told)).flatten())
+    }
+
+    /// The subject of the records of a snapshot's log.
+    pub(super) fn log_subject(&self, snapshot: &str) -> String {
+        self.subject("log", snapshot)
     }
 
     /// A subject like those of records, which no stream has.
     pub(super) fn probe(&self) -> String {
         format!("evk.{self}.log._")
-    }
-
-    /// The key of the present generation of the log of a snapshot.
-    pub(super) fn generation_key(&self, snapshot: &str) -> String {
-        format!("generation/{}", shortened(snapshot))
     }
 
     /// The name of the stream of a kind: blobs or keys.
@@ -107,23 +99,6 @@ pub(super) fn fleet_of(keys: &str) -> Option<&str> {
     keys.strip_prefix("EVK_")?.strip_suffix("_KEYS")
 }
 
-/// The parts of the name of a stream with a log.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NamedLog {
-    /// The snapshot of the log; `None` if the stream has only a hash of its name.
-    pub snapshot: Option<String>,
-    /// The number of logs that the snapshot had before.
-    pub generation: u64,
-}
-
-/// The number of a generation as a part of a name; empty for the first generation.
-fn numbered(generation: u64, before: &str) -> String {
-    match generation {
-        0 => String::new(),
-        number => format!("{before}{number}"),
-    }
-}
-
 /// What stands for itself in a subject and in the name of a stream.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
@@ -132,20 +107,9 @@ fn encode(name: &str) -> String {
     utf8_percent_encode(name, ESCAPED).to_string()
 }
 
-/// An encoded name that is short enough for a stream. A long name becomes a hash and its beginning.
-fn shortened(name: &str) -> String {
-    let encoded = encode(name);
-    if encoded.len() <= MAX_ENCODED {
-        return encoded;
-    }
-    let hash = HEXLOWER.encode(&digest(&SHA256, name.as_bytes()).as_ref()[..16]);
-    format!("{HASHED}{hash}_{}", &encoded[..READABLE])
-}
-
-/// The name that was encoded; `None` if only a hash of it is there.
+/// The name that was encoded.
 fn decode(encoded: &str) -> Option<String> {
-    let whole = (!encoded.starts_with(HASHED)).then_some(encoded)?;
-    Some(percent_decode_str(whole).decode_utf8().ok()?.into_owned())
+    Some(percent_decode_str(encoded).decode_utf8().ok()?.into_owned())
 }
 
 #[cfg(test)]
@@ -154,16 +118,16 @@ mod tests {
 
     use super::*;
 
-    /// Names of snapshots, of which the long ones are hashed.
+    /// Names of snapshots, of which streams cut the long ones.
     fn snapshots() -> Vec<String> {
         let short = [
             "default", "a.b", "a_b", "a/b", "a_db", "a__b", "a_.b", "a._b", "A.b", "a-b", "é",
             "a b*>", "_ue9_",
         ];
         let long = "a.".repeat(126);
-        let hashed = [&long, &long[..251], &"_".repeat(253)].map(str::to_owned);
+        let cut = [&long, &long[..251], &"_".repeat(253)].map(str::to_owned);
         let short = short.into_iter().map(str::to_owned);
-        short.chain(hashed).collect()
+        short.chain(cut).collect()
     }
 
     fn fleet() -> FleetName {
@@ -175,37 +139,33 @@ mod tests {
         let fleet = fleet();
         let (mut streams, mut subjects) = (HashSet::new(), HashSet::new());
         for name in snapshots() {
-            for generation in [0, 1, 12] {
-                let stream = fleet.log_stream(&name, generation);
+            for _ in 0..3 {
+                let stream = fleet.new_log_stream(&name);
                 let valid =
                     |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '%' | '=');
                 assert!(stream.len() <= 255 && stream.chars().all(valid), "{stream}");
-                let expected = NamedLog {
-                    snapshot: (name.len() <= 10).then(|| name.clone()),
-                    generation,
-                };
-                assert_eq!(fleet.log_of(&stream), Some(expected), "{stream}");
+                let told = (name.len() <= 10).then(|| name.clone());
+                assert_eq!(fleet.log_of(&stream), Some(told), "{stream}");
                 assert!(streams.insert(stream), "{name}");
-                let subject = fleet.log_subject(&name, generation);
-                assert!(subjects.insert(subject), "{name}");
             }
+            assert!(subjects.insert(fleet.log_subject(&name)), "{name}");
         }
         for other in [
-            "EVK_Blue_LOG_default",
-            "EVK_Blue-1_LOGS_x",
+            "EVK_Blue_LOG_default_1",
+            "EVK_Blue-1_LOGS_x_1",
             "EVK_Blue-1_KEYS",
         ] {
             assert_eq!(fleet.log_of(other), None, "{other}");
         }
-        let subject = fleet.log_subject("eu/a.b_1", 0);
+        let subject = fleet.log_subject("eu/a.b_1");
         assert_eq!(subject, "evk.Blue-1.log.eu%2Fa%2Eb_1");
     }
 
     #[test]
-    fn blobs_and_keys_have_their_names_back() {
+    fn names_come_back_from_subjects() {
         let fleet = fleet();
         for name in snapshots() {
-            for kind in ["blobs", "keys"] {
+            for kind in ["blobs", "keys", "log"] {
                 let found = fleet.name_of(kind, &fleet.subject(kind, &name));
                 assert_eq!(found.as_ref(), Some(&name), "{kind}");
             }

@@ -1,7 +1,6 @@
 //! The streams of a fleet: made if they are absent, never changed, and written to on a condition.
 
-use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{
@@ -25,9 +24,6 @@ use super::connection::{Connection, unreachable};
 use crate::visible::causes;
 use crate::{Bounds, Error};
 
-/// Metadata of a stream: the name of its snapshot.
-const SNAPSHOT: &str = "evenkeel.snapshot";
-
 /// The largest message that a stream takes.
 const MAX_MESSAGE_BYTES: i32 = 1 << 20;
 
@@ -43,10 +39,9 @@ impl Keeping {
     /// The settings of a stream that keeps all messages that it took. It has no limit of its own:
     /// nats-servers set aside what a limited stream may take. It refuses messages when the account
     /// or the disk is full.
-    pub(super) fn log(&self, name: String, subject: String, snapshot: &str) -> Config {
+    pub(super) fn log(&self, name: String, subject: String) -> Config {
         Config {
             deny_delete: true,
-            metadata: HashMap::from([(SNAPSHOT.to_owned(), snapshot.to_owned())]),
             ..self.stream(name, subject)
         }
     }
@@ -119,6 +114,9 @@ pub(super) async fn delete(connection: &Connection, name: &str) -> Result<(), Er
 }
 
 /// Makes a stream, unless it is there with these settings by now.
+///
+/// # Errors
+/// [`Error::Conflict`] if another stream has its subject, and that it cannot be made.
 pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<(), Error> {
     if wanted.num_replicas == 0 {
         return Err(Error::NotFound(wanted.name.clone()));
@@ -131,6 +129,11 @@ pub(super) async fn make(connection: &Connection, wanted: &Config) -> Result<(),
                 if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST =>
             {
                 find_checked(connection, wanted).await
+            }
+            CreateStreamErrorKind::JetStream(refusal)
+                if refusal.error_code() == ErrorCode::STREAM_SUBJECT_OVERLAP =>
+            {
+                Err(Error::Conflict)
             }
             CreateStreamErrorKind::JetStream(refusal) => Err(refused(wanted, &refusal)),
             _ => Err(Error::UnknownFate(causes(&error))),
@@ -161,19 +164,26 @@ fn refused(wanted: &Config, refusal: &async_nats::jetstream::Error) -> Error {
     }
 }
 
-/// The part of the leading server's answer that [`Info`] leaves out.
+/// The answer of the server that leads a stream, with its time, which [`Info`] leaves out.
 #[derive(Deserialize)]
-struct StreamTime {
-    /// The time of the server.
+struct TimedInfo {
+    #[serde(flatten)]
+    info: Info,
     ts: String,
 }
 
-/// The time of the server that leads a stream.
-pub(super) async fn time(connection: &Connection, name: &str) -> Result<SystemTime, Error> {
+/// The range of messages that a stream holds, and the time of the server that leads it.
+pub(super) async fn timed_bounds(connection: &Connection, name: &str) -> Result<Bounds, Error> {
     let subject = format!("STREAM.INFO.{name}");
     let told = connection.streams.request(subject, &json!({})).await;
-    match told.map_err(unreachable)? {
-        Response::Ok(StreamTime { ts }) => humantime::parse_rfc3339(&ts).map_err(unreachable),
+    match told.map_err(|error| connection.unanswered(error))? {
+        Response::Ok(TimedInfo { info, ts }) => {
+            let now = humantime::parse_rfc3339(&ts).map_err(unreachable)?;
+            Ok(Bounds {
+                now: Some(now),
+                ..bounds(&info)
+            })
+        }
         Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
             Err(Error::NotFound(name.to_owned()))
         }
@@ -190,11 +200,6 @@ pub(super) fn of_leader(
         Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
         Err(error) => Err(unreachable(error)),
     }
-}
-
-/// The snapshot whose log a stream is.
-pub(super) fn snapshot_of(info: &Info) -> Option<String> {
-    info.config.metadata.get(SNAPSHOT).cloned()
 }
 
 /// Returns the range of messages that a stream holds.
@@ -214,6 +219,7 @@ pub(super) fn bounds(info: &Info) -> Bounds {
         max_bytes: u64::try_from(info.config.max_bytes).unwrap_or(0),
         copies: 1 + others.len(),
         behind: behind.map(|peer| peer.name.clone()).collect(),
+        now: None,
     }
 }
 
@@ -291,9 +297,10 @@ fn refusal(code: ErrorCode, text: String) -> Error {
         | ErrorCode::INSUFFICIENT_RESOURCES
         | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
         | ErrorCode::STORAGE_RESOURCES_EXCEEDED => Error::Full(text),
+        // Another stream has the subject by now.
+        ErrorCode::STREAM_NOT_MATCH => Error::NotFound(text),
         ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM
         | ErrorCode::STREAM_SEALED
-        | ErrorCode::STREAM_NOT_MATCH
         | ErrorCode::STREAM_NOT_FOUND => Error::Refused(text),
         _ => Error::UnknownFate(text),
     }

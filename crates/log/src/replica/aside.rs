@@ -10,12 +10,11 @@ use prost::bytes::Bytes;
 use prost::encoding::encode_varint;
 use uuid::Uuid;
 
-use super::decode::Decoding;
+use super::decode::damaged_blobs;
 use super::server::Replica;
-use crate::entry_row::encode_changes;
 use crate::record::{Entries, Hash, compress, decompress, digest};
-use crate::{AsideRow, Body, EntryRow};
-use evenkeel_core::snapshot::{Aside, Batch, JournalError, Moment};
+use crate::{AsideRow, Body, EntryRow, Error, Unreadable};
+use evenkeel_core::snapshot::{Aside, JournalError, Moment};
 
 /// The size of a part before it is compressed, in bytes: a blob takes as much as a message, however
 /// badly a part can be compressed.
@@ -36,17 +35,16 @@ impl Replica {
         done
     }
 
-    /// Adds a batch to a state aside.
-    pub(super) fn add_batch(
+    /// Adds bytes, with their length before them.
+    pub(super) fn add_framed(
         &self,
         writing: &mut Writing,
-        batch: &Batch,
+        bytes: &[u8],
     ) -> Result<(), JournalError> {
-        let changes = encode_changes(batch);
         let mut length = Vec::new();
-        encode_varint(changes.len() as u64, &mut length);
+        encode_varint(bytes.len() as u64, &mut length);
         self.add(writing, &length)?;
-        self.add(writing, &changes)
+        self.add(writing, bytes)
     }
 
     /// Adds bytes, and puts the parts that are full.
@@ -76,14 +74,13 @@ impl Replica {
     /// Returns whether all written parts are there. Nobody drops parts that a record names, but
     /// before that somebody else may.
     fn has_parts(&self, writing: &Writing) -> Result<bool, JournalError> {
-        let folder = part_folder(&writing.uuid);
-        let listed = self.waiting.insist(|| self.log.blobs().list(&folder))?;
-        Ok(listed.len() == writing.hashes.len())
+        let list = || self.log.blobs().list(&writing.folder);
+        Ok(self.waiting.insist(list)?.len() == writing.hashes.len())
     }
 
     fn put_part(&self, writing: &mut Writing) -> Result<(), JournalError> {
         let part = Bytes::from(compress(&writing.begun));
-        let name = part_name(&writing.uuid, writing.hashes.len());
+        let name = format!("{}{}", writing.folder, writing.hashes.len());
         self.put(&name, &part)?;
         writing.hashes.push(digest(&[&part]));
         writing.begun.clear();
@@ -92,14 +89,35 @@ impl Replica {
 
     /// Keeps a blob.
     pub(super) fn put(&self, name: &str, blob: &Bytes) -> Result<(), JournalError> {
-        let put = || self.log.blobs().put(name, blob.clone());
-        self.waiting.insist(put).map_err(JournalError::from)
+        let put = || self.log.blobs().set_if(name, None, blob.clone());
+        match self.waiting.insist(put) {
+            // It is there already: an earlier attempt may have got no answer.
+            Ok(_) | Err(Error::Conflict) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a blob.
+    pub(super) fn blob(&self, name: &str) -> Result<Bytes, Error> {
+        self.waiting.insist(|| {
+            Box::pin(async move {
+                let found = self.log.blobs().get(name).await?;
+                let blob = found.map(|(blob, _)| blob);
+                blob.ok_or_else(|| Error::NotFound(name.to_owned()))
+            })
+        })
+    }
+
+    /// Drops blobs.
+    pub(super) fn drop_blobs(&self, names: impl IntoIterator<Item = String>) -> Result<(), Error> {
+        let mut names = names.into_iter();
+        names.try_for_each(|name| self.waiting.until(self.log.blobs().remove(&name)))
     }
 
     /// Writes entries that are too large for a record.
     pub(super) fn write_entries(&self, entries: Vec<EntryRow>) -> Result<AsideRow, JournalError> {
         let encoded = Entries { entries }.encode_to_vec();
-        let mut writing = Writing::new((self.clock)().steady);
+        let mut writing = Writing::new(PARTS, (self.clock)().steady);
         self.add(&mut writing, &encoded)?;
         self.finish(&mut writing)
     }
@@ -108,25 +126,22 @@ impl Replica {
     pub(super) fn read_parts(
         &self,
         row: &AsideRow,
-        mut each: impl FnMut(Vec<u8>) -> Result<(), Decoding>,
-    ) -> Result<(), Decoding> {
-        let uuid = Uuid::from_slice(&row.uuid);
-        let uuid = uuid.map_err(|_| Decoding::Impossible("its parts have no name".to_owned()))?;
+        mut each: impl FnMut(Vec<u8>) -> Result<(), Unreadable>,
+    ) -> Result<(), Unreadable> {
         let mut hashes = Vec::new();
-        for index in 0..row.count as usize {
-            let name = part_name(&uuid, index);
-            let part = self.waiting.insist(|| self.log.blobs().get(&name))?;
+        for name in row.parts() {
+            let part = self.blob(&name)?;
             hashes.push(digest(&[&part]));
-            each(decompress(&part).map_err(|_| Decoding::damaged())?)?;
+            each(decompress(&part).map_err(|_| damaged_blobs())?)?;
         }
         match whole(&hashes)[..] == row.sha256[..] {
             true => Ok(()),
-            false => Err(Decoding::damaged()),
+            false => Err(damaged_blobs()),
         }
     }
 }
 
-/// The prefix of the names of parts.
+/// The prefix of the names of parts, but for those of checkpoints.
 pub const PARTS: &str = "parts/";
 
 /// The longest time between the first part and the record that names it: older parts that no record
@@ -150,8 +165,8 @@ pub struct SeenParts {
 
 /// Parts that are written one after another.
 pub struct Writing {
-    /// The uuid in the names of the parts.
-    pub uuid: Uuid,
+    /// The start of the names of the parts.
+    pub folder: String,
     /// The moment when the first part was begun.
     pub since: Moment,
     /// The hashes of the written parts.
@@ -161,10 +176,10 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// Begins with no part.
-    pub fn new(since: Moment) -> Self {
+    /// Begins with no part. The names of the parts begin with this.
+    pub fn new(prefix: &str, since: Moment) -> Self {
         Self {
-            uuid: Uuid::new_v4(),
+            folder: format!("{prefix}{}/", Uuid::new_v4().simple()),
             since,
             hashes: Vec::new(),
             begun: Vec::new(),
@@ -174,7 +189,7 @@ impl Writing {
     /// Returns the row that tells where the written parts are.
     pub fn row(&self) -> AsideRow {
         AsideRow {
-            uuid: self.uuid.as_bytes().to_vec(),
+            folder: self.folder.clone(),
             count: u32::try_from(self.hashes.len()).expect("parts are large"),
             sha256: whole(&self.hashes).to_vec(),
         }
@@ -186,34 +201,17 @@ pub fn whole(hashes: &[Hash]) -> Hash {
     digest(&[hashes.as_flattened()])
 }
 
-/// Returns the prefix of the names of parts that belong together.
-pub fn part_folder(uuid: &Uuid) -> String {
-    format!("{PARTS}{}/", uuid.simple())
-}
-
-/// The name of a part.
-pub fn part_name(uuid: &Uuid, index: usize) -> String {
-    format!("{}{index}", part_folder(uuid))
-}
-
 /// The names of the parts that a record names.
 pub fn named_parts(body: &Body) -> impl Iterator<Item = String> {
     let asides = body.entries.iter().filter_map(|entry| entry.aside.as_ref());
-    asides.chain(&body.outside).flat_map(part_names)
-}
-
-/// The names of all parts.
-pub fn part_names(row: &AsideRow) -> Vec<String> {
-    let uuid = Uuid::from_slice(&row.uuid).unwrap_or_default();
-    let parts = 0..row.count as usize;
-    parts.map(|index| part_name(&uuid, index)).collect()
+    asides.chain(&body.outside).flat_map(AsideRow::parts)
 }
 
 impl OpenAsides {
     /// Begins a state aside.
     pub fn open(&self, now: Moment) -> Aside {
         let aside = Aside(self.last.fetch_add(1, Ordering::Relaxed) + 1);
-        self.open.lock().insert(aside, Writing::new(now));
+        self.open.lock().insert(aside, Writing::new(PARTS, now));
         aside
     }
 

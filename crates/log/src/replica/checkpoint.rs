@@ -5,17 +5,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER;
+use prost::Message;
 
-use super::aside::{Writing, named_parts, part_names};
-use super::decode::{self, Decoding};
+use super::aside::{PARTS, Writing, named_parts};
 use super::server::Replica;
 use super::server::note;
 use super::track::{CheckpointRow, Track};
+use crate::entry_row::encode_changes;
 use crate::record::{open, seal};
-use crate::{Body, EntryRow, Error, Log, Unreadable};
+use crate::{AsideRow, Body, EntryRow, Error, Log, Unreadable};
 use evenkeel_core::snapshot::held_row::{nanos, time};
-use evenkeel_core::snapshot::journal::{Restoring, Standing, Whole};
-use evenkeel_core::snapshot::{Aside, Change, Entry, JournalError, Registry};
+use evenkeel_core::snapshot::journal::{Standing, Whole};
+use evenkeel_core::snapshot::{Aside, Change, Entry, JournalError};
 
 /// The prefix of the names of checkpoints.
 const CHECKPOINTS: &str = "checkpoint/";
@@ -45,7 +46,8 @@ pub async fn newest_checkpoints(
     }
     let mut told = HashMap::new();
     for (name, (sequence, blob)) in newest {
-        let head: Option<CheckpointRow> = open(&log.blobs().get(&blob).await?).ok();
+        let head = log.blobs().get(&blob).await?;
+        let head: Option<CheckpointRow> = head.and_then(|(head, _)| open(&head).ok());
         told.insert(name, (sequence, time(head.unwrap_or_default().copied)));
     }
     Ok(told)
@@ -74,20 +76,22 @@ impl Replica {
         let Some((whole, place)) = copied else {
             return Ok(None);
         };
-        let copied_at = self.waiting.insist(|| self.log.time(name))?;
+        let copied_at = self.waiting.insist(|| self.log.bounds(name))?.now;
         let sequence = place.sequence;
         let newest = self.checkpoints(name)?;
         let newest = newest.first().and_then(|blob| parse(blob));
         if newest.is_some_and(|(_, covered)| sequence <= covered) {
             return Ok(None);
         }
-        let entry = self.write_whole(&whole)?;
+        let blob = format!("{}{sequence:020}", folder(name));
+        let mut writing = Writing::new(&format!("{blob}/"), (self.clock)().steady);
+        let entry = EntryRow::of(&entry_of(&whole), None);
+        self.add_framed(&mut writing, &entry.encode_to_vec())?;
         let row = CheckpointRow {
-            snapshot: Some(self.write_entries(vec![entry])?),
-            copied: nanos(copied_at),
+            snapshot: Some(self.write_objects(writing, &whole)?),
+            copied: copied_at.map_or(0, nanos),
             ..place
         };
-        let blob = format!("{}{sequence:020}", folder(name));
         self.put(&blob, &seal(&row))?;
         track.checkpoint.store(sequence, Ordering::Relaxed);
         note(&self.counts.checkpoints);
@@ -103,62 +107,41 @@ impl Replica {
         (is_current && has_begun).then(|| CheckpointRow::of(&reading))
     }
 
-    /// Writes the objects of a snapshot aside. Returns the entry that makes the snapshot anew.
+    /// Writes a snapshot aside. Returns the entry that makes the snapshot anew.
     pub(super) fn write_whole(&self, whole: &Whole) -> Result<EntryRow, JournalError> {
-        let mut writing = Writing::new((self.clock)().steady);
+        let writing = Writing::new(PARTS, (self.clock)().steady);
+        let objects = self.write_objects(writing, whole)?;
+        Ok(EntryRow::of(&entry_of(whole), Some(objects)))
+    }
+
+    /// Completes a state aside with the objects of a snapshot.
+    fn write_objects(&self, mut writing: Writing, whole: &Whole) -> Result<AsideRow, JournalError> {
         for batch in whole.state.batches() {
-            self.add_batch(&mut writing, &batch)?;
+            self.add_framed(&mut writing, &encode_changes(&batch))?;
         }
-        let aside = self.finish(&mut writing)?;
-        let entry = Entry {
-            after: whole.saved.clone(),
-            change: Change::Rewritten(Aside(0)),
-            ended: Vec::new(),
-        };
-        Ok(EntryRow::of(&entry, Some(aside)))
+        self.finish(&mut writing)
     }
 
     /// The checkpoints of a snapshot, the newest first.
     pub(super) fn checkpoints(&self, name: &str) -> Result<Vec<String>, JournalError> {
+        let mut listed = self.checkpoint_blobs(name)?;
+        listed.retain(|blob| parse(blob).is_some());
+        listed.reverse();
+        Ok(listed)
+    }
+
+    /// The blobs of all checkpoints of a snapshot, also of those that were not completed: the oldest
+    /// first, and each before its parts.
+    pub(super) fn checkpoint_blobs(&self, name: &str) -> Result<Vec<String>, JournalError> {
         let folder = folder(name);
         let mut listed = self.waiting.insist(|| self.log.blobs().list(&folder))?;
-        listed.sort_unstable_by(|a, b| b.cmp(a));
+        listed.sort_unstable();
         Ok(listed)
     }
 
     /// Reads the head of a checkpoint.
-    pub(super) fn read_checkpoint(&self, blob: &str) -> Result<CheckpointRow, Decoding> {
-        let bytes = self.waiting.insist(|| self.log.blobs().get(blob))?;
-        open(&bytes).map_err(|error| Decoding::Impossible(error.to_string()))
-    }
-
-    /// The entry of a checkpoint, and the names of the parts that the checkpoint needs.
-    pub(super) fn entry_of(
-        &self,
-        row: &CheckpointRow,
-    ) -> Result<(EntryRow, Vec<String>), Decoding> {
-        let outside = row.snapshot.as_ref().ok_or_else(Decoding::damaged)?;
-        let entry = self.read_entries(outside)?.pop();
-        let entry = entry.ok_or_else(Decoding::damaged)?;
-        let asides = [outside].into_iter().chain(&entry.aside);
-        let parts = asides.flat_map(part_names).collect();
-        Ok((entry, parts))
-    }
-
-    /// Restores a snapshot from a checkpoint that was made this long ago.
-    pub(super) fn restore(
-        &self,
-        registry: &Registry,
-        name: &str,
-        (mut row, age): (EntryRow, Duration),
-    ) -> Result<Restoring, Decoding> {
-        let aside = row.aside.take();
-        let mut saved = decode::saved(name, row)?;
-        saved.pass(age);
-        let mut restoring = registry.restoring(saved);
-        let aside = aside.ok_or_else(Decoding::damaged)?;
-        self.read_objects(&aside, |batch| restoring.state.add(batch))?;
-        Ok(restoring)
+    pub(super) fn read_checkpoint(&self, blob: &str) -> Result<CheckpointRow, Unreadable> {
+        open(&self.blob(blob)?).map_err(|error| Unreadable::Damaged(error.to_string()))
     }
 
     /// Trims the log of a snapshot up to its checkpoint before the last, except for
@@ -169,11 +152,11 @@ impl Replica {
     /// The log cannot be reached now.
     pub fn trim(&self, name: &str) -> Result<Option<&'static str>, JournalError> {
         let checkpoints = self.checkpoints(name)?;
+        let bounds = self.waiting.insist(|| self.log.bounds(name))?;
         // Both times are of the log's clock, so that no server's wrong clock trims it.
-        let now = self.waiting.insist(|| self.log.time(name))?;
         let is_old = |row: &CheckpointRow| {
-            let age = now.duration_since(time(row.copied));
-            age.is_ok_and(|age| age >= KEPT)
+            let age = bounds.now?.duration_since(time(row.copied)).ok();
+            age.filter(|age| *age >= KEPT)
         };
         if checkpoints.len() < 2 {
             return Ok(Some("it takes two checkpoints"));
@@ -182,11 +165,10 @@ impl Replica {
             let row = self.read_checkpoint(blob).ok()?;
             Some((blob, row))
         });
-        let Some((covering, row)) = former.find(|(_, row)| is_old(row)) else {
+        let Some((covering, row)) = former.find(|(_, row)| is_old(row).is_some()) else {
             return Ok(Some("the checkpoint before the last is not 10 minutes old"));
         };
-        let first = self.waiting.insist(|| self.log.bounds(name))?.first;
-        if row.sequence < first {
+        if row.sequence < bounds.first {
             return Ok(Some(
                 "all that the checkpoint before the last covers is gone already",
             ));
@@ -194,12 +176,9 @@ impl Replica {
         let parts = self.parts_up_to(name, row.sequence)?;
         let trim = || self.log.trim(name, row.sequence + 1);
         self.waiting.insist(trim)?;
-        for part in parts.into_iter().flatten().flatten() {
-            self.waiting.until(self.log.blobs().drop_blob(&part))?;
-        }
-        for blob in checkpoints.iter().filter(|blob| *blob < covering) {
-            self.drop_checkpoint(blob)?;
-        }
+        self.drop_blobs(parts.into_iter().flatten().flatten())?;
+        let blobs = self.checkpoint_blobs(name)?;
+        self.drop_blobs(blobs.into_iter().take_while(|blob| blob < covering))?;
         Ok(None)
     }
 
@@ -231,15 +210,13 @@ impl Replica {
         }
         Ok(parts)
     }
+}
 
-    /// Drops a checkpoint, if it is there.
-    pub(super) fn drop_checkpoint(&self, blob: &str) -> Result<(), Error> {
-        let row = self.read_checkpoint(blob);
-        let parts = row.and_then(|row| self.entry_of(&row));
-        // The head goes last: it names the parts.
-        for name in parts.map_or(Vec::new(), |(_, parts)| parts) {
-            self.waiting.until(self.log.blobs().drop_blob(&name))?;
-        }
-        self.waiting.until(self.log.blobs().drop_blob(blob))
+/// The entry that makes a snapshot anew.
+fn entry_of(whole: &Whole) -> Entry {
+    Entry {
+        after: whole.saved.clone(),
+        change: Change::Rewritten(Aside(0)),
+        ended: Vec::new(),
     }
 }

@@ -42,20 +42,15 @@ impl Replica {
         }
         let names = self.waiting.insist(|| self.log.names())?;
         for name in names {
-            self.keep_those_of_checkpoints(&name, &mut orphans)?;
-            if orphans.is_empty() {
-                return Ok(0);
-            }
             for parts in self.parts_up_to(&name, u64::MAX)? {
                 for part in parts.map_err(unreachable)? {
                     orphans.remove(&part);
                 }
             }
         }
-        for part in &orphans {
-            self.waiting.until(self.log.blobs().drop_blob(part))?;
-        }
-        Ok(orphans.len())
+        let count = orphans.len();
+        self.drop_blobs(orphans)?;
+        Ok(count)
     }
 
     /// The parts of states aside that have not changed for [`ORPHANED`].
@@ -77,21 +72,6 @@ impl Replica {
         }
         let old = seen.values().filter(|it| now.since(it.since) >= ORPHANED);
         Ok(old.flat_map(|it| it.names.iter().cloned()).collect())
-    }
-
-    fn keep_those_of_checkpoints(
-        &self,
-        name: &str,
-        orphans: &mut HashSet<String>,
-    ) -> Result<(), JournalError> {
-        for blob in self.checkpoints(name)? {
-            let row = self.read_checkpoint(&blob).map_err(unreachable)?;
-            let (_, parts) = self.entry_of(&row).map_err(unreachable)?;
-            for part in parts {
-                orphans.remove(&part);
-            }
-        }
-        Ok(())
     }
 
     /// Removes the log of a snapshot that was deleted some time ago, and what only that log needs.
@@ -120,20 +100,19 @@ impl Replica {
         if !self.is_long_deleted(&reading) {
             return Ok(false);
         }
-        if !reading.is_closed {
+        if reading.closing.is_none() {
             self.append_record(&track, &mut reading, Vec::new(), true)?;
         }
-        for blob in self.checkpoints(name)? {
-            self.drop_checkpoint(&blob)?;
-        }
+        let Some(last) = reading.closing.clone() else {
+            return Ok(false);
+        };
+        self.drop_blobs(self.checkpoint_blobs(name)?)?;
         if !may_remove() {
             return Ok(false);
         }
-        for part in parts.into_iter().flatten().flatten() {
-            self.waiting.until(self.log.blobs().drop_blob(&part))?;
-        }
+        self.drop_blobs(parts.into_iter().flatten().flatten())?;
         self.note_removed(name, reading.place)?;
-        match self.remove_closed(name, reading.place) {
+        match self.waiting.until(self.log.remove_if(name, &last)) {
             // Another server was first.
             Ok(()) | Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
@@ -159,23 +138,12 @@ impl Replica {
         Ok(noted.is_some_and(|(log, _)| log[..] == read.log_id.as_bytes()[..]))
     }
 
-    /// Removes the log that ends at a place.
-    fn remove_closed(&self, name: &str, end: Place) -> Result<(), Error> {
-        let read = self.log.read(name, end.sequence);
-        let last = self.waiting.until(read)?;
-        match Place::told_by(&last) == Some(end) {
-            true => self.waiting.until(self.log.remove_if(name, &last)),
-            // The log was made anew.
-            false => Err(Error::Conflict),
-        }
-    }
-
     fn is_long_deleted(&self, reading: &Reading) -> bool {
         let is_over = reading.epoch.is_empty() && reading.ready.is_empty();
         let now = (self.clock)().steady;
         let is_old = reading.over.is_some_and(|over| now.since(over) >= DELETED);
         let follows = reading.condition.check().is_ok();
-        let is_due = reading.is_closed || is_old;
+        let is_due = reading.closing.is_some() || is_old;
         follows && is_over && reading.place.sequence > 0 && is_due
     }
 

@@ -9,63 +9,27 @@ use prost::{Message, decode_length_delimiter, length_delimiter_len};
 use super::server::Replica;
 use crate::entry_row::ChangesRow;
 use crate::record::{self, Entries};
-use crate::{AsideRow, Body, EntryRow, Error, Happened, NumberedRow, Unreadable};
+use crate::{AsideRow, Body, EntryRow, Happened, NumberedRow, Unreadable};
 use evenkeel_core::matching::{Path, Violations};
+use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::held_row::time;
-use evenkeel_core::snapshot::journal::SavedSnapshot;
-use evenkeel_core::snapshot::{Batch, Change, Defaults, Entry, Limits};
+use evenkeel_core::snapshot::journal::{Restoring, SavedSnapshot};
+use evenkeel_core::snapshot::{Batch, Change, Defaults, Entry, Limits, Registry};
 
-/// The reason why an entry cannot be decoded.
-#[derive(Debug, thiserror::Error)]
-pub enum Decoding {
-    /// Data that the entry needs cannot be read now.
-    #[error("{0}")]
-    Unreachable(String),
-    /// Data that the entry needs is not found.
-    #[error("{0}")]
-    Missing(String),
-    /// A later version has written the entry.
-    #[error("{0}")]
-    Later(String),
-    /// The entry can never be decoded.
-    #[error("{0}")]
-    Impossible(String),
+/// The error for blobs that are not as they were written.
+pub(super) fn damaged_blobs() -> Unreadable {
+    Unreadable::damaged("what it keeps outside of the log is damaged")
 }
 
-impl Decoding {
-    /// The error for blobs that are not as they were written.
-    pub fn damaged() -> Self {
-        Self::Impossible("what it keeps outside of the log is damaged".to_owned())
-    }
-
-    fn invalid(faults: &Violations) -> Self {
-        let fault = faults.iter().next();
-        let told = fault.map_or_else(String::new, |f| format!("{}: {}", f.field, f.description));
-        Self::Impossible(format!("it is not valid: {told}"))
-    }
-}
-
-impl From<Error> for Decoding {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::NotFound(_) => Self::Missing(error.to_string()),
-            error => Self::Unreachable(error.to_string()),
-        }
-    }
-}
-
-impl From<Unreadable> for Decoding {
-    fn from(why: Unreadable) -> Self {
-        match why {
-            Unreadable::Later(why) => Self::Later(why),
-            Unreadable::Damaged(why) => Self::Impossible(why),
-        }
-    }
+fn invalid(faults: &Violations) -> Unreadable {
+    let fault = faults.iter().next();
+    let told = fault.map_or_else(String::new, |f| format!("{}: {}", f.field, f.description));
+    Unreadable::Damaged(format!("it is not valid: {told}"))
 }
 
 impl Replica {
     /// The entries of a record of the log of a snapshot.
-    pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<Entry>, Decoding> {
+    pub(super) fn decode(&self, name: &str, body: &Body) -> Result<Vec<Entry>, Unreadable> {
         let entries = match &body.outside {
             Some(row) => self.read_entries(row)?,
             None => body.entries.clone(),
@@ -74,7 +38,7 @@ impl Replica {
         decoded.map(|entry| self.decode_one(name, entry)).collect()
     }
 
-    pub(super) fn read_entries(&self, row: &AsideRow) -> Result<Vec<EntryRow>, Decoding> {
+    fn read_entries(&self, row: &AsideRow) -> Result<Vec<EntryRow>, Unreadable> {
         let mut bytes = Vec::new();
         self.read_parts(row, |part| {
             bytes.extend(part);
@@ -83,14 +47,14 @@ impl Replica {
         Ok(record::decode::<Entries>(bytes)?.entries)
     }
 
-    fn decode_one(&self, name: &str, mut row: EntryRow) -> Result<Entry, Decoding> {
+    fn decode_one(&self, name: &str, mut row: EntryRow) -> Result<Entry, Unreadable> {
         let happened = Happened::try_from(row.happened).map_err(|_| Unreadable::unknown())?;
         let change = match happened {
             Happened::Batch => Change::Batch(Arc::new(batch(row.changes.clone())?)),
             Happened::Replaced | Happened::Rewritten => {
-                let registry = self.registry().ok_or_else(Decoding::damaged)?;
+                let registry = self.registry().ok_or_else(damaged_blobs)?;
                 let mut state = registry.new_state();
-                let aside = row.aside.as_ref().ok_or_else(Decoding::damaged)?;
+                let aside = row.aside.as_ref().ok_or_else(damaged_blobs)?;
                 self.read_objects(aside, |batch| state.add(batch))?;
                 Change::Replaced(Box::new(state))
             }
@@ -104,11 +68,23 @@ impl Replica {
     }
 
     /// Reads objects that were written aside.
-    pub(super) fn read_objects(
+    fn read_objects(
         &self,
         aside: &AsideRow,
         mut each: impl FnMut(&Batch),
-    ) -> Result<(), Decoding> {
+    ) -> Result<(), Unreadable> {
+        self.read_frames(aside, |frame| {
+            each(&batch(frame)?);
+            Ok(())
+        })
+    }
+
+    /// Reads what was written aside in pieces, each with its length before it.
+    fn read_frames(
+        &self,
+        aside: &AsideRow,
+        mut each: impl FnMut(Bytes) -> Result<(), Unreadable>,
+    ) -> Result<(), Unreadable> {
         let mut read = BytesMut::new();
         self.read_parts(aside, |part| {
             read.extend_from_slice(&part);
@@ -118,37 +94,67 @@ impl Replica {
                     break;
                 }
                 read.advance(begins);
-                each(&batch(read.split_to(length).freeze())?);
+                each(read.split_to(length).freeze())?;
             }
             Ok(())
         })?;
         match read.is_empty() {
             true => Ok(()),
-            false => Err(Decoding::damaged()),
+            false => Err(damaged_blobs()),
         }
+    }
+
+    /// Reads the snapshot of a checkpoint that was made this long ago: the entry that makes it anew,
+    /// and then its objects. Returns the place of that entry among those of the snapshot, too.
+    pub(super) fn restore(
+        &self,
+        registry: &Registry,
+        (name, aside): (&str, &AsideRow),
+        age: Duration,
+    ) -> Result<(RestoredPlace, Restoring), Unreadable> {
+        let mut restored: Option<(RestoredPlace, Restoring)> = None;
+        self.read_frames(aside, |frame| {
+            if let Some((_, restoring)) = &mut restored {
+                restoring.state.add(&batch(frame)?);
+                return Ok(());
+            }
+            let mut saved = saved(name, record::decode(frame)?)?;
+            saved.pass(age);
+            let place = (saved.epoch.clone(), saved.sequence, saved.revision);
+            restored = Some((place, registry.restoring(saved)));
+            Ok(())
+        })?;
+        restored.ok_or_else(damaged_blobs)
     }
 }
 
-/// Decodes changes that a server has accepted: limits do not apply again.
-fn batch(changes: Bytes) -> Result<Batch, Decoding> {
+/// The epoch, the number and the revision of an entry.
+pub type RestoredPlace = (String, u64, i64);
+
+fn batch(changes: Bytes) -> Result<Batch, Unreadable> {
     let row = ChangesRow::decode(changes);
-    let row = row.map_err(|error| Decoding::Impossible(format!("it cannot be read: {error}")))?;
-    let batch = Batch::read(row.changes, &Limits::none(), Path::root("changes"));
-    batch.map_err(|faults| Decoding::invalid(&faults))
+    let row = row.map_err(|error| Unreadable::Damaged(format!("it cannot be read: {error}")))?;
+    accepted(row.changes)
+}
+
+/// The batch of changes that a server has accepted: limits do not apply again.
+pub fn accepted(changes: Vec<v1::Change>) -> Result<Batch, Unreadable> {
+    let batch = Batch::read(changes, &Limits::none(), Path::root("changes"));
+    batch.map_err(|faults| invalid(&faults))
 }
 
 /// The snapshot that a row describes, without its objects.
-pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Decoding> {
+pub fn saved(name: &str, row: EntryRow) -> Result<SavedSnapshot, Unreadable> {
     let version = &row.kubernetes_version;
     let defaults = row.defaults.as_ref();
     let read = row.resource_versions.as_ref();
     let defaults = defaults.map(|wire| Defaults::of_stored(wire, version, read));
     let defaults = defaults.transpose();
-    let defaults = defaults.map_err(|faults| Decoding::invalid(&faults))?;
+    let defaults = defaults.map_err(|faults| invalid(&faults))?;
     let mut held = Vec::new();
     for NumberedRow { serial, row } in row.held {
         let kept = row.unwrap_or_default().into_kept();
-        held.push((serial, kept.map_err(Decoding::Impossible)?));
+        held.push((serial, kept.map_err(Unreadable::Damaged)?));
     }
     Ok(SavedSnapshot {
         name: name.to_owned(),

@@ -4,13 +4,12 @@ use std::sync::atomic::Ordering;
 
 use uuid::Uuid;
 
-use super::decode::Decoding;
 use super::server::Replica;
 use super::server::note;
 use super::server::unreachable;
 use super::track::Condition;
 use super::track::{CheckpointRow, ReadAside, Reading, Track};
-use crate::{Bounds, Error, Place, Verdict};
+use crate::{Bounds, Error, Place, Unreadable};
 use evenkeel_core::snapshot::held_row::time;
 use evenkeel_core::snapshot::journal::Whole;
 use evenkeel_core::snapshot::{JournalError, Registry};
@@ -157,25 +156,21 @@ impl Replica {
         let name = &*track.name;
         for blob in self.checkpoints(name)? {
             let row = match self.read_checkpoint(&blob) {
-                Err(Decoding::Impossible(_) | Decoding::Missing(_)) => continue,
+                Err(Unreadable::Damaged(_) | Unreadable::Missing(_)) => continue,
                 row => row.map_err(unreachable)?,
             };
             if !self.continues(track, &row, bounds)? {
                 continue;
             }
-            let entry = match self.entry_of(&row) {
-                Err(Decoding::Impossible(_) | Decoding::Missing(_)) => continue,
-                read => read.map_err(unreachable)?.0,
-            };
-            let stands = (entry.epoch.clone(), entry.sequence, entry.revision);
             let reading = row.reading(&*self.log, name);
             let mut reading = reading.expect("the log goes on at its place");
             let age = self.age_of(track, &mut reading, time(row.copied));
-            let restoring = match self.restore(registry, name, (entry, age)) {
-                Err(Decoding::Impossible(_) | Decoding::Missing(_)) => continue,
-                restoring => restoring.map_err(unreachable)?,
+            let aside = row.snapshot.unwrap_or_default();
+            let (place, restoring) = match self.restore(registry, (name, &aside), age) {
+                Err(Unreadable::Damaged(_) | Unreadable::Missing(_)) => continue,
+                restored => restored.map_err(unreachable)?,
             };
-            reading.stand_at(&stands.0, stands.1, stands.2);
+            reading.stand_at(&place.0, place.1, place.2);
             let track = Track::new(name, reading);
             track.checkpoint.store(row.sequence, Ordering::Relaxed);
             return Ok(ReadAside {
@@ -206,11 +201,8 @@ impl Replica {
         }
         if place.sequence < bounds.last {
             let next = self.read_kept(&track.name, place.sequence + 1)?;
-            let verdict = next.map(|message| place.judge(&message));
-            return Ok(matches!(
-                verdict,
-                Some(Verdict::Valid(_) | Verdict::Void | Verdict::Later(_))
-            ));
+            let judged = next.map(|message| place.judge(&message));
+            return Ok(matches!(judged, Some(Ok(_) | Err(Unreadable::Later(_)))));
         }
         // Nothing comes after the place, so its own message is compared.
         let own = self.read_kept(&track.name, place.sequence)?;

@@ -9,6 +9,7 @@ use super::server::note;
 use super::server::unreachable;
 use super::track::Condition;
 use super::track::{Reading, Track};
+use crate::entry_row::encode_changes;
 use crate::{EntryRow, Error};
 use evenkeel_core::snapshot::journal::{Missed, Standing};
 use evenkeel_core::snapshot::{Aside, Batch, Change, Entry, Journal, JournalError};
@@ -54,7 +55,8 @@ impl Journal for Replica {
     }
 
     fn write_aside(&self, aside: Aside, changes: &Batch) -> Result<(), JournalError> {
-        self.with_aside(aside, |writing| self.add_batch(writing, changes))
+        let changes = encode_changes(changes);
+        self.with_aside(aside, |writing| self.add_framed(writing, &changes))
     }
 
     fn drop_aside(&self, aside: Aside) {

@@ -59,15 +59,14 @@
 //!   look that up, as after a deletion.
 //! - A replace, and a group of more than 900 kB, is written to blobs first. The record names them
 //!   with their hash.
-//! - A **checkpoint** is an entry that makes the snapshot anew, with its place in the log. A new
+//! - A **checkpoint** is an entry that makes the snapshot anew, its objects, and its place in the log. A new
 //!   server takes the newest one that the log continues, and the rest of the log; without one it
 //!   reads from the first record.
 //! - The log of a deleted snapshot is soon closed by a record, after which nobody appends, and then
 //!   removed. A key notes that, for servers that have not read of the deletion. `Log::remove_if`
 //!   removes it on the condition that it ends with that record.
-//!   NATS deletes streams without a condition. So the stream of a log that is made anew has the
-//!   next number in its name. A key counts that number by compare-and-set before the former stream
-//!   is deleted. So a late deletion deletes no other stream.
+//!   NATS deletes streams without a condition. So each log has a stream whose name no other gets,
+//!   and a late deletion deletes no other stream.
 //! - If somebody deletes the log (`Condition::Gone`), the snapshot answers from what was read, and
 //!   changes are refused. Once there is a log again, it is read anew. An election of the broker is
 //!   not mistaken for that: then only the follower does not find the log.

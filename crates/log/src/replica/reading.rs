@@ -3,13 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::decode::Decoding;
 use super::server::Replica;
 use super::server::note;
 use super::server::unreachable;
 use super::track::Condition;
 use super::track::{Reading, Track};
-use crate::{Body, Error, Message, Verdict};
+use crate::{Body, Error, Message, Unreadable};
 use evenkeel_core::snapshot::journal::Missed;
 use evenkeel_core::snapshot::{Change, JournalError};
 
@@ -47,7 +46,9 @@ impl Replica {
                 reading.is_caught_up = true;
                 return Ok(NextMessage::Nothing);
             }
-            Err(Error::NotFound(_)) if after == 0 || reading.is_closed || self.is_gone(track) => {
+            Err(Error::NotFound(_))
+                if after == 0 || reading.closing.is_some() || self.is_gone(track) =>
+            {
                 self.miss(track, reading)?;
                 return Ok(NextMessage::Nothing);
             }
@@ -57,8 +58,15 @@ impl Replica {
             }
             Err(error) => return Err(error.into()),
         };
-        let verdict = reading.place.judge(&message);
-        self.act_on(track, reading, (verdict, message))
+        match reading.place.judge(&message) {
+            Ok(Some(body)) => Ok(NextMessage::Record(body, message)),
+            Ok(None) => {
+                note(&self.counts.voids);
+                self.pass(track, reading, &message);
+                Ok(NextMessage::Void)
+            }
+            Err(why) => Err(self.stop_at_next(track, reading, why)),
+        }
     }
 
     /// Checks after each loss of the connection that the last message that was read is still in the
@@ -130,7 +138,7 @@ impl Replica {
     /// none. Otherwise somebody has deleted it.
     pub(super) fn miss(&self, track: &Track, reading: &mut Reading) -> Result<(), JournalError> {
         if reading.place.sequence > 0 {
-            if !reading.is_closed && !self.was_removed(&track.name, reading.place)? {
+            if reading.closing.is_none() && !self.was_removed(&track.name, reading.place)? {
                 return Err(self.stop(track, reading, Condition::Gone));
             }
             self.read_anew(track, reading);
@@ -138,33 +146,10 @@ impl Replica {
         Ok(())
     }
 
-    fn act_on(
-        &self,
-        track: &Track,
-        reading: &mut Reading,
-        (verdict, message): (Verdict, Message),
-    ) -> Result<NextMessage, JournalError> {
-        match verdict {
-            Verdict::Valid(body) => Ok(NextMessage::Record(body, message)),
-            Verdict::Void => {
-                note(&self.counts.voids);
-                self.pass(track, reading, &message);
-                Ok(NextMessage::Void)
-            }
-            Verdict::Later(why) => Err(self.stop(track, reading, Condition::Later(why))),
-            Verdict::Wrong(why) => {
-                let place = reading.place.sequence + 1;
-                let why = format!("message {place} of the log: {why}");
-                Err(self.stop(track, reading, Condition::Quarantined(why)))
-            }
-        }
-    }
-
     /// Reads past a message.
     fn pass(&self, track: &Track, reading: &mut Reading, message: &Message) {
         reading.before = reading.place.hash;
         reading.place = reading.place.after(message);
-        reading.at = message.at;
         track.applied.store(message.sequence, Ordering::Relaxed);
     }
 
@@ -177,7 +162,9 @@ impl Replica {
     ) {
         self.pass(track, reading, message);
         reading.place.log_id = body.log_id();
-        reading.is_closed |= body.closes;
+        if body.closes {
+            reading.closing = Some(message.clone());
+        }
     }
 
     /// Takes a record of another server: its entries are handed out next.
@@ -188,24 +175,9 @@ impl Replica {
         (body, message): (&Body, &Message),
     ) -> Result<(), JournalError> {
         let decoded = self.decode(&track.name, body);
-        let mut entries = match decoded {
-            Ok(entries) => entries,
-            // The record is taken once the blobs that it needs can be read.
-            Err(Decoding::Unreachable(why) | Decoding::Missing(why)) => {
-                return Err(unreachable(why));
-            }
-            Err(Decoding::Later(why)) => {
-                return Err(self.stop(track, reading, Condition::Later(why)));
-            }
-            Err(Decoding::Impossible(why)) => {
-                let why = format!("record {}: {why}", message.sequence);
-                return Err(self.stop(track, reading, Condition::Quarantined(why)));
-            }
-        };
+        let mut entries = decoded.map_err(|why| self.stop_at_next(track, reading, why))?;
         if !entries.is_empty() {
             note(&self.counts.followed);
-        }
-        if !entries.is_empty() {
             let age = self.age_of(track, reading, message.at);
             entries.iter_mut().for_each(|it| it.after.pass(age));
         }
@@ -224,11 +196,14 @@ impl Replica {
         }
         let (told, when) = match reading.log_time {
             Some(known) => known,
-            None => match self.waiting.until(self.log.time(&track.name)) {
+            None => {
+                let bounds = self.waiting.until(self.log.bounds(&track.name));
+                let Some(told) = bounds.ok().and_then(|bounds| bounds.now) else {
+                    return Duration::ZERO;
+                };
                 // No later than now, so that nothing counts as older than it is.
-                Ok(told) => *reading.log_time.insert((told, (self.clock)().steady)),
-                Err(_) => return Duration::ZERO,
-            },
+                *reading.log_time.insert((told, (self.clock)().steady))
+            }
         };
         let since = (self.clock)().steady.since(when);
         let passed = (told + since).duration_since(at).unwrap_or_default();
@@ -270,6 +245,20 @@ impl Replica {
             }
         }
         Ok(missed)
+    }
+
+    /// Stops following because the next message cannot be read, unless it may be read later.
+    fn stop_at_next(&self, track: &Track, reading: &mut Reading, why: Unreadable) -> JournalError {
+        let condition = match why {
+            // The record is taken once the blobs that it needs can be read.
+            Unreadable::Unreachable(why) | Unreadable::Missing(why) => return unreachable(why),
+            Unreadable::Later(why) => Condition::Later(why),
+            Unreadable::Damaged(why) => {
+                let next = reading.place.sequence + 1;
+                Condition::Quarantined(format!("message {next} of the log: {why}"))
+            }
+        };
+        self.stop(track, reading, condition)
     }
 
     /// Stops following. Returns the error for callers that want to change the snapshot.

@@ -11,7 +11,6 @@ use uuid::Uuid;
 
 use crate::record::GENESIS;
 use crate::{AsideRow, Follower, Hash, Log, Message, Place};
-use evenkeel_core::snapshot::held_row::{nanos, time};
 use evenkeel_core::snapshot::journal::Standing;
 use evenkeel_core::snapshot::replacing::Successor;
 use evenkeel_core::snapshot::{Entry, JournalError, Moment};
@@ -51,8 +50,6 @@ pub struct Reading {
     pub before: Hash,
     /// The connection on which the last message was found to be still in the log.
     pub proved: u64,
-    /// The time when the log took the last message, by the log's clock.
-    pub at: SystemTime,
     /// The time by the log's clock at a moment of this server's monotonic clock, once it was asked
     /// for to tell how old records are.
     pub log_time: Option<(SystemTime, Moment)>,
@@ -75,8 +72,8 @@ pub struct Reading {
     pub condition: Condition,
     /// The follower that reads the log.
     pub follower: Arc<dyn Follower>,
-    /// True if the log is closed, and will be removed: nothing is appended to it.
-    pub is_closed: bool,
+    /// The record that closes the log, which will be removed: nothing is appended after it.
+    pub closing: Option<Message>,
     /// True if the fate of the last record that was sent is unknown.
     pub is_unanswered: bool,
 }
@@ -102,7 +99,6 @@ impl Reading {
             place,
             before: GENESIS,
             proved: log.connection(),
-            at: SystemTime::UNIX_EPOCH,
             log_time: None,
             is_caught_up: false,
             over: None,
@@ -113,7 +109,7 @@ impl Reading {
             ready: VecDeque::new(),
             condition: Condition::Following,
             follower: log.follow(name, place.sequence),
-            is_closed: false,
+            closing: None,
             is_unanswered: false,
         }
     }
@@ -199,18 +195,15 @@ pub struct CheckpointRow {
     /// The hash of the log up to that message.
     #[prost(bytes = "vec", tag = "3")]
     pub chain: Vec<u8>,
-    /// The time when the log took that message, by the log's clock, in nanoseconds since 1970.
-    #[prost(int64, tag = "4")]
-    pub at: i64,
-    /// The place of the snapshot in blobs, as an entry that makes it anew.
-    #[prost(message, optional, tag = "5")]
+    /// The place of the snapshot in blobs: the entry that makes it anew, and its objects.
+    #[prost(message, optional, tag = "4")]
     pub snapshot: Option<AsideRow>,
     /// The hash of the log up to the message before that one.
-    #[prost(bytes = "vec", tag = "6")]
+    #[prost(bytes = "vec", tag = "5")]
     pub before: Vec<u8>,
     /// The time when the snapshot was copied for a checkpoint, by the log's clock, in nanoseconds
     /// since 1970.
-    #[prost(int64, tag = "7")]
+    #[prost(int64, tag = "6")]
     pub copied: i64,
 }
 
@@ -221,7 +214,6 @@ impl CheckpointRow {
             log_id: reading.place.log_id.as_bytes().to_vec(),
             sequence: reading.place.sequence,
             chain: reading.place.hash.to_vec(),
-            at: nanos(reading.at),
             snapshot: None,
             before: reading.before.to_vec(),
             copied: 0,
@@ -232,7 +224,6 @@ impl CheckpointRow {
     pub fn reading(&self, log: &dyn Log, name: &str) -> Option<Reading> {
         let reading = Reading::from(self.place()?, log, name);
         Some(Reading {
-            at: time(self.at),
             before: self.before[..].try_into().unwrap_or(reading.before),
             ..reading
         })

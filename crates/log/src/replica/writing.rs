@@ -51,11 +51,11 @@ impl Replica {
         reading: &mut Reading,
         entries: Vec<EntryRow>,
     ) -> Result<(), JournalError> {
-        if reading.is_closed {
+        if reading.closing.is_some() {
             // The log may be gone by now.
             self.next(track, reading, Duration::ZERO)?;
         }
-        if reading.is_closed {
+        if reading.closing.is_some() {
             let why = "the log of the snapshot that was deleted is being removed";
             return Err(unreachable(why));
         }
@@ -80,7 +80,7 @@ impl Replica {
         track: &Track,
         reading: &mut Reading,
     ) -> Result<bool, JournalError> {
-        if reading.is_closed {
+        if reading.closing.is_some() {
             // Nothing is appended after the closing record.
             return Ok(false);
         }

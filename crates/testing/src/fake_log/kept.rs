@@ -20,10 +20,9 @@ pub(super) struct Streams {
 
 /// Blobs and keys.
 #[derive(Clone, Default)]
-pub(super) struct BlobsAndKeys {
-    pub blobs: BTreeMap<String, Bytes>,
-    pub keys: BTreeMap<String, (Bytes, u64)>,
-    /// The revision of the last change of a key.
+pub(super) struct StoredValues {
+    pub by_name: BTreeMap<String, (Bytes, u64)>,
+    /// The revision of the last change.
     pub revision: u64,
 }
 
@@ -31,7 +30,7 @@ pub(super) struct BlobsAndKeys {
 #[derive(Clone)]
 pub struct StaleLeader {
     pub(super) streams: Arc<BTreeMap<String, Stream>>,
-    pub(super) keeping: Arc<BlobsAndKeys>,
+    pub(super) values: Arc<StoredValues>,
 }
 
 /// The log of a snapshot: the messages from `first` on.

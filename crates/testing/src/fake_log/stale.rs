@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::faults::{Fate, full, lost};
-use super::kept::{Append, BlobsAndKeys, StaleLeader, Stream, Streams};
+use super::kept::{Append, StaleLeader, StoredValues, Stream, Streams};
 use super::streams::FakeLog;
 use evenkeel::log::interface::Error;
 
@@ -15,7 +15,7 @@ impl FakeLog {
         let streams = self.shared.streams.lock().by_name.clone();
         StaleLeader {
             streams: Arc::new(streams),
-            keeping: Arc::new(self.shared.keeping.lock().clone()),
+            values: Arc::new(self.shared.values.lock().clone()),
         }
     }
 
@@ -40,10 +40,10 @@ impl FakeLog {
     }
 
     /// Looks at the blobs and keys of that leader.
-    pub(super) fn with_keeping<T>(&self, look: impl FnOnce(&BlobsAndKeys) -> T) -> T {
+    pub(super) fn with_values<T>(&self, look: impl FnOnce(&StoredValues) -> T) -> T {
         match self.faults.stale_leader() {
-            Some(stale) => look(&stale.keeping),
-            None => look(&self.shared.keeping.lock()),
+            Some(stale) => look(&stale.values),
+            None => look(&self.shared.values.lock()),
         }
     }
 

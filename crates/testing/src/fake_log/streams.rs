@@ -8,10 +8,8 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 
 use super::faults::{Call, Fate, Faults, fault, flipped, full, lost};
-use super::kept::{Append, BlobsAndKeys, Stream, Streams};
-use evenkeel::log::interface::{
-    Blobs, Bounds, Error, FleetBounds, Follower, Keys, Log, Message, Wait,
-};
+use super::kept::{Append, StoredValues, Stream, Streams};
+use evenkeel::log::interface::{Bounds, Error, FleetBounds, Follower, Log, Message, Values, Wait};
 
 /// A log inside the process. Clones made by [`Self::seen_with`] share its content, as servers share
 /// a log.
@@ -26,7 +24,7 @@ pub(super) struct Shared {
     pub(super) streams: Mutex<Streams>,
     changed: Event,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
-    pub(super) keeping: Mutex<BlobsAndKeys>,
+    pub(super) values: Mutex<StoredValues>,
 }
 
 impl Default for FakeLog {
@@ -43,7 +41,7 @@ impl FakeLog {
                 streams: Mutex::default(),
                 changed: Event::new(),
                 clock: Box::new(clock),
-                keeping: Mutex::default(),
+                values: Mutex::default(),
             }),
             faults: Arc::new(()),
         }
@@ -208,6 +206,7 @@ impl FakeLog {
             max_bytes: 0,
             copies: 3,
             behind: behind.map(|it| format!("n{it}")).collect(),
+            now: Some(self.now()),
         }
     }
 }
@@ -255,10 +254,6 @@ impl Log for FakeLog {
         self.call(Call::Read, move || {
             self.with_log(name, |stream| Ok(self.bounds_of(stream)))
         })
-    }
-
-    fn time<'a>(&'a self, name: &'a str) -> Wait<'a, SystemTime> {
-        self.call(Call::Read, move || self.with_log(name, |_| Ok(self.now())))
     }
 
     fn read<'a>(&'a self, name: &'a str, sequence: u64) -> Wait<'a, Message> {
@@ -311,11 +306,11 @@ impl Log for FakeLog {
         })
     }
 
-    fn blobs(&self) -> &dyn Blobs {
+    fn blobs(&self) -> &dyn Values {
         self
     }
 
-    fn keys(&self) -> &dyn Keys {
+    fn keys(&self) -> &dyn Values {
         self
     }
 }
