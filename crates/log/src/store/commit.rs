@@ -13,8 +13,8 @@ use redb::{Durability, ReadableTable, ReadableTableMetadata, WriteTransaction};
 
 use super::file::File;
 use super::rows::{
-    BATCHES, EncodedChanges, EncodedEntry, EntryEffect, HELD, ObjectsTable, RowChange, SNAPSHOTS,
-    SnapshotRow, batches_of, objects_name,
+    BATCHES, EncodedChange, EncodedEntry, EntryEffect, HELD, ObjectsTable, PART, RowChange,
+    SNAPSHOTS, SnapshotRow, batches_of, objects_name,
 };
 use crate::EntryRow;
 use evenkeel_core::snapshot::{Aside, JournalError};
@@ -42,7 +42,7 @@ pub(super) enum Transacted {
     /// Entries of one snapshot, in order.
     Entries(Vec<EncodedEntry>),
     /// Changes of a state aside.
-    Aside(Aside, EncodedChanges),
+    Aside(Aside, Vec<EncodedChange>),
     /// Writing out the buffer.
     WriteOut,
 }
@@ -195,11 +195,12 @@ fn write_entry(
 fn apply(
     transaction: &WriteTransaction,
     aside: Aside,
-    objects: &EncodedChanges,
+    objects: &[EncodedChange],
 ) -> Result<(), redb::Error> {
     let name = objects_name(aside);
     let mut table = transaction.open_table(ObjectsTable::new(&name))?;
-    for change in objects.iter() {
+    for (key, effect) in objects {
+        let change = RowChange::read(key, effect).map_err(redb::Error::Corrupted)?;
         change.apply(&mut table)?;
     }
     Ok(())
@@ -234,12 +235,13 @@ const PENDING: RangeInclusive<u64> = 500..=300_000;
 pub(super) fn append(
     transaction: &WriteTransaction,
     row: &mut SnapshotRow,
-    objects: &EncodedChanges,
+    objects: &[EncodedChange],
 ) -> Result<(), redb::Error> {
     let mut batches = transaction.open_table(BATCHES)?;
-    for (count, part) in objects.parts() {
-        batches.insert((row.aside, row.pending), part)?;
-        row.pending += count as u64;
+    for part in objects.chunks(PART) {
+        let bytes = part.iter().flat_map(|(key, effect)| [&**key, &**effect]);
+        batches.insert((row.aside, row.pending), bytes.collect::<Vec<_>>())?;
+        row.pending += part.len() as u64;
     }
     drop(batches);
     if row.pending >= (2 * row.objects).clamp(*PENDING.start(), *PENDING.end()) {

@@ -1,16 +1,15 @@
 //! The file as redb sees it, and the faults that an acknowledged update survives.
 
 use std::io;
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use redb::StorageBackend;
 use redb::backends::FileBackend;
-use redb::{BackendError, StorageBackend};
 
 use super::error::StoreError;
-use super::file::{self, FILE};
+use super::file;
 use super::journal::StoreCounts;
 
 /// The faults that an acknowledged update survives.
@@ -42,7 +41,7 @@ impl Disk {
         counts: &Arc<StoreCounts>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
-            file: file::backend(directory, FILE)?,
+            file: file::backend(directory)?,
             syncs: durability == Durability::Full,
             counts: Arc::clone(counts),
         })
@@ -79,33 +78,5 @@ impl StorageBackend for Disk {
 
     fn close(&self) -> io::Result<()> {
         self.file.close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(
-        &self,
-        start: Bound<u64>,
-        end: Bound<u64>,
-    ) -> Result<bool, BackendError> {
-        self.file.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.query_lock_range(start, end)
     }
 }

@@ -54,7 +54,6 @@ impl StoreError {
     /// Returns a function that makes an error of redb into one about a directory.
     pub(super) fn redb<E: Into<redb::Error>>(directory: &Path) -> impl Fn(E) -> Self {
         |error| match error.into() {
-            redb::Error::DatabaseAlreadyOpen => Self::InUse(directory.to_owned()),
             // redb calls bytes that are not its own invalid data. A file that was cut off ends early.
             redb::Error::Io(source)
                 if !matches!(

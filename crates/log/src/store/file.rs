@@ -105,12 +105,20 @@ fn check_free(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A file of a directory, which must be there, as redb sees it.
-pub(super) fn backend(directory: &Path, name: &str) -> Result<FileBackend, StoreError> {
+/// The file of a directory, which must be there, as redb sees it. It is locked.
+pub(super) fn backend(directory: &Path) -> Result<FileBackend, StoreError> {
     let mut options = fs::OpenOptions::new();
     let options = options.read(true).write(true);
-    let file = open_private(options, &directory.join(name));
-    FileBackend::new(file.map_err(StoreError::io(directory))?).map_err(StoreError::redb(directory))
+    let file = open_private(options, &directory.join(FILE)).map_err(StoreError::io(directory))?;
+    match file.try_lock() {
+        Err(fs::TryLockError::WouldBlock) => return Err(StoreError::InUse(directory.to_owned())),
+        Err(fs::TryLockError::Error(error)) if error.kind() != io::ErrorKind::Unsupported => {
+            return Err(StoreError::io(directory)(error));
+        }
+        // Not all file systems have locks.
+        Ok(()) | Err(_) => {}
+    }
+    FileBackend::new(file).map_err(StoreError::redb(directory))
 }
 
 impl File {

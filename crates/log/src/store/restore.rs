@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::sync_channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Instant, SystemTime};
 
 use redb::ReadableTable;
 
@@ -12,12 +12,10 @@ use super::journal::Store;
 use super::rows::{self, HELD, ObjectsTable, SnapshotRow, change_of, objects_name};
 use crate::EntryRow;
 use crate::replica::decode;
-use evenkeel_core::matching::{Path as Field, Violations};
-use evenkeel_core::proto::v1;
+use evenkeel_core::snapshot::clock::Uptime;
 use evenkeel_core::snapshot::held_row::HeldRow;
 use evenkeel_core::snapshot::journal::SavedSnapshot;
-use evenkeel_core::snapshot::reservation::Serial;
-use evenkeel_core::snapshot::{Aside, Batch, Limits, Registry};
+use evenkeel_core::snapshot::{Aside, Batch, Registry};
 
 /// The number of objects that are read at a time.
 const PART: usize = 1_000;
@@ -45,8 +43,8 @@ impl Store {
         for (name, row) in all {
             let damaged =
                 |what: String| StoreError::damaged_snapshot(&self.directory, &name, &what);
-            let left = |held: &HeldRow| held.left(uptime.as_ref(), Some(now));
-            let saved = read_saved(file, (&name, row.entry.clone()), left);
+            let saved = (&*name, row.entry.clone());
+            let saved = read_saved(file, saved, (uptime.as_ref(), now));
             let mut saved = saved.map_err(damaged)?;
             saved.age = now.duration_since(saved.updated).unwrap_or_default();
             let mut restoring = registry.restoring(saved);
@@ -76,82 +74,57 @@ fn read_ahead(file: &File, row: &SnapshotRow, apply: impl FnMut(Batch)) -> Resul
     })
 }
 
-/// Reads and checks a snapshot without its objects; `left` returns the remaining time of a hold.
-/// Returns the reason if it cannot be read.
-pub(super) fn read_saved(
+/// Reads and checks a snapshot without its objects, as of this running time of the machine and this
+/// time. Returns the reason if it cannot be read.
+fn read_saved(
     file: &File,
     (name, mut entry): (&str, EntryRow),
-    left: impl Fn(&HeldRow) -> Duration,
+    (uptime, now): (Option<&Uptime>, SystemTime),
 ) -> Result<SavedSnapshot, String> {
     entry.defaults.get_or_insert_default();
-    let mut saved = decode::saved(name, entry).map_err(|error| error.to_string())?;
-    for (serial, value) in held_rows(file, name).map_err(|error| error.to_string())? {
-        let row: HeldRow = rows::read(&value)?;
-        let left = left(&row);
+    let mut saved = decode::saved(name, entry).map_err(text)?;
+    let held = file
+        .begin_read()
+        .and_then(|read| Ok(read.open_table(HELD)?));
+    let held = held.map_err(text)?;
+    for row in held.range((name, 0)..=(name, u64::MAX)).map_err(text)? {
+        let (key, value) = row.map_err(text)?;
+        let row: HeldRow = rows::read(value.value())?;
+        let left = row.left(uptime, Some(now));
         let mut numbered = row.into_kept()?;
         numbered.set_left(left);
-        saved.held.push((serial, numbered));
+        saved.held.push((key.value().1, numbered));
     }
     Ok(saved)
 }
 
-fn held_rows(file: &File, name: &str) -> Result<Vec<(Serial, Vec<u8>)>, redb::Error> {
-    let held = file.begin_read()?.open_table(HELD)?;
-    let mut all = Vec::new();
-    for row in held.range((name, 0)..=(name, u64::MAX))? {
-        let (key, value) = row?;
-        all.push((key.value().1, value.value().to_vec()));
-    }
-    Ok(all)
-}
-
 /// Reads and checks the objects of a snapshot, some at a time. Returns the reason if one of them is
-/// invalid. Restoring and checking share this.
-pub(super) fn each_part(
-    file: &File,
-    row: &SnapshotRow,
-    mut each: impl FnMut(Batch),
-) -> Result<(), String> {
-    let mut changes = Vec::with_capacity(PART);
-    let mut judge = |changes: &mut Vec<v1::Change>| -> Result<(), String> {
-        let part = std::mem::replace(changes, Vec::with_capacity(PART));
-        let part = Batch::read(part, &Limits::none(), Field::root("objects"));
-        each(part.map_err(|faults| first(&faults))?);
-        Ok(())
-    };
-    each_object(file, row, |value| {
-        changes.push(change_of(value)?);
-        if changes.len() >= PART {
-            judge(&mut changes)?;
-        }
-        Ok(())
-    })?;
-    judge(&mut changes)
-}
-
-/// Reads the rows of a snapshot's objects. Returns the reason if that fails.
-fn each_object(
-    file: &File,
-    row: &SnapshotRow,
-    mut each: impl FnMut(&[u8]) -> Result<(), String>,
-) -> Result<(), String> {
+/// invalid.
+fn each_part(file: &File, row: &SnapshotRow, mut each: impl FnMut(Batch)) -> Result<(), String> {
     let name = objects_name(Aside(row.aside));
-    let table = file.begin_read().map_err(|error| error.to_string())?;
-    let table = table.open_table(ObjectsTable::new(&name));
-    let table = table.map_err(|error| error.to_string())?;
+    let table = ObjectsTable::new(&name);
+    let table = file
+        .begin_read()
+        .and_then(|read| Ok(read.open_table(table)?));
+    let table = table.map_err(text)?;
+    let mut changes = Vec::with_capacity(PART);
     let mut count = 0;
-    for row in table.iter().map_err(|error| error.to_string())? {
-        let (_, value) = row.map_err(|error| error.to_string())?;
-        each(value.value())?;
+    for object in table.iter().map_err(text)? {
+        let (_, value) = object.map_err(text)?;
+        changes.push(change_of(value.value())?);
         count += 1;
+        if changes.len() >= PART {
+            let part = std::mem::replace(&mut changes, Vec::with_capacity(PART));
+            each(decode::accepted(part).map_err(text)?);
+        }
     }
     if count != row.objects {
         return Err(format!("{count} objects instead of {}", row.objects));
     }
+    each(decode::accepted(changes).map_err(text)?);
     Ok(())
 }
 
-fn first(faults: &Violations) -> String {
-    let fault = faults.iter().next();
-    fault.map_or_else(String::new, |f| format!("{}: {}", f.field, f.description))
+fn text(error: impl ToString) -> String {
+    error.to_string()
 }

@@ -1,6 +1,6 @@
 //! The tables of the file, and their rows: stored values as bytes.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
 use prost::Message;
 use redb::{ReadableTable, StorageError, Table, TableDefinition, WriteTransaction};
@@ -10,9 +10,9 @@ use evenkeel_core::proto::v1;
 use evenkeel_core::snapshot::change::Form;
 use evenkeel_core::snapshot::clock::Uptime;
 use evenkeel_core::snapshot::held_row::HeldRow;
-use evenkeel_core::snapshot::kind::{StorageKind, metadata_of};
+use evenkeel_core::snapshot::kind::metadata_of;
 use evenkeel_core::snapshot::reservation::Serial;
-use evenkeel_core::snapshot::{Aside, Batch, Change, Entry, ObjectKind, OwnerKind};
+use evenkeel_core::snapshot::{Aside, Batch, Change, Entry};
 
 /// Facts about the file itself.
 pub(super) const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("evenkeel");
@@ -26,7 +26,7 @@ pub(super) const SNAPSHOTS: TableDefinition<'_, &str, (u64, u64, u64, &[u8])> =
 pub(super) const HELD: TableDefinition<'_, (&str, u64), &[u8]> =
     TableDefinition::new("reservations");
 
-/// The objects of a state, by kind, namespace and name.
+/// The objects of a state, by kind, namespace and name: nodes come before pods.
 pub(super) type ObjectsTable<'n> = TableDefinition<'n, &'static [u8], &'static [u8]>;
 
 /// The prefix of the names of the tables of objects.
@@ -93,7 +93,7 @@ pub(super) struct EncodedEntry {
 
 /// The effect of an entry on the objects.
 pub(super) enum EntryEffect {
-    Batch(EncodedChanges),
+    Batch(Vec<EncodedChange>),
     /// The objects become those of the state aside in the row. With `true` the reservations become
     /// those of the entry alone.
     Replace(bool),
@@ -137,15 +137,10 @@ pub(super) fn read<R: Message + Default>(value: &[u8]) -> Result<R, String> {
 
 /// The number of changes in a row of a batch: about as many as fit 64 KiB, to which the store
 /// rounds up.
-const PART: usize = 200;
+pub(super) const PART: usize = 200;
 
-/// Changes of objects, as bytes.
-#[derive(Default)]
-pub(super) struct EncodedChanges {
-    bytes: Vec<u8>,
-    /// The positions of each change's key and effect.
-    changes: Vec<(Range<usize>, Range<usize>)>,
-}
+/// A change of an object as bytes: the key of the object, and the effect.
+pub(super) type EncodedChange = (Vec<u8>, Vec<u8>);
 
 /// A change of an object.
 #[derive(Clone, Copy)]
@@ -160,35 +155,6 @@ pub(super) enum RowChange<'a> {
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
 
-impl EncodedChanges {
-    /// The changes, in order.
-    pub fn iter(&self) -> impl Iterator<Item = RowChange<'_>> {
-        self.pairs(&self.changes).map(|(key, change)| {
-            RowChange::read(key, change).expect("what was just written can be read")
-        })
-    }
-
-    /// The changes, in order, in parts that are written as one row each, with their numbers of
-    /// changes.
-    pub fn parts(&self) -> impl Iterator<Item = (usize, Vec<&[u8]>)> {
-        self.changes.chunks(PART).map(|part| {
-            let pairs = self.pairs(part);
-            (
-                part.len(),
-                pairs.flat_map(|(key, change)| [key, change]).collect(),
-            )
-        })
-    }
-
-    fn pairs<'o>(
-        &'o self,
-        changes: &'o [(Range<usize>, Range<usize>)],
-    ) -> impl Iterator<Item = (&'o [u8], &'o [u8])> {
-        let changes = changes.iter();
-        changes.map(|(key, change)| (&self.bytes[key.clone()], &self.bytes[change.clone()]))
-    }
-}
-
 impl<'a> RowChange<'a> {
     /// The changes of a part, or the reason why they cannot be read.
     pub fn read_all(part: &[&'a [u8]]) -> Result<Vec<Self>, String> {
@@ -199,7 +165,7 @@ impl<'a> RowChange<'a> {
         part.chunks(2).map(read).collect()
     }
 
-    fn read(key: &'a [u8], change: &'a [u8]) -> Result<Self, String> {
+    pub fn read(key: &'a [u8], change: &'a [u8]) -> Result<Self, String> {
         match change.split_first() {
             // The reader of the object checks its row.
             Some((&PUT, row)) => Ok(Self::Put(key, row)),
@@ -249,32 +215,23 @@ impl<'a> RowChange<'a> {
     }
 }
 
-/// Encodes the changes of a batch.
-pub(super) fn encode(batch: &Batch) -> EncodedChanges {
-    let mut bytes = Vec::with_capacity(batch.len() * Batch::USUAL_BYTES);
-    let mut changes = Vec::with_capacity(batch.len());
-    for change in batch.changes() {
-        let start = bytes.len();
+/// Encodes the changes of a batch. The key of an object begins with its kind.
+pub(super) fn encode(batch: &Batch) -> Vec<EncodedChange> {
+    let changes = batch.changes().map(|change| {
         let id = change.id;
-        bytes.push(kind_byte(id.kind));
-        bytes.extend_from_slice(id.namespace.as_bytes());
-        bytes.push(0);
-        bytes.extend_from_slice(id.name.as_bytes());
-        let key = start..bytes.len();
-        bytes.push(match change.form {
-            Form::Delete(_) => DELETE,
-            _ => PUT,
-        });
-        match change.form {
-            Form::Delete(uid) => bytes.extend_from_slice(uid.as_bytes()),
+        let key = [id.kind.as_str(), id.namespace, id.name].join("\0");
+        let effect = match change.form {
+            Form::Delete(uid) => [&[DELETE], uid.as_bytes()].concat(),
             _ => {
-                let encoded = change.to_wire().encode(&mut bytes);
+                let mut effect = vec![PUT];
+                let encoded = change.to_wire().encode(&mut effect);
                 encoded.expect("a vector has room for all");
+                effect
             }
-        }
-        changes.push((key.clone(), key.end..bytes.len()));
-    }
-    EncodedChanges { bytes, changes }
+        };
+        (key.into_bytes(), effect)
+    });
+    changes.collect()
 }
 
 /// The change that creates the object of a row, or the reason why it cannot be read.
@@ -287,25 +244,4 @@ fn uid_of(row: &[u8]) -> Result<String, String> {
     let object = change_of(row)?.object;
     let metadata = object.as_ref().and_then(metadata_of);
     Ok(metadata.map_or_else(String::new, |metadata| metadata.uid.clone()))
-}
-
-/// The first byte of the key of an object of each kind. Nodes come first, then the objects that select
-/// pods, then pods, then the rest.
-const KINDS: [(u8, ObjectKind); 11] = [
-    (1, ObjectKind::Node),
-    (2, ObjectKind::Owner(OwnerKind::Service)),
-    (3, ObjectKind::Owner(OwnerKind::ReplicaSet)),
-    (4, ObjectKind::Owner(OwnerKind::StatefulSet)),
-    (5, ObjectKind::Owner(OwnerKind::ReplicationController)),
-    (6, ObjectKind::Pod),
-    (7, ObjectKind::Namespace),
-    (14, ObjectKind::Owner(OwnerKind::PodDisruptionBudget)),
-    (8, ObjectKind::Storage(StorageKind::Claim)),
-    (9, ObjectKind::Storage(StorageKind::Volume)),
-    (10, ObjectKind::Storage(StorageKind::Class)),
-];
-
-fn kind_byte(kind: ObjectKind) -> u8 {
-    let known = KINDS.iter().find(|(_, known)| *known == kind);
-    known.expect("every kind has a number").0
 }
