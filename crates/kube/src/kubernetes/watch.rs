@@ -186,6 +186,10 @@ impl Follower {
         let events = self.cluster.client.request_events::<Value>(request);
         let mut events = pin!(events.await.map_err(|error| failed(&error))?);
         self.tell(WatchOutcome::ReadUpTo(number(read))).await?;
+        let put = |object, is_new| WatchOutcome::Put {
+            object: Item::listed(object, &self.source),
+            is_new,
+        };
         while let Ok(event) = timeout(SILENCE, events.try_next()).await {
             let happened = match event {
                 // The event may be about any object.
@@ -200,14 +204,8 @@ impl Follower {
                     *read = bookmark.metadata.resource_version;
                     WatchOutcome::ReadUpTo(number(read))
                 }
-                Ok(Some(WatchEvent::Added(object))) => WatchOutcome::Put {
-                    object: Item::listed(object, &self.source),
-                    is_new: true,
-                },
-                Ok(Some(WatchEvent::Modified(object))) => WatchOutcome::Put {
-                    object: Item::listed(object, &self.source),
-                    is_new: false,
-                },
+                Ok(Some(WatchEvent::Added(object))) => put(object, true),
+                Ok(Some(WatchEvent::Modified(object))) => put(object, false),
                 Ok(Some(WatchEvent::Deleted(object))) => {
                     WatchOutcome::Gone(Item::listed(object, &self.source))
                 }

@@ -303,21 +303,20 @@ pub(super) fn set_of_pod(pod: &mut Value) {
 
 /// Adds requests to `resources` of a container or of a pod's spec, for resources without a request.
 pub(super) fn request(of: &mut Value, amounts: Map<String, Value>) {
-    if amounts.is_empty() || !of.is_object() {
+    if amounts.is_empty() {
         return;
     }
-    let resources = &mut of["resources"];
-    if resources.is_null() {
-        *resources = json!({});
+    let mut at = of;
+    for field in ["resources", "requests"] {
+        let Some(fields) = at.as_object_mut() else {
+            return;
+        };
+        at = fields.entry(field).or_insert(Value::Null);
+        if at.is_null() {
+            *at = json!({});
+        }
     }
-    if !resources.is_object() {
-        return;
-    }
-    let requests = &mut resources["requests"];
-    if requests.is_null() {
-        *requests = json!({});
-    }
-    let Some(requests) = requests.as_object_mut() else {
+    let Some(requests) = at.as_object_mut() else {
         return;
     };
     for (name, amount) in amounts {

@@ -36,53 +36,30 @@ const fn namespaced(
     }
 }
 
-const fn workload(
-    kind: &'static str,
-    api_version: &'static str,
-    plural: &'static str,
-    short: &'static str,
-) -> ApiResource {
-    ApiResource {
-        template: Some("/spec/template"),
-        ..namespaced(kind, api_version, plural, short)
-    }
-}
-
-const fn cluster_wide(
-    kind: &'static str,
-    api_version: &'static str,
-    plural: &'static str,
-    short: &'static str,
-) -> ApiResource {
-    ApiResource {
-        is_namespaced: false,
-        ..namespaced(kind, api_version, plural, short)
-    }
-}
-
 /// The kind that can contain a scheduler's configuration.
 pub(crate) static CONFIG_MAPS: ApiResource = namespaced("ConfigMap", "v1", "configmaps", "");
 
 /// The part of a pod that evicts it.
 pub(crate) static EVICTIONS: ApiResource = namespaced("Eviction", "v1", "pods/eviction", "");
 
+/// The place of the pod template in most workloads.
+const TEMPLATE: &str = "/spec/template";
+
 /// The kinds that decisions read, and other kinds of workloads.
 static KINDS: [ApiResource; 18] = [
-    cluster_wide("Node", "v1", "nodes", "no"),
-    cluster_wide("Namespace", "v1", "namespaces", "ns"),
-    ApiResource {
-        template: Some(""),
-        ..namespaced("Pod", "v1", "pods", "po")
-    },
+    namespaced("Node", "v1", "nodes", "no").cluster_wide(),
+    namespaced("Namespace", "v1", "namespaces", "ns").cluster_wide(),
+    namespaced("Pod", "v1", "pods", "po").with(""),
     namespaced("Service", "v1", "services", "svc"),
-    workload(
+    namespaced(
         "ReplicationController",
         "v1",
         "replicationcontrollers",
         "rc",
-    ),
-    workload("ReplicaSet", "apps/v1", "replicasets", "rs"),
-    workload("StatefulSet", "apps/v1", "statefulsets", "sts"),
+    )
+    .with(TEMPLATE),
+    namespaced("ReplicaSet", "apps/v1", "replicasets", "rs").with(TEMPLATE),
+    namespaced("StatefulSet", "apps/v1", "statefulsets", "sts").with(TEMPLATE),
     namespaced(
         "PodDisruptionBudget",
         "policy/v1",
@@ -95,15 +72,12 @@ static KINDS: [ApiResource; 18] = [
         "persistentvolumeclaims",
         "pvc",
     ),
-    cluster_wide("PersistentVolume", "v1", "persistentvolumes", "pv"),
-    cluster_wide("StorageClass", "storage.k8s.io/v1", "storageclasses", "sc"),
-    workload("Deployment", "apps/v1", "deployments", "deploy"),
-    workload("DaemonSet", "apps/v1", "daemonsets", "ds"),
-    workload("Job", "batch/v1", "jobs", ""),
-    ApiResource {
-        template: Some("/spec/jobTemplate/spec/template"),
-        ..namespaced("CronJob", "batch/v1", "cronjobs", "cj")
-    },
+    namespaced("PersistentVolume", "v1", "persistentvolumes", "pv").cluster_wide(),
+    namespaced("StorageClass", "storage.k8s.io/v1", "storageclasses", "sc").cluster_wide(),
+    namespaced("Deployment", "apps/v1", "deployments", "deploy").with(TEMPLATE),
+    namespaced("DaemonSet", "apps/v1", "daemonsets", "ds").with(TEMPLATE),
+    namespaced("Job", "batch/v1", "jobs", "").with(TEMPLATE),
+    namespaced("CronJob", "batch/v1", "cronjobs", "cj").with("/spec/jobTemplate/spec/template"),
     namespaced("PodTemplate", "v1", "podtemplates", ""),
     namespaced("Rollout", "argoproj.io/v1alpha1", "rollouts", "ro"),
     namespaced("CloneSet", "apps.kruise.io/v1alpha1", "clonesets", "clone"),
@@ -111,35 +85,47 @@ static KINDS: [ApiResource; 18] = [
 
 /// KubeFleet's kinds, which only files have.
 static FLEET: [ApiResource; 3] = [
-    ApiResource {
-        template: Some(""),
-        ..cluster_wide(
-            "ClusterResourcePlacement",
-            "",
-            "clusterresourceplacements",
-            "crp",
-        )
-    },
-    ApiResource {
-        template: Some(""),
-        ..namespaced("ResourcePlacement", "", "resourceplacements", "rp")
-    },
-    cluster_wide("MemberCluster", "", "memberclusters", ""),
+    namespaced(
+        "ClusterResourcePlacement",
+        "",
+        "clusterresourceplacements",
+        "crp",
+    )
+    .with("")
+    .cluster_wide(),
+    namespaced("ResourcePlacement", "", "resourceplacements", "rp").with(""),
+    namespaced("MemberCluster", "", "memberclusters", "").cluster_wide(),
 ];
 
 /// The kinds that admission reads when a pod is created.
 pub static READ_BY_ADMISSION: [ApiResource; 3] = [
     namespaced("LimitRange", "v1", "limitranges", "limits"),
-    cluster_wide("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", ""),
-    cluster_wide(
+    namespaced("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", "").cluster_wide(),
+    namespaced(
         "PriorityClass",
         "scheduling.k8s.io/v1",
         "priorityclasses",
         "pc",
-    ),
+    )
+    .cluster_wide(),
 ];
 
 impl ApiResource {
+    const fn cluster_wide(self) -> Self {
+        Self {
+            is_namespaced: false,
+            ..self
+        }
+    }
+
+    /// The same kind, whose objects have a pod template at this place.
+    const fn with(self, template: &'static str) -> Self {
+        Self {
+            template: Some(template),
+            ..self
+        }
+    }
+
     /// The resource whose objects are of `kind`.
     pub fn of(kind: ObjectKind) -> &'static Self {
         Self::of_kind(kind.as_str()).expect("each kind has a resource")

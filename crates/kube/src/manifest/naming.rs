@@ -177,18 +177,6 @@ mod tests {
             assert_eq!(name.namespace.as_deref(), namespace, "{text}");
             assert_eq!(name.name, "web", "{text}");
         }
-        let unknown = |text: &str| text.parse::<ObjectName>().expect(text).of_unknown_kind();
-        for (text, said) in [
-            ("deployy/web", "unknown kind deployy (did you mean deploy?)"),
-            (
-                "StatefullSet/web",
-                "unknown kind StatefullSet (did you mean StatefulSet?)",
-            ),
-            ("Canary/web", "unknown kind Canary"),
-        ] {
-            assert_eq!(unknown(text).as_deref(), Some(said), "{text}");
-        }
-        assert_eq!(unknown("deploy/web"), None);
         for bad in ["", "/web", "deploy/", "deploy//web", "a/b/c/d"] {
             assert!(bad.parse::<ObjectName>().is_err(), "{bad:?}");
         }

@@ -105,20 +105,15 @@ impl TemplateObject {
 
     /// The path of the field that contains the constraints of a template.
     pub fn spec_of(&self, template: &TemplatePath) -> String {
-        match (self.is_placement(), &*template.field) {
-            (true, _) => "spec.policy".to_owned(),
-            (false, path) if template.custom.is_some() => path.to_owned(),
-            (false, "") => "spec".to_owned(),
-            (false, path) => format!("{path}.spec"),
-        }
+        self.spec(template).field
     }
 
-    /// The field `spec` of a template, or where the constraints are, as a JSON pointer.
-    fn pointer_of(&self, template: &TemplatePath) -> String {
+    /// The field `spec` of a template, or where the constraints are.
+    fn spec(&self, template: &TemplatePath) -> TemplatePath {
         match (self.is_placement(), &template.custom) {
-            (true, _) => "/spec/policy".to_owned(),
-            (false, Some(_)) => template.pointer.clone(),
-            (false, None) => format!("{}/spec", template.pointer),
+            (true, _) => TemplatePath::of("/spec/policy"),
+            (false, Some(_)) => template.clone(),
+            (false, None) => template.with_key("spec"),
         }
     }
 }
@@ -168,8 +163,8 @@ impl Template {
 
     /// The constraints as they are in the file, of any JSON type.
     pub fn written_constraints(&self) -> Option<&Value> {
-        let spec = self.object.pointer_of(&self.place);
-        self.object.value.pointer(&spec)?.get(CONSTRAINTS)
+        let spec = self.object.spec(&self.place);
+        self.object.value.pointer(&spec.pointer)?.get(CONSTRAINTS)
     }
 
     /// The metadata of the pod as in the file; null for a placement and for a custom resource.
@@ -229,7 +224,7 @@ impl Template {
         if object.is_placement() || in_cluster {
             return Unsaid::default();
         }
-        let spec = object.value.pointer(&object.pointer_of(&self.place));
+        let spec = object.value.pointer(&object.spec(&self.place).pointer);
         let containers = spec.and_then(|spec| spec["containers"].as_array());
         let is_selecting = matches!(
             object.kind(),
@@ -256,7 +251,7 @@ impl Template {
         let object = &self.object;
         let mut value = object.value.clone();
         let mut kept = Vec::new();
-        let spec = value.pointer_mut(&object.pointer_of(&self.place));
+        let spec = value.pointer_mut(&object.spec(&self.place).pointer);
         let list = spec.and_then(|spec| spec.get_mut(CONSTRAINTS));
         if let Some(Value::Array(list)) = list {
             let fills = self.unsaid().fields;

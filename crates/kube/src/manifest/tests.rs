@@ -1,7 +1,7 @@
 //! Tests of input files by tables: the content of files, and the objects and default constraints in
 //! them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -168,11 +168,6 @@ fn errors_name_the_place_the_object_and_the_field() {
             "a.yaml, document 2: Node m: metadata.labels.a: invalid type: integer",
         ),
         (
-            "a.yaml",
-            "kind: Pod\nmetadata: {name: p, labels: {a: yes}}",
-            "a.yaml, document 1: Pod default/p: metadata.labels.a: invalid type: boolean `true`, expected a string: put it in quotes",
-        ),
-        (
             "a.json",
             r#"{"items":[{"kind":"Node"},{"kind":"Pod","spec":{"nodeName":[]}}]}"#,
             "a.json, item 2: Pod default/(no name): spec.nodeName: invalid type: sequence",
@@ -209,11 +204,6 @@ fn errors_name_the_place_the_object_and_the_field() {
         ),
         ("a.yaml", "a: [", "a.yaml: not valid YAML: "),
         (
-            "a.yaml",
-            "kind: Pod\nkind: Node",
-            "a.yaml: not valid YAML: ",
-        ),
-        (
             "a.txt",
             "",
             "no *.json, *.yaml or *.yml file in this directory",
@@ -228,13 +218,11 @@ fn errors_name_the_place_the_object_and_the_field() {
 }
 
 #[test]
-fn standard_input_and_files_are_read_once() {
+fn files_are_read_once() {
     let directory = directory_with(&[("a.yaml", "")]);
     let file = directory.path().join("a.yaml");
     let sources = expand(&[directory.path().to_path_buf(), file.clone()]).expect("both are there");
     assert_eq!(sources, [InputSource::File(file)]);
-    let twice = expand(&[Path::new("-").to_path_buf(), Path::new("-").to_path_buf()]);
-    assert!(matches!(twice, Err(ManifestError::StandardInputTwice)));
 }
 
 fn default_constraints(content: &str) -> Result<DefaultConstraints, String> {
@@ -292,10 +280,6 @@ fn bad_default_constraints_are_refused() {
             "neither a KubeSchedulerConfiguration nor a list of constraints",
         ),
         ("[]\n---\n[]", "not valid YAML: "),
-        (
-            "kind: Pod",
-            "neither a KubeSchedulerConfiguration nor a list of constraints",
-        ),
         (
             "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig: [{name: PodTopologySpread, args: none}]",
             "the args of PodTopologySpread are not a map",
