@@ -10,9 +10,8 @@ use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
 use crate::proto::v1::{
-    Code, ConstraintInsight, ConstraintReport, Domain, DomainInsight, ExplainResponse,
-    FilterResponse, Hint, LeftOut, NodeScore, NodeVerdict, ReasonCount, ScoreResponse,
-    TopologySpreadConstraint,
+    Code, ConstraintInsight, ConstraintReport, Domain, ExplainResponse, FilterResponse, Hint,
+    LeftOut, NodeScore, NodeVerdict, ReasonCount, ScoreResponse, TopologySpreadConstraint,
 };
 
 /// How to see what a table of domains or nodes leaves out.
@@ -129,24 +128,20 @@ pub(crate) fn score(head: &Head, answer: &ScoreResponse) -> Page {
 /// A hard constraint in Filter's report.
 fn hard(report: &ConstraintReport) -> PagePart {
     let constraint = report.constraint.clone().unwrap_or_default();
-    let max_skew = i64::from(constraint.max_skew);
     let mut facts = facts(report, &constraint);
     facts.push(("minimum", minimum(report, &constraint)));
     facts.extend(policies(&constraint));
     let rows = report.domains.iter().map(|domain| {
-        let skew = domain.skew;
-        let verdict = match domain.feasible {
-            true if domain.feasible_nodes == 0 => TableCell::styled(Look::Bad, "no feasible node"),
-            true if skew > max_skew => {
-                TableCell::styled(Look::Good, format!("skew {skew}, not refused"))
-            }
-            true => TableCell::whole(Look::Good, format!("skew {skew} <= {max_skew}")),
-            false => TableCell::whole(Look::Bad, format!("skew {skew} > {max_skew}")),
+        let is_usable = domain.feasible_nodes > 0;
+        let (look, verdict) = domain_verdict(&constraint, domain, is_usable, "no feasible node");
+        let verdict = match domain.feasible && !is_usable {
+            true => TableCell::styled(look, verdict),
+            false => TableCell::whole(look, verdict),
         };
         [
             quoted(&domain.value).into(),
             number(domain.matching_pods).into(),
-            number(skew).into(),
+            number(domain.skew).into(),
             number(domain.eligible_nodes).into(),
             verdict,
         ]
@@ -344,7 +339,8 @@ fn explained(report: &ConstraintReport, insight: &ConstraintInsight) -> PagePart
     let constraint = report.constraint.clone().unwrap_or_default();
     let mut facts = facts(report, &constraint);
     if is_hard(&constraint) {
-        facts.push(("minimum", explained_minimum(report, insight)));
+        let minimum = explained_minimum(report, insight, &constraint);
+        facts.push(("minimum", minimum));
         if !counts_own_node(report, insight) {
             facts.push(("limit", limit_text(report, insight)));
         }
@@ -370,32 +366,24 @@ fn is_hard(constraint: &TopologySpreadConstraint) -> bool {
     constraint.when_unsatisfiable != "ScheduleAnyway"
 }
 
-/// The minimum, and the domains that have it.
-fn explained_minimum(report: &ConstraintReport, insight: &ConstraintInsight) -> String {
+/// The minimum, and why it is that.
+fn explained_minimum(
+    report: &ConstraintReport,
+    insight: &ConstraintInsight,
+    constraint: &TopologySpreadConstraint,
+) -> String {
     let count = number(report.global_minimum);
-    let named = among(&insight.minimum_domains);
-    let wanted = report.constraint.as_ref().and_then(|c| c.min_domains);
     match insight.minimum() {
         Minimum::Unspecified => count,
-        Minimum::WithoutDomains => format!("{count}: no node is eligible, so there is no domain"),
         Minimum::ByMinDomains => format!(
             "{count}: there {}, minDomains wants {}",
             match report.domain_count {
                 1 => "is 1 domain".to_owned(),
                 count => format!("are {count} domains"),
             },
-            wanted.unwrap_or(1),
+            constraint.min_domains.unwrap_or(1),
         ),
-        Minimum::ByDomains => {
-            let unnamed = insight.minimum_domain_count - insight.minimum_domains.len() as i64;
-            match unnamed {
-                0 => format!("{count}, held by {named}"),
-                _ => format!(
-                    "{count}, held by {}",
-                    plural(insight.minimum_domain_count, "domain")
-                ),
-            }
-        }
+        Minimum::WithoutDomains | Minimum::ByDomains => minimum(report, constraint),
     }
 }
 
@@ -438,26 +426,19 @@ fn left_out_text(left_out: &LeftOut) -> String {
     format!("{} {why} ({names}){pods}", plural(count, "node"))
 }
 
-/// Returns the verdict on a domain: true if the pod can go there, and the text.
+/// The verdict of a hard constraint on a domain. `unusable` is said if the pod can go to none of its nodes.
 fn domain_verdict(
     constraint: &TopologySpreadConstraint,
     domain: &Domain,
-    insight: &DomainInsight,
-) -> (bool, String) {
+    is_usable: bool,
+    unusable: &str,
+) -> (Look, String) {
+    let (skew, most) = (domain.skew, i64::from(constraint.max_skew));
     match domain.feasible {
-        _ if !is_hard(constraint) => (true, String::new()),
-        false => (
-            false,
-            format!("skew {} > {}", domain.skew, constraint.max_skew),
-        ),
-        true if insight.usable_node_count == 0 => (false, "no usable node".to_owned()),
-        true if domain.skew > i64::from(constraint.max_skew) => {
-            (true, format!("skew {}, not refused", domain.skew))
-        }
-        true => (
-            true,
-            format!("skew {} <= {}", domain.skew, constraint.max_skew),
-        ),
+        false => (Look::Bad, format!("skew {skew} > {most}")),
+        true if !is_usable => (Look::Bad, unusable.to_owned()),
+        true if skew > most => (Look::Good, format!("skew {skew}, not refused")),
+        true => (Look::Good, format!("skew {skew} <= {most}")),
     }
 }
 
@@ -470,8 +451,11 @@ fn explained_domains(
     let limit = is_hard(constraint).then_some(limit);
     let rows = report.domains.iter().zip(&insight.domains);
     let rows = rows.map(|(domain, insight)| {
-        let (good, said) = domain_verdict(constraint, domain, insight);
-        let look = Look::of(good);
+        let is_usable = insight.usable_node_count > 0;
+        let (look, said) = match is_hard(constraint) {
+            true => domain_verdict(constraint, domain, is_usable, "no usable node"),
+            false => (Look::Good, String::new()),
+        };
         let bar = Bar {
             count: domain.matching_pods,
             added: insight.matching_pods_after - domain.matching_pods,

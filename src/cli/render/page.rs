@@ -304,6 +304,16 @@ impl Table {
         self
     }
 
+    /// The line that says that there are more rows.
+    pub(super) fn more_text(&self) -> Option<String> {
+        let (count, how) = self.more?;
+        let more = plural(count, &format!("more {}", self.noun));
+        Some(match how {
+            "" => format!("... and {more}"),
+            how => format!("... and {more} ({how})"),
+        })
+    }
+
     pub(super) fn legend(mut self, legend: Vec<(&'static str, String)>) -> Self {
         self.legend = legend;
         self

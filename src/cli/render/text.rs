@@ -90,14 +90,8 @@ impl TextWriter {
                     let rows = drawn(&self.indent(), table);
                     self.text.push_str(&rows);
                 }
-                if let Some((count, how)) = table.more {
-                    let more = plural(count, &format!("more {}", table.noun));
-                    let how = if how.is_empty() {
-                        String::new()
-                    } else {
-                        format!(" ({how})")
-                    };
-                    self.line(Style::new(), &format!("... and {more}{how}"));
+                if let Some(more) = table.more_text() {
+                    self.line(Style::new(), &more);
                 }
             }
             PagePart::Section(heading, below) if heading.len() == 1 && below.0.is_empty() => {
@@ -336,22 +330,19 @@ pub(super) fn aligned(rows: &[Vec<DrawnCell>], columns: Option<usize>) -> Vec<St
 /// The widths of columns with which lines fit.
 fn widths_within(rows: &[Vec<DrawnCell>], columns: usize) -> Vec<usize> {
     let count = rows.first().map_or(0, Vec::len);
-    let mut floors = vec![Floors::default(); count];
-    for row in rows {
-        for (cell, floors) in row.iter().zip(&mut floors) {
-            floors.widen(cell);
+    let mut floors = [(); 5].map(|()| vec![0; count]);
+    for (column, cell) in rows.iter().flat_map(|row| row.iter().enumerate()) {
+        for (floors, width) in floors.iter_mut().zip(cell.floors()) {
+            floors[column] = width.max(floors[column]);
         }
     }
-    let of = |width: fn(&Floors) -> usize| floors.iter().map(width).collect::<Vec<_>>();
+    let [whole, readable, words, pieces, least] = floors;
     let most = columns.saturating_sub(GAP * count.saturating_sub(1));
-    let readable = shrunk(of(|it| it.whole), &of(|it| it.readable), most);
-    let words = shrunk(readable.clone(), &of(|it| it.words), most);
+    let readable = shrunk(whole, &readable, most);
+    let words = shrunk(readable.clone(), &words, most);
     match words.iter().sum::<usize>() <= most {
         true => words,
-        false => {
-            let pieces = shrunk(readable, &of(|it| it.pieces), most);
-            shrunk(pieces, &of(|it| it.least), most)
-        }
+        false => shrunk(shrunk(readable, &pieces, most), &least, most),
     }
 }
 
@@ -367,50 +358,29 @@ fn shrunk(mut widths: Vec<usize>, floors: &[usize], most: usize) -> Vec<usize> {
     widths
 }
 
-/// The widths of a column in which its cells are more and more broken.
-#[derive(Debug, Clone, Copy, Default)]
-struct Floors {
-    /// Nothing is wrapped.
-    whole: usize,
-    /// Sentences are wrapped, and still easy to read.
-    readable: usize,
-    /// No word is broken.
-    words: usize,
-    /// Words are broken only behind punctuation.
-    pieces: usize,
-    /// Words are broken anywhere.
-    least: usize,
-}
-
-impl Floors {
-    /// Makes the column wide enough for a cell.
-    fn widen(&mut self, cell: &DrawnCell) {
-        let whole = display_width(&cell.text);
-        let longest = |ends: &[char]| {
-            let parts = cell.text.split_inclusive(ends);
-            parts.map(|it| display_width(it.trim_end())).max()
+impl DrawnCell {
+    /// The widths in which the cell is more and more broken: nothing is wrapped; sentences are wrapped, and
+    /// still easy to read; no word is broken; words are broken only behind punctuation; and anywhere.
+    fn floors(&self) -> [usize; 5] {
+        let whole = display_width(&self.text);
+        if self.is_whole {
+            return [whole; 5];
+        }
+        let longest = |is_end: &dyn Fn(char) -> bool| {
+            let parts = self.text.split_inclusive(is_end);
+            let widths = parts.map(|it| display_width(it.trim_end()));
+            widths.max().unwrap_or(0)
         };
-        let words = longest(&[' ']).unwrap_or(0);
-        let readable = match cell.text.contains(' ') {
+        let words = longest(&|it| it == ' ');
+        let readable = match self.text.contains(' ') {
             true => words.max(whole.min(SENTENCE)),
             false => whole,
         };
         let least = whole.min(NARROWEST);
-        let pieces = longest(&[' ', '-', '.', '/', ',', '=', ':']).unwrap_or(0);
-        for (floor, width) in [
-            (&mut self.whole, whole),
-            (&mut self.readable, readable),
-            (&mut self.words, words),
-            (&mut self.pieces, pieces.max(least)),
-            (&mut self.least, least),
-        ] {
-            let width = if cell.is_whole { whole } else { width };
-            *floor = width.max(*floor);
-        }
+        let pieces = longest(&|it| it == ' ' || BREAKS.contains(&it)).max(least);
+        [whole, readable, words, pieces, least]
     }
-}
 
-impl DrawnCell {
     /// Wraps the text to `width`, at blanks, and within a word only where the word is too long.
     fn lines(&self, width: usize) -> Vec<String> {
         if self.is_whole || display_width(&self.text) <= width {
@@ -548,133 +518,6 @@ impl BarScale {
         match count {
             ..=0 => 0,
             _ => (count.min(self.longest) * self.cells / self.longest).max(self.fewest),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_follows_a_label_hangs_below_it() {
-        let cases = [
-            ("short", "short\n"),
-            (
-                "  limit  one two three four",
-                "  limit  one two\n         three four\n",
-            ),
-            (
-                "  one two three four five",
-                "  one two three four\n    five\n",
-            ),
-            (
-                "https://a-name-without-blanks",
-                "https://a-name-without-blanks\n",
-            ),
-        ];
-        for (line, expected) in cases {
-            assert_eq!(hanging(line, 20), expected);
-        }
-    }
-
-    fn cell(text: &str) -> DrawnCell {
-        DrawnCell {
-            text: text.to_owned(),
-            ..DrawnCell::default()
-        }
-    }
-
-    #[test]
-    fn cells_are_wrapped_until_a_table_fits_and_nothing_is_cut() {
-        let rows = [
-            ["NODE", "REASON", "END"].map(cell).to_vec(),
-            ["ip-10-0-0-1.internal", "one two three", "x"]
-                .map(cell)
-                .to_vec(),
-        ];
-        let broken = ["ip-10-0-  one two  x", "0-1.      three", "internal"];
-        let cases = [
-            (40, vec!["ip-10-0-0-1.internal  one two three  x"]),
-            (
-                34,
-                vec![
-                    "ip-10-0-0-1.internal  one two  x",
-                    "                      three",
-                ],
-            ),
-            (24, broken.to_vec()),
-            (1, broken.to_vec()),
-        ];
-        for (columns, expected) in cases {
-            let lines = aligned(&rows, Some(columns));
-            assert_eq!(lines[1..], expected, "{columns}");
-        }
-        assert_eq!(cell("界界界").lines(5), ["界界", "界"]);
-        let red = anstyle::AnsiColor::Red.on_default();
-        let bar = DrawnCell {
-            is_whole: true,
-            ..cell(&format!("{red}##{red:#}|{red}####{red:#}"))
-        };
-        assert_eq!(bar.lines(3), std::slice::from_ref(&bar.text));
-        let red_text = DrawnCell {
-            style: red,
-            ..cell("one two")
-        };
-        let lines = aligned(&[vec![red_text]], Some(5));
-        assert_eq!(
-            lines,
-            [format!("{red}one{red:#}"), format!("{red}two{red:#}")]
-        );
-    }
-}
-
-#[cfg(test)]
-mod bars_tests {
-    use super::*;
-
-    const PLAIN: Style = Style::new();
-
-    fn bar(count: i64, added: i64, limit: Option<i64>) -> Bar {
-        Bar {
-            count,
-            added,
-            limit,
-        }
-    }
-
-    #[test]
-    fn bars_share_a_scale_and_show_the_limit() {
-        let cases = [
-            (
-                "what is added, and the limit",
-                vec![bar(1, 1, Some(2)), bar(3, 1, Some(2)), bar(0, 0, Some(2))],
-                vec![
-                    "██████▒▒▒▒▒▒│",
-                    "████████████│██████▒▒▒▒▒▒",
-                    "············│",
-                ],
-            ),
-            (
-                "no limit",
-                vec![bar(2, 0, None), bar(0, 0, None)],
-                vec!["████████████", ""],
-            ),
-            (
-                "a limit off the scale is not drawn",
-                vec![bar(1, 0, Some(1000))],
-                vec!["██████"],
-            ),
-            (
-                "many pods are scaled down, few of them stay visible",
-                vec![bar(1, 0, None), bar(320, 0, None)],
-                vec!["█", "████████████████████████████████"],
-            ),
-        ];
-        for (case, bars, expected) in cases {
-            let scale = BarScale::of(&bars);
-            let drawn: Vec<String> = bars.iter().map(|bar| scale.draw(bar, PLAIN)).collect();
-            assert_eq!(drawn, expected, "{case}");
         }
     }
 }

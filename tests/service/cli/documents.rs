@@ -14,7 +14,7 @@ macro_rules! documents {
 }
 
 documents! {
-    advice bad_pods credentials endless gates in_process lint lint_cluster lint_custom lint_named lint_parts lint_settings lint_written made_pods matched
+    advice bad_pods credentials drawn endless gates in_process lint lint_cluster lint_custom lint_named lint_parts lint_settings lint_written made_pods matched
     named narrow new_workloads nodes nodes_cases odds place reassuring rebalance rebalance_reported refused remote report reservations
     rollouts scale_down scheduler_plugins serve_settings spread spread_cases stateful_sets stories unchecked what_if worked_examples
 }
