@@ -1,7 +1,7 @@
 //! The lint rules that need only manifests: those about one template, and that about selectors that
 //! also select the pods of other workloads.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -307,7 +307,7 @@ fn explained(checked: &CheckedTemplate<'_>) -> Vec<Said> {
 
 /// Returns whether a constraint counts only pods of its own workload, because it uses labels that
 /// controllers add.
-pub(super) fn counts_alone(template: &Template, active: &Active) -> bool {
+fn counts_alone(template: &Template, active: &Active) -> bool {
     let written = template.written_constraints();
     let keys = written.and_then(|list| list[active.index]["matchLabelKeys"].as_array());
     let mut keys = keys.into_iter().flatten().filter_map(Value::as_str);
@@ -497,25 +497,12 @@ impl Workloads {
 
 impl NamespaceWorkloads {
     fn findings(self) -> Vec<LintFinding> {
-        // Most selectors require a label with a value that few workloads have.
-        let mut by_pair: HashMap<(&str, &str), Vec<&PodLabels>> = HashMap::new();
-        for labels in self.by_labels.keys() {
-            for (key, value) in labels {
-                by_pair.entry((key, value)).or_default().push(labels);
-            }
-        }
-        let everyone: Vec<&PodLabels> = self.by_labels.keys().collect();
-        let nobody = Vec::new();
         let mut findings = Vec::new();
         for selecting in &self.selecting {
-            let candidates = match selecting.selector.required_pair() {
-                Some(pair) => by_pair.get(&pair).unwrap_or(&nobody),
-                None => &everyone,
-            };
-            let selected = candidates.iter().copied();
-            let selected = selected.filter(|labels| selecting.selector.matches_labels(labels));
+            let all = self.by_labels.iter();
+            let selected = all.filter(|(labels, _)| selecting.selector.matches_labels(labels));
             let others: BTreeSet<&String> = selected
-                .flat_map(|labels| &self.by_labels[labels])
+                .flat_map(|(_, objects)| objects)
                 .filter(|object| **object != selecting.object)
                 .collect();
             let wire = selecting.selector.to_wire();
@@ -536,50 +523,41 @@ impl NamespaceWorkloads {
     }
 }
 
-/// The keys of labels that controllers of Kubernetes and some others add.
-const GIVEN: [&str; 11] = [
-    "apps.kubernetes.io/pod-index",
-    "batch.kubernetes.io/controller-uid",
-    "batch.kubernetes.io/job-completion-index",
-    "batch.kubernetes.io/job-name",
-    CONTROLLER_REVISION,
-    "controller-uid",
-    "job-name",
-    "pod-template-generation",
-    ROLLOUT_HASH,
-    DEPLOYMENT_HASH,
-    "statefulset.kubernetes.io/pod-name",
+const JOBS: &[&str] = &["CronJob", "Job"];
+
+/// The keys of labels that controllers add to pods, and the kinds of these controllers.
+const GIVEN: [(&str, &[&str]); 11] = [
+    ("apps.kubernetes.io/pod-index", &["StatefulSet"]),
+    ("batch.kubernetes.io/controller-uid", JOBS),
+    ("batch.kubernetes.io/job-completion-index", JOBS),
+    ("batch.kubernetes.io/job-name", JOBS),
+    (CONTROLLER_REVISION, &["DaemonSet", "StatefulSet"]),
+    ("controller-uid", JOBS),
+    ("job-name", JOBS),
+    ("pod-template-generation", &["DaemonSet"]),
+    (ROLLOUT_HASH, &["Rollout"]),
+    (DEPLOYMENT_HASH, &["Deployment", "ReplicaSet"]),
+    ("statefulset.kubernetes.io/pod-name", &["StatefulSet"]),
 ];
 
 /// Returns whether some controller adds this label to pods.
-pub(super) fn is_given(key: &str) -> bool {
-    GIVEN.contains(&key)
+fn is_given(key: &str) -> bool {
+    GIVEN.iter().any(|(given, _)| *given == key)
 }
 
 /// Returns whether the controller of this kind adds the label. A controller of an unknown kind may
 /// add any of them.
-pub(super) fn is_given_by(kind: &str, key: &str) -> bool {
-    match kind {
-        "Deployment" | "ReplicaSet" | "Rollout" => template_hash_label(kind) == Some(key),
-        "StatefulSet" => {
-            let of_pod = [
-                "apps.kubernetes.io/pod-index",
-                "statefulset.kubernetes.io/pod-name",
-            ];
-            key == CONTROLLER_REVISION || of_pod.contains(&key)
-        }
-        "DaemonSet" => [CONTROLLER_REVISION, "pod-template-generation"].contains(&key),
-        "Job" | "CronJob" => {
-            let is_plain = ["controller-uid", "job-name"].contains(&key);
-            is_plain || key.starts_with("batch.kubernetes.io/") && is_given(key)
-        }
-        "Pod" | "ReplicationController" => false,
-        _ if kind.starts_with("VirtualMachine") => {
-            let prefix = key.split('/').next().unwrap_or_default();
-            prefix == "kubevirt.io" || prefix.ends_with(".kubevirt.io")
-        }
-        _ => is_given(key),
+fn is_given_by(kind: &str, key: &str) -> bool {
+    if ["Pod", "ReplicationController"].contains(&kind) {
+        return false;
     }
+    if kind.starts_with("VirtualMachine") {
+        let prefix = key.split('/').next().unwrap_or_default();
+        return prefix == "kubevirt.io" || prefix.ends_with(".kubevirt.io");
+    }
+    let is_known = GIVEN.iter().any(|(_, kinds)| kinds.contains(&kind));
+    let mut given = GIVEN.iter().filter(|(given, _)| *given == key);
+    given.any(|(_, kinds)| !is_known || kinds.contains(&kind))
 }
 
 /// The starts of placeholders of Helm and Go, of Jinja, and of ERB.
@@ -595,7 +573,7 @@ pub(super) const PATCHES: &str = "the patches of this Kustomization are not appl
 
 /// Returns whether a template has placeholders, except in fields where a program may expect its
 /// own.
-pub(super) fn has_placeholder(template: &Template) -> bool {
+fn has_placeholder(template: &Template) -> bool {
     template.read_parts().into_iter().any(is_placeholder_in)
 }
 

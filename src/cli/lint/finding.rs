@@ -156,12 +156,6 @@ pub(crate) enum LintRule {
 }
 
 impl LintRule {
-    /// The name.
-    pub(crate) fn id(self) -> String {
-        let value = self.to_possible_value();
-        value.map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     /// Returns the severity of the rule's findings.
     pub(crate) fn severity(self) -> Severity {
         match self {
@@ -193,15 +187,10 @@ impl LintRule {
     }
 }
 
-impl Severity {
-    /// The name of the severity.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
+/// The name of a rule or a severity, as flags and findings write it.
+fn name_of(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// The findings, two lines each, and their number. `place` names the source of the checked pod
@@ -228,9 +217,9 @@ fn lines(finding: &LintFinding) -> String {
     let mut text = format!(
         "{}: {}: {} [{}]\n",
         Look::Strong.paint(&place),
-        styled(style(finding.severity), finding.severity.as_str()),
+        styled(style(finding.severity), &name_of(finding.severity)),
         visible::text(&finding.message),
-        finding.rule.id(),
+        name_of(finding.rule),
     );
     if !finding.object.is_empty() {
         let at = match finding.path.is_empty() {
@@ -253,7 +242,7 @@ fn totals(findings: &[LintFinding], templates: usize, place: &str) -> String {
     }
     let of = |severity: Severity| {
         let count = findings.iter().filter(|f| f.severity == severity).count();
-        (count > 0).then(|| plural(count as i64, severity.as_str()))
+        (count > 0).then(|| plural(count as i64, &name_of(severity)))
     };
     let worst_first = [Severity::Error, Severity::Warning, Severity::Note];
     let said: Vec<String> = worst_first.into_iter().filter_map(of).collect();
@@ -289,8 +278,8 @@ pub(super) fn junit(findings: &[LintFinding], templates: usize, fail_on: Severit
 fn junit_case(finding: &LintFinding, fail_on: Severity) -> Markup {
     let place = finding.place();
     let place = visible::text(&place);
-    let (severity, message) = (finding.severity.as_str(), visible::text(&finding.message));
-    let name = format!("{}: {}", finding.rule.id(), named_message(finding));
+    let (severity, message) = (name_of(finding.severity), visible::text(&finding.message));
+    let name = format!("{}: {}", name_of(finding.rule), named_message(finding));
     html! {
         testcase classname=(visible::text(&finding.file)) name=(visible::text(&name)) {
             @match finding.severity >= fail_on {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::str::FromStr;
 
 use anyhow::Result;
 use clap::Args;
@@ -24,8 +23,8 @@ pub(crate) struct NamedObjects {
     ///
     /// It is looked up in the files of --load, else in the cluster of the current
     /// context or of --context, which is what it is checked on, too.
-    #[arg(value_name = "KIND[/NAME]", value_delimiter = ',', conflicts_with_all = ["files", "on_server"], add = completions::objects())]
-    objects: Vec<ObjectOrKind>,
+    #[arg(value_name = "KIND[/NAME]", value_delimiter = ',', value_parser = object_or_kind, conflicts_with_all = ["files", "on_server"], add = completions::objects())]
+    objects: Vec<ObjectName>,
 
     /// Namespace of these objects [default: the context's, or `default`]
     #[arg(short, long, value_name = "NAMESPACE", requires = "objects", add = completions::namespaces())]
@@ -43,13 +42,6 @@ pub(crate) struct NamedObjects {
     selects: Option<Selector>,
 }
 
-/// A kind, or one object of this kind.
-#[derive(Debug, Clone, PartialEq)]
-struct ObjectOrKind {
-    kind: String,
-    one: Option<ObjectName>,
-}
-
 /// The objects that were found.
 #[derive(Debug, Default)]
 pub(super) struct FoundObjects {
@@ -59,25 +51,24 @@ pub(super) struct FoundObjects {
     known: BTreeSet<String>,
 }
 
-impl FromStr for ObjectOrKind {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let kind = ObjectName::full_kind(text.split('/').next().unwrap_or_default());
-        if ObjectName::unknown_kind(kind).is_some() && Path::new(text).exists() {
-            return Err("it is a file or directory: name it with --file");
-        }
-        if text.contains('/') {
-            let one = ObjectName::with_kind(text)?;
-            let kind = one.kind.clone().unwrap_or_default();
-            return Ok(Self {
-                kind,
-                one: Some(one),
-            });
-        }
-        let kind = ObjectName::full_kind(text).to_owned();
-        Ok(Self { kind, one: None })
+/// Parses an argument: one object, or a kind, which has no name.
+fn object_or_kind(text: &str) -> Result<ObjectName, &'static str> {
+    let kind = ObjectName::full_kind(text.split('/').next().unwrap_or_default());
+    if ObjectName::unknown_kind(kind).is_some() && Path::new(text).exists() {
+        return Err("it is a file or directory: name it with --file");
     }
+    match text.contains('/') {
+        true => ObjectName::with_kind(text),
+        false => Ok(ObjectName {
+            kind: Some(kind.to_owned()),
+            namespace: None,
+            name: String::new(),
+        }),
+    }
+}
+
+fn kind_of(named: &ObjectName) -> &str {
+    named.kind.as_deref().unwrap_or_default()
 }
 
 impl NamedObjects {
@@ -115,12 +106,8 @@ impl NamedObjects {
         let labels = labels.unwrap_or_default();
         let mut texts = Vec::new();
         for named in &self.objects {
-            let resource = cluster::resource(&named.kind)?;
-            let of_name = named.one.as_ref().and_then(|one| one.namespace.as_deref());
-            let namespace = match of_name {
-                None if self.all_namespaces => None,
-                of_name => of_name.or(self.namespace.as_deref()),
-            };
+            let resource = cluster::resource(kind_of(named))?;
+            let namespace = self.namespace_of(named);
             let objects = cluster::listed(&cluster, resource, namespace, &labels).await?;
             for kind in manifest::referred_kinds(&objects) {
                 let referred = cluster::resource(&kind)?;
@@ -132,23 +119,24 @@ impl NamedObjects {
         Ok(texts)
     }
 
+    /// The namespace of a named object; `None` means all.
+    fn namespace_of<'n>(&'n self, named: &'n ObjectName) -> Option<&'n str> {
+        let given = named.namespace.as_deref();
+        given.or(self.namespace.as_deref().filter(|_| !self.all_namespaces))
+    }
+
     /// Returns whether the object of a template is named. If no objects are named, all are. Notes the
     /// matching arguments in `found`.
     pub(super) fn is_meant(&self, template: &Template, found: &mut FoundObjects) -> bool {
         let object = &template.object;
         let namespace = names::namespace_or_default(object.namespace());
-        let in_namespace = |own: Option<&str>| {
-            let wanted = own.or(self.namespace.as_deref());
-            (self.all_namespaces && own.is_none()) || wanted == Some(namespace)
-        };
-        let is_called = |named: &ObjectOrKind, (kind, name): (&str, &str)| {
-            let one = named.one.as_ref();
-            named.kind.eq_ignore_ascii_case(kind)
-                && in_namespace(one.and_then(|one| one.namespace.as_deref()))
-                && one.is_none_or(|one| one.name == name)
+        let is_called = |named: &ObjectName, (kind, name): (&str, &str)| {
+            kind_of(named).eq_ignore_ascii_case(kind)
+                && self.namespace_of(named).is_none_or(|it| it == namespace)
+                && (named.name.is_empty() || named.name == name)
         };
         let own = (object.kind(), object.own_name());
-        let is_it = |named: &ObjectOrKind| {
+        let is_it = |named: &ObjectName| {
             let mut names = std::iter::once(own).chain(object.template_of());
             names.any(|name| is_called(named, name))
         };
@@ -157,7 +145,7 @@ impl NamedObjects {
         let by: Vec<usize> = arguments
             .filter_map(|(at, named)| is_it(named).then_some(at))
             .collect();
-        let mut kinds = self.objects.iter().map(|named| &named.kind);
+        let mut kinds = self.objects.iter().map(kind_of);
         if kinds.any(|kind| kind.eq_ignore_ascii_case(object.kind())) {
             let (kind, name) = (object.kind(), object.own_name());
             found.known.insert(format!("{kind}/{namespace}/{name}"));
@@ -174,25 +162,18 @@ impl NamedObjects {
     pub(super) fn ensure_found(&self, found: &FoundObjects, place: &str) -> Result<()> {
         let named = self.objects.iter().enumerate();
         let missing = named.filter(|(at, _)| !found.arguments.contains(at));
-        let missing: Vec<&ObjectOrKind> = missing.map(|(_, named)| named).collect();
-        let mut kinds = missing.iter().map(|named| &*named.kind);
-        if let Some(unknown) = kinds.find_map(ObjectName::unknown_kind) {
+        let missing: Vec<&ObjectName> = missing.map(|(_, named)| named).collect();
+        let mut unknown = missing.iter().filter_map(|named| named.of_unknown_kind());
+        if let Some(unknown) = unknown.next() {
             anyhow::bail!("{place}: {unknown}: nothing in it is of that kind");
         }
-        let mut named = missing.iter().filter(|named| named.one.is_some());
+        let mut named = missing.iter().filter(|named| !named.name.is_empty());
         let none = || missing.first().filter(|_| found.arguments.is_empty());
         let Some(missing) = named.next().or_else(none) else {
             return Ok(());
         };
-        let name = missing.one.as_ref();
-        let of_all = self.all_namespaces.then_some(None);
-        let namespace = name.and_then(|one| one.namespace.clone());
-        let namespace = namespace.or(of_all.unwrap_or_else(|| self.namespace.clone()));
-        let parts = [
-            Some(missing.kind.clone()),
-            namespace,
-            name.map(|one| one.name.clone()),
-        ];
+        let name = Some(&*missing.name).filter(|name| !name.is_empty());
+        let parts = [Some(kind_of(missing)), self.namespace_of(missing), name];
         let name = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
         let matching = self.selector.as_ref().map(selector_text);
         let matching = matching.map(|it| format!(" that matches {it}"));
