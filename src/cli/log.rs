@@ -150,32 +150,23 @@ async fn rows(log: &dyn Log, names: &[String]) -> Result<Vec<render::LogRow>, lo
     Ok(rows)
 }
 
-/// Runs `work` with a replica in this process.
-async fn with_replica<T: Send + 'static>(
-    log: &Arc<dyn Log>,
-    work: impl Fn(&Replica) -> Result<T, snapshot::Error> + Clone + Send + 'static,
-) -> Result<T> {
+/// Drops what checkpoints cover, by a replica in this process.
+async fn trim(settings: &Snapshots) -> Result<Exit> {
+    let log = connect(&settings.replication).await?;
     let waiting = Waiting::on(Handle::current());
     let name = format!("evenkeel-log-{}", std::process::id());
-    let replica = Replica::new(Arc::clone(log), name, waiting, system_clock());
+    let replica = Replica::new(Arc::clone(&log), name, waiting, system_clock());
     let replica = Arc::new(replica);
     let registry = Registry::new(Limits::none(), Arc::new(Unobserved));
     let registry = Arc::new(registry.with_journal(Arc::clone(&replica) as _));
     replica.serve(&registry);
-    insist(async || {
-        let (replica, work) = (Arc::clone(&replica), work.clone());
-        let done = tasks::spawn_blocking(move || work(&replica)).await?;
-        done.map_err(refused)
-    })
-    .await
-}
-
-async fn trim(settings: &Snapshots) -> Result<Exit> {
-    let log = connect(&settings.replication).await?;
     for name in named(&*log, &settings.snapshots).await? {
-        let named = name.clone();
-        let trim = move |replica: &Replica| replica.trim(&named).map_err(NotStored);
-        let untrimmed = with_replica(&log, trim).await?;
+        let untrimmed = insist(async || {
+            let (replica, name) = (Arc::clone(&replica), name.clone());
+            let trimmed = tasks::spawn_blocking(move || replica.trim(&name)).await?;
+            trimmed.map_err(|error| refused(NotStored(error)))
+        });
+        let untrimmed = untrimmed.await?;
         let bounds = insist(async || log.bounds(&name).await.map_err(failed)).await?;
         output::print(&format!(
             "{}: begins at {}, ends at {}{}\n",
