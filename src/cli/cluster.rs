@@ -32,7 +32,7 @@ pub(crate) struct ClusterArgs {
     /// It is that of kubectl's current context, or the one around this pod.
     /// Needs the permission to list nodes, pods, services, replication
     /// controllers, replica sets and stateful sets.
-    #[arg(id = Self::FROM_CLUSTER, long = "from-cluster")]
+    #[arg(id = "from-cluster", long)]
     pub(super) from_cluster: bool,
 
     /// Context of the kubeconfig whose cluster to list, as --from-cluster does
@@ -45,9 +45,6 @@ pub(crate) struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// The id of the flag that selects the current cluster.
-    pub(super) const FROM_CLUSTER: &'static str = "from-cluster";
-
     /// Returns whether the question is about a cluster.
     pub(crate) fn is_asked(&self) -> bool {
         self.from_cluster || self.context.is_some() || self.kubeconfig.is_some()

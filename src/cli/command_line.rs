@@ -11,15 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
-use super::cluster::ClusterArgs;
-use super::endpoint::{Endpoint, VARIABLES};
+use super::endpoint::VARIABLES;
 use super::output;
 use super::source::check_source;
 use crate::misspelt;
-use crate::server::config::{BAD_CONFIGURATION, LogFormat, SettingsFileError, apply_file};
+use crate::server::config::{BAD_CONFIGURATION, LogFormat, apply_file};
 use crate::server::logging;
 
 const SERVE: &str = "serve";
@@ -27,15 +25,7 @@ const SERVE: &str = "serve";
 /// The reason why a command line was refused, or a request for help or the version.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// The settings file is bad.
-    #[error("{error}")]
-    File {
-        /// The fault.
-        error: SettingsFileError,
-        /// The log format that the server would use.
-        format: LogFormat,
-    },
-    /// A setting of `serve` is bad.
+    /// A setting of `serve` is bad, or its settings file.
     #[error("{message}")]
     Serve {
         /// A line that names the setting and its fault.
@@ -54,7 +44,7 @@ impl ParseError {
     /// another command line that is refused, 0 for help and version.
     pub fn report(&self) -> u8 {
         match self {
-            Self::File { format, .. } | Self::Serve { format, .. } => {
+            Self::Serve { format, .. } => {
                 logging::fatal(*format, self);
                 BAD_CONFIGURATION
             }
@@ -73,9 +63,7 @@ impl ParseError {
 /// `args` starts with the program's name.
 pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Result<C, ParseError> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let program = args.first().cloned().unwrap_or_default();
-    let program = program.as_os_str();
-    let mut command = under_name(C::command(), program);
+    let mut command = under_name(C::command(), &args);
     // A first pass finds the settings file, and ignores errors.
     let draft = command.clone().ignore_errors(true);
     let draft = draft.try_get_matches_from(&args).ok();
@@ -93,22 +81,13 @@ pub fn parse<C: clap::Parser>(args: impl IntoIterator<Item = OsString>) -> Resul
         && let Ok(Some(path)) = matches.try_get_one::<PathBuf>("config")
     {
         let before = command.clone();
-        command = apply_file(command, name, path).map_err(|error| ParseError::File {
-            error,
+        command = apply_file(command, name, path).map_err(|error| ParseError::Serve {
+            message: error.to_string(),
             format: log_format(&before, &args),
         })?;
     }
-    // A used command must not be changed, so this copy stays unused.
-    let unused = command.clone();
     command
         .try_get_matches_from_mut(&args)
-        .and_then(|matches| match means_cluster(program, &matches) {
-            false => Ok(matches),
-            true => {
-                command = asking_cluster(unused);
-                command.try_get_matches_from_mut(&args)
-            }
-        })
         .and_then(|matches| {
             check_source(&mut command, &matches)?;
             C::from_arg_matches(&matches)
@@ -180,7 +159,7 @@ const PREFIX: &str = "EVENKEEL_";
 ///
 /// # Errors
 /// The first variable that nothing reads, although its name is close to that of one that is read.
-pub(super) fn check_variables(command: &Command) -> Result<(), String> {
+fn check_variables(command: &Command) -> Result<(), String> {
     let mut known: BTreeSet<String> = VARIABLES.map(str::to_owned).into();
     gather(command, &mut known);
     let known = || known.iter().filter_map(|name| name.strip_prefix(PREFIX));
@@ -243,14 +222,22 @@ const NO_FILES: u8 = 4;
 /// The completion code by which the shell adds no space after the word.
 const GOES_ON: u8 = 2;
 
-/// Returns whether the program was called by this name.
-fn is_called(program: &OsStr, name: &str) -> bool {
-    Path::new(program).file_stem() == Some(OsStr::new(name))
+/// Returns whether a command line begins with this name of the program.
+fn is_called(args: &[OsString], name: &str) -> bool {
+    let program = args
+        .first()
+        .and_then(|program| Path::new(program).file_stem());
+    program == Some(OsStr::new(name))
+}
+
+/// Returns whether a command line is one of the plugin of kubectl.
+pub(super) fn is_plugin(args: &[OsString]) -> bool {
+    is_called(args, PLUGIN) || is_called(args, COMPLETER)
 }
 
 /// Adapts the commands to the name by which the program was called.
-pub(super) fn under_name(command: Command, program: &OsStr) -> Command {
-    if !is_called(program, PLUGIN) && !is_called(program, COMPLETER) {
+fn under_name(command: Command, args: &[OsString]) -> Command {
+    if !is_plugin(args) {
         return command;
     }
     let exit_codes = command.get_after_help().map(ToString::to_string);
@@ -262,36 +249,6 @@ pub(super) fn under_name(command: Command, program: &OsStr) -> Command {
         .bin_name(TYPED)
         .after_help(help)
         .mut_subcommands(with_examples)
-}
-
-/// Returns whether a command line selects the current cluster, because the program was called as a
-/// plugin and no flag names a source. Lint is left out: it needs a cluster only for names, and
-/// selects it itself.
-pub(super) fn means_cluster(program: &OsStr, matches: &ArgMatches) -> bool {
-    let (mut name, mut inner) = ("", matches);
-    while let Some((of, matches)) = inner.subcommand() {
-        (name, inner) = (of, matches);
-    }
-    let has = |id: &str| inner.ids().any(|it| it == id);
-    let says = |id: &str| {
-        let source = has(id).then(|| inner.value_source(id)).flatten();
-        source.is_some_and(|source| source != ValueSource::DefaultValue)
-    };
-    is_called(program, PLUGIN)
-        && name != "lint"
-        && has(ClusterArgs::FROM_CLUSTER)
-        && !says("load")
-        && !says(Endpoint::ADDRESS)
-}
-
-/// Lets a command and its subcommands ask the current cluster.
-pub(super) fn asking_cluster(mut command: Command) -> Command {
-    let is_flag = |arg: &Arg| arg.get_id() == ClusterArgs::FROM_CLUSTER;
-    if command.get_arguments().any(is_flag) {
-        let asked = |arg: Arg| arg.default_value("true");
-        command = command.mut_arg(ClusterArgs::FROM_CLUSTER, asked);
-    }
-    command.mut_subcommands(asking_cluster)
 }
 
 /// Adapts the examples of a command, so that they can be typed.
@@ -313,8 +270,10 @@ pub(super) fn complete_for_kubectl(
     command: Command,
     args: &[OsString],
 ) -> Option<io::Result<ExitCode>> {
-    let program = args.first().filter(|it| is_called(it, COMPLETER))?;
-    let mut command = under_name(command, program);
+    if !is_called(args, COMPLETER) {
+        return None;
+    }
+    let mut command = under_name(command, args);
     let mut args = args.to_vec();
     if args.len() == 1 {
         args.push(OsString::new());

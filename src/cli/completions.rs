@@ -10,15 +10,17 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use anyhow::{Context, Result};
-use clap::{Args, Command};
+use clap::{ArgMatches, Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
+use super::command_line::is_plugin;
+use super::endpoint::Endpoint;
 use super::exit::Exit;
-use super::output;
+use super::{Cli, output};
 use crate::kubernetes::{ApiResource, ClusterClient, ObjectSelection, OnRefusal, Target};
 use crate::manifest::ObjectName;
 use crate::matching::names::DEFAULT_NAMESPACE;
@@ -94,10 +96,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The short names of the kinds that are offered.
 const KINDS: [&str; 8] = ["cj", "deploy", "ds", "job", "pod", "rc", "rs", "sts"];
 
-/// The names of the program as a plugin of kubectl. Under these, completion asks the current
-/// cluster.
-const PLUGIN_NAMES: [&str; 2] = ["kubectl-evenkeel", "kubectl_complete-evenkeel"];
-
 /// Completes `KIND/NAME` and `KIND/NAMESPACE/NAME`.
 pub(super) fn objects() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| offered(typed, &object_names(typed)))
@@ -106,22 +104,18 @@ pub(super) fn objects() -> ArgValueCompleter {
 /// Completes the name of a namespace.
 pub(super) fn namespaces() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
-        let words = TypedWords::read();
-        let files = words.files();
-        if !files.is_empty() {
-            return offered(typed, &namespaces_in(files));
+        let source = NameSource::typed();
+        if !source.files.is_empty() {
+            return offered(typed, &namespaces_in(source.files));
         }
         let namespaces = ApiResource::of(ObjectKind::Namespace);
-        offered(typed, &ask(&words, namespaces, None))
+        offered(typed, &ask(source, namespaces, None))
     })
 }
 
 /// Completes the name of a context.
 pub(super) fn contexts() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| {
-        let target = TypedWords::read().target();
-        offered(typed, &target.contexts())
-    })
+    ArgValueCompleter::new(|typed: &OsStr| offered(typed, &NameSource::typed().target.contexts()))
 }
 
 /// Returns the names that begin with the typed text. Names with unusual characters are left out,
@@ -139,15 +133,14 @@ fn offered(typed: &OsStr, names: &[String]) -> Vec<CompletionCandidate> {
 /// Returns kinds or, after `KIND/`, the objects of this kind.
 fn object_names(typed: &OsStr) -> Vec<String> {
     let typed = typed.to_string_lossy();
-    let words = TypedWords::read();
     let Some((kind, rest)) = typed.split_once('/') else {
         return KINDS.iter().map(|kind| format!("{kind}/")).collect();
     };
-    let given = words.value("--namespace", "-n");
-    let files = words.files();
-    if !files.is_empty() {
+    let source = NameSource::typed();
+    let given = source.namespace.clone();
+    if !source.files.is_empty() {
         let own = given.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        return names_in(files, kind, &own);
+        return names_in(source.files, kind, &own);
     }
     let Some(resource) = ApiResource::of_kind(ObjectName::full_kind(kind)) else {
         return Vec::new();
@@ -158,7 +151,7 @@ fn object_names(typed: &OsStr) -> Vec<String> {
         None => format!("{kind}/"),
     };
     let namespace = namespace.map_or(given, |it| Some(it.to_owned()));
-    let names = ask(&words, resource, Some(namespace));
+    let names = ask(source, resource, Some(namespace));
     names.iter().map(|name| format!("{start}{name}")).collect()
 }
 
@@ -214,18 +207,18 @@ fn objects_in(files: Vec<PathBuf>) -> Vec<ObjectName> {
 /// Returns the names of a resource's objects, in all namespaces or in one, by default the
 /// context's. Empty if no cluster is selected, or it does not answer in time.
 fn ask(
-    words: &TypedWords,
+    source: NameSource,
     resource: &'static ApiResource,
     namespace: Option<Option<String>>,
 ) -> Vec<String> {
-    if !words.mean_cluster() {
+    if !source.is_cluster {
         return Vec::new();
     }
     let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
     let asked = async {
-        let cluster = words.target().connect(OnRefusal::Retry).await.ok()?;
+        let cluster = source.target.connect(OnRefusal::Retry).await.ok()?;
         let namespace = namespace.map(|it| it.unwrap_or_else(|| cluster.namespace.clone()));
         list(&cluster, resource, namespace.as_deref()).await
     };
@@ -249,69 +242,56 @@ async fn list(
     Some(names.flatten().map(str::to_owned).collect())
 }
 
-/// The words of the typed command line.
-struct TypedWords(Vec<OsString>);
-
-impl TypedWords {
-    /// Reads the words. A shell's script passes them after `--`.
-    fn read() -> Self {
-        let mut words: Vec<OsString> = env::args_os().collect();
-        if let Some(place) = words.iter().position(|word| word == "--") {
-            words.drain(..=place);
-        }
-        Self(words)
+/// Reads the flags of the typed command line. A shell's script passes its words after `--`. The last word
+/// is still being typed.
+fn typed_flags() -> Option<(Vec<OsString>, ArgMatches)> {
+    let mut words: Vec<OsString> = env::args_os().collect();
+    if let Some(place) = words.iter().position(|word| word == "--") {
+        words.drain(..=place);
     }
-
-    /// The files of `--load`.
-    fn files(&self) -> Vec<PathBuf> {
-        let files = self.values("--load", "--load").into_iter();
-        files
-            .filter(|file| file != "-")
-            .map(PathBuf::from)
-            .collect()
+    words.pop();
+    let command = Cli::command().ignore_errors(true);
+    let mut matches = command.try_get_matches_from(&words).ok()?;
+    while let Some((_, inner)) = matches.remove_subcommand() {
+        matches = inner;
     }
+    Some((words, matches))
+}
 
-    /// The last value of a flag.
-    fn value(&self, long: &str, short: &str) -> Option<String> {
-        self.values(long, short).pop()
-    }
+/// The source of names that the typed words select.
+#[derive(Default)]
+struct NameSource {
+    files: Vec<PathBuf>,
+    target: Target,
+    /// True if the names are those of a cluster: that of a flag, or the current one of a plugin of kubectl.
+    is_cluster: bool,
+    namespace: Option<String>,
+}
 
-    /// The values of a flag.
-    fn values(&self, long: &str, short: &str) -> Vec<String> {
-        let words: Vec<&str> = self.0.iter().filter_map(|word| word.to_str()).collect();
-        let mut found = Vec::new();
-        for (place, word) in words.iter().enumerate() {
-            if *word == long || *word == short {
-                // The last word is still being typed, so it is no value.
-                found.extend(words[..words.len() - 1].get(place + 1).copied());
-            } else if let Some(value) = word.strip_prefix(long).and_then(|it| it.strip_prefix('='))
-            {
-                found.push(value);
-            }
-        }
-        found.into_iter().map(str::to_owned).collect()
-    }
-
-    fn target(&self) -> Target {
-        Target {
-            kubeconfig: self.value("--kubeconfig", "--kubeconfig").map(Into::into),
-            context: self.value("--context", "--context"),
-        }
-    }
-
-    /// Returns whether the words select a cluster, by a flag or as a plugin of kubectl.
-    fn mean_cluster(&self) -> bool {
-        let has = |flag: &str| {
-            let is_it = |word: &OsString| word.to_str().is_some_and(|it| it.starts_with(flag));
-            self.0.iter().any(is_it)
+impl NameSource {
+    fn typed() -> Self {
+        let Some((words, flags)) = typed_flags() else {
+            return Self::default();
         };
-        let program = self
-            .0
-            .first()
-            .and_then(|program| Path::new(program).file_stem());
-        let is_plugin = program.is_some_and(|name| PLUGIN_NAMES.iter().any(|it| name == *it));
-        let flags = ["--from-cluster", "--kubeconfig", "--context"];
-        let is_flagged = flags.into_iter().any(has);
-        !has("--load") && (is_flagged || is_plugin && !has("--server"))
+        let text = |id| flags.try_get_one::<String>(id).ok().flatten().cloned();
+        let path = |id| flags.try_get_many::<PathBuf>(id).ok().flatten();
+        let kubeconfig = path("kubeconfig").into_iter().flatten().next().cloned();
+        let context = text("context");
+        let files = path("load").into_iter().flatten();
+        let is_flagged = flags.try_get_one::<bool>("from-cluster").ok().flatten() == Some(&true);
+        let is_of_plugin = is_plugin(&words) && text(Endpoint::ADDRESS).is_none();
+        let is_named = context.is_some() || kubeconfig.is_some();
+        Self {
+            files: files
+                .filter(|file| *file != Path::new("-"))
+                .cloned()
+                .collect(),
+            is_cluster: path("load").is_none() && (is_flagged || is_named || is_of_plugin),
+            namespace: text("namespace"),
+            target: Target {
+                kubeconfig,
+                context,
+            },
+        }
     }
 }

@@ -53,6 +53,11 @@ impl Endpoint {
     /// The id of the flag of the address.
     pub(crate) const ADDRESS: &'static str = "address of the server";
 
+    /// Returns whether a flag or a variable names the server.
+    pub(crate) fn is_named(&self) -> bool {
+        self.named.is_some()
+    }
+
     /// The address of the server.
     pub(crate) fn address(&self) -> Result<String> {
         Ok(ServerContext::to(self.named.as_deref())?.server)
@@ -334,27 +339,4 @@ fn read_contexts(path: &Path) -> Result<ContextsFile> {
         let fault = TomlFault::new(&text, &error);
         anyhow::anyhow!("{}: {fault}", path.display())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::advice;
-
-    #[test]
-    fn advice_is_about_what_failed() {
-        let cases = [
-            (
-                "invalid peer certificate: UnknownIssuer",
-                "EVENKEEL_SERVER_CA",
-            ),
-            (
-                "invalid peer certificate: certificate not valid for name \"a\"",
-                "EVENKEEL_SERVER_NAME",
-            ),
-            ("Connection refused (os error 111)", "evenkeel serve"),
-        ];
-        for (fault, expected) in cases {
-            assert!(advice(fault).contains(expected), "{fault}");
-        }
-    }
 }

@@ -54,24 +54,25 @@ impl Input {
         finder: Option<&mut WorkloadFinder>,
     ) -> Result<Self> {
         let sources = manifest::expand(files)?;
-        let mut objects = manifest::read_objects(sources, finder)?;
-        Ok(Self {
-            default_constraints: of_flag(rules)?.or(objects.default_constraints.take()),
-            kubernetes_version: version(&objects, rules),
-            objects: Arc::new(objects),
-            is_supposed: false,
-            is_complete: false,
-        })
+        Self::new(manifest::read_objects(sources, finder)?, rules, false)
     }
 
     /// Returns the listed objects of a cluster as input.
     pub(crate) fn of_cluster(objects: LoadedObjects, rules: &RulesFlags) -> Result<Self> {
+        Self::new(objects, rules, true)
+    }
+
+    fn new(mut objects: LoadedObjects, rules: &RulesFlags, is_complete: bool) -> Result<Self> {
+        let named = rules.default_constraints.as_deref();
+        let named = named.map(manifest::read_default_constraints).transpose();
+        let named = named.context("--default-constraints")?;
+        let version = rules.kubernetes_version.map(|it| it.to_string());
         Ok(Self {
-            default_constraints: of_flag(rules)?,
-            kubernetes_version: version(&objects, rules),
+            default_constraints: named.or(objects.default_constraints.take()),
+            kubernetes_version: version.unwrap_or_else(|| objects.kubernetes_version.clone()),
             objects: Arc::new(objects),
             is_supposed: false,
-            is_complete: true,
+            is_complete,
         })
     }
 
@@ -133,13 +134,6 @@ impl Input {
         }
         objects.keep(&kept);
         (!faulty.is_empty()).then_some(faulty)
-    }
-
-    /// Writes the [`Input::warnings`] to standard error.
-    pub(crate) fn warn(&self, replace: bool) {
-        for warning in self.warnings(replace) {
-            output::warn(&warning);
-        }
     }
 
     /// Returns warnings about the files, one sentence each. With `replace` the files are the whole
@@ -210,19 +204,6 @@ impl Input {
     }
 }
 
-/// The default constraints that `--default-constraints` names.
-fn of_flag(rules: &RulesFlags) -> Result<Option<DefaultConstraints>> {
-    let argument = rules.default_constraints.as_deref();
-    let read = argument.map(manifest::read_default_constraints).transpose();
-    read.context("--default-constraints")
-}
-
-/// The version of the flag, else that of the objects' origin.
-fn version(objects: &LoadedObjects, rules: &RulesFlags) -> String {
-    let of_flag = rules.kubernetes_version.map(|version| version.to_string());
-    of_flag.unwrap_or_else(|| objects.kubernetes_version.clone())
-}
-
 /// What became of input that was sent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -232,13 +213,6 @@ pub(crate) struct LoadOutcome {
     /// The objects that were left out because they cannot be judged, each with its faults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<String>,
-}
-
-impl LoadOutcome {
-    /// The warning that objects were left out.
-    pub(crate) fn warning(&self) -> Option<String> {
-        left_out_warning(&self.left_out)
-    }
 }
 
 /// The warning that these objects were left out, if there are any.
@@ -456,9 +430,11 @@ impl LoadCommand {
         );
         let (target, replace) = (&self.target, !self.merge);
         let (client, snapshot) = (target.server.client().await?, &target.name.snapshot);
-        input.warn(replace);
+        let warnings = input.warnings(replace);
+        warnings.iter().for_each(|it| output::warn(it));
         let sent = send(&client, &mut input, snapshot, replace, &Limits::none()).await?;
-        sent.warning().iter().for_each(|it| output::warn(it));
+        let warning = left_out_warning(&sent.left_out);
+        warning.iter().for_each(|it| output::warn(it));
         self.output.print(
             &sent,
             || render::loaded(&sent, snapshot, &input.loaded(), &input.skipped()),

@@ -15,9 +15,7 @@ use super::backend::Client;
 use super::exit::Exit;
 use super::input::{self, Input};
 use super::{args, completions};
-use crate::kubernetes::{
-    ClusterFeed, DefaultsSource, FeedCounts, OnRefusal, Target, run_in_thread,
-};
+use crate::kubernetes::{ClusterFeed, DefaultsSource, OnRefusal, Target, run_in_thread};
 use crate::server::config::LogFormat;
 use crate::server::{self, Config, Started, logging};
 use crate::snapshot::Limits;
@@ -61,8 +59,11 @@ impl Serve {
         };
         let files = self.config.load.clone();
         let (snapshot, rules) = (self.snapshot, self.rules);
-        server::run(self.config, watching.counts(), |server| async {
-            watching.start(&server)?;
+        let counts = watching.iter().map(|feed| Arc::clone(&feed.counts));
+        server::run(self.config, counts.collect(), |server| async {
+            if let Some(feed) = watching {
+                start(feed, &server)?;
+            }
             // The server prints only the error itself, so this joins it with its causes.
             let loaded = preload(server.service, files, &snapshot, rules).await;
             loaded.map_err(|error| anyhow::anyhow!("{error:#}"))
@@ -88,7 +89,8 @@ async fn preload(
     let mut input = input.or_system_defaults();
     let client = Client::on(service.in_process(), None);
     let sent = input::send(&client, &mut input, snapshot, true, &Limits::none()).await?;
-    for warning in input.warnings(true).into_iter().chain(sent.warning()) {
+    let left_out = input::left_out_warning(&sent.left_out);
+    for warning in input.warnings(true).into_iter().chain(left_out) {
         warn!("{warning}");
     }
     info!(
@@ -152,23 +154,20 @@ pub(crate) struct WatchSettings {
     context: Option<String>,
 }
 
-/// The feed of a server that has not started yet, if it watches a cluster.
-pub(crate) struct Watching(Option<ClusterFeed>);
-
 impl WatchSettings {
-    /// Returns the feed by these settings and those of the server. Adds its snapshot to the expected
-    /// ones.
+    /// Returns the feed by these settings and those of the server, if it watches a cluster. Adds its
+    /// snapshot to the expected ones.
     ///
     /// # Errors
     /// The settings contradict each other.
-    pub(crate) fn plan(self, config: &mut Config, loaded: Option<&str>) -> Result<Watching> {
+    fn plan(self, config: &mut Config, loaded: Option<&str>) -> Result<Option<ClusterFeed>> {
         let defaults = self.kubernetes_scheduler_config;
         if !self.kubernetes {
             anyhow::ensure!(
                 defaults.is_none(),
                 "--kubernetes-scheduler-config needs --kubernetes"
             );
-            return Ok(Watching(None));
+            return Ok(None);
         }
         let snapshot = api::parse_snapshot_name(&self.kubernetes_snapshot)
             .map_err(|faults| anyhow::anyhow!("--kubernetes-snapshot: {faults}"))?;
@@ -186,42 +185,30 @@ impl WatchSettings {
         if !config.expect_snapshot.contains(&snapshot) {
             config.expect_snapshot.push(snapshot);
         }
-        Ok(Watching(Some(plan)))
+        Ok(Some(plan))
     }
 }
 
-impl Watching {
-    /// Returns the counts of the feed.
-    pub(crate) fn counts(&self) -> Vec<Arc<FeedCounts>> {
-        let plan = self.0.iter();
-        plan.map(|plan| Arc::clone(&plan.counts)).collect()
-    }
-
-    /// Starts the feed. It ends when the service drains, which is safe because each batch is applied as
-    /// a whole or not at all. If several servers share a log, only one of them feeds a snapshot.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub(crate) fn start(self, server: &Started) -> std::io::Result<()> {
-        let Some(plan) = self.0 else {
-            return Ok(());
-        };
-        let snapshot = plan.counts.snapshot().to_owned();
-        let (service, lease) = server.feeding(&snapshot);
-        let draining = service.draining();
-        let client = Client::on(service.in_process(), None);
-        let rpc = client.rpc();
-        let feed = plan.of_server(lease.clone(), server.refused(&snapshot));
-        run_in_thread(async move || {
-            tokio::select! {
-                never = feed.run(rpc) => match never {},
-                () = draining => {}
-            }
-            if let Some(lease) = lease {
-                lease.release().await;
-            }
-        })
-    }
+/// Starts a feed. It ends when the service drains, which is safe because each batch is applied as a
+/// whole or not at all. If several servers share a log, only one of them feeds a snapshot.
+///
+/// # Errors
+/// A thread cannot be started.
+fn start(feed: ClusterFeed, server: &Started) -> std::io::Result<()> {
+    let snapshot = feed.counts.snapshot().to_owned();
+    let (service, lease) = server.feeding(&snapshot);
+    let draining = service.draining();
+    let rpc = Client::on(service.in_process(), None).rpc();
+    let feed = feed.of_server(lease.clone(), server.refused(&snapshot));
+    run_in_thread(async move || {
+        tokio::select! {
+            never = feed.run(rpc) => match never {},
+            () = draining => {}
+        }
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+    })
 }
 
 /// Flags of `evenkeel feed`.

@@ -14,6 +14,7 @@ use clap::{ArgMatches, Args, Command};
 use super::args::{RulesFlags, ServedSnapshot};
 use super::backend::Client;
 use super::cluster::{self, ClusterArgs};
+use super::command_line::is_plugin;
 use super::endpoint::Endpoint;
 use super::input::{self, Input};
 use super::render::Source;
@@ -51,6 +52,10 @@ pub(crate) struct SnapshotSource {
     /// What the question needs of a cluster.
     #[arg(skip)]
     needs: RefCell<Needs>,
+
+    /// True if the source is no cluster unless a flag says so, even for the plugin of kubectl.
+    #[arg(skip)]
+    pub(super) asks_no_cluster_itself: bool,
 
     /// True if pods of other namespaces were not listed.
     #[arg(skip)]
@@ -98,14 +103,11 @@ impl QuestionScope {
 /// The labels of `pods` that all their spread constraints select by, and so those of all pods that
 /// the constraints count. Pods of other revisions are counted when it is said why a pod is not.
 fn counted_labels(pods: &[WorkloadPod]) -> String {
-    let mut common: Option<BTreeMap<String, String>> = None;
-    for WorkloadPod { pod, .. } in pods {
+    let selected = pods.iter().flat_map(|WorkloadPod { pod, .. }| {
         let labels = pod.metadata.as_ref().map(|it| &it.labels);
-        let constraints = pod
-            .spec
-            .iter()
-            .flat_map(|it| &it.topology_spread_constraints);
-        let mut selected = constraints.map(|it| {
+        let spec = pod.spec.iter();
+        let constraints = spec.flat_map(|it| &it.topology_spread_constraints);
+        let selected = constraints.map(move |it| {
             let selector = it.label_selector.iter().flat_map(|it| &it.match_labels);
             let own = selector.filter(|(key, value)| {
                 labels.is_some_and(|labels| labels.get(*key) == Some(*value))
@@ -115,25 +117,20 @@ fn counted_labels(pods: &[WorkloadPod]) -> String {
             own.map(|(key, value)| (key.clone(), value.clone()))
                 .collect()
         });
+        let default = stored::has_no_constraints(pod).then(BTreeMap::new);
         // Default constraints select by other objects.
-        let first: BTreeMap<_, _> = selected.next().unwrap_or_default();
-        for one in std::iter::once(first).chain(selected) {
-            common = Some(match common {
-                Some(mut common) => {
-                    common.retain(|key, value| one.get(key) == Some(value));
-                    common
-                }
-                None => one,
-            });
-        }
-    }
-    let match_labels = common.unwrap_or_default();
-    match match_labels.is_empty() {
-        true => String::new(),
-        false => selector_text(&LabelSelector {
+        selected.chain(default)
+    });
+    let common = selected.reduce(|mut common, one| {
+        common.retain(|key, value| one.get(key) == Some(value));
+        common
+    });
+    match common {
+        Some(match_labels) if !match_labels.is_empty() => selector_text(&LabelSelector {
             match_labels,
             ..LabelSelector::default()
         }),
+        _ => String::new(),
     }
 }
 
@@ -183,11 +180,6 @@ impl Opened {
 }
 
 impl SnapshotSource {
-    /// Opens the source, and returns the client that answers.
-    pub(crate) async fn client(&self) -> Result<Client> {
-        Ok(self.open().await?.client)
-    }
-
     /// Opens the source, and returns the client with the objects that were read for it.
     pub(crate) async fn open(&self) -> Result<Opened> {
         Ok(self.open_for_pods().await?.warned())
@@ -412,7 +404,8 @@ impl SnapshotSource {
         let client = self.in_process();
         let limits = self.local_limits();
         let sent = input::send(&client, &mut input, self.snapshot(), true, &limits).await?;
-        sent.warning().iter().for_each(|it| output::warn(it));
+        let warning = input::left_out_warning(&sent.left_out);
+        warning.iter().for_each(|it| output::warn(it));
         Ok(Opened {
             client,
             objects: Some(input.objects),
@@ -429,15 +422,23 @@ impl SnapshotSource {
         !self.load.is_empty() || self.asks_cluster()
     }
 
-    /// Returns whether the source is a cluster. With files it is not.
+    /// Returns whether the source is a cluster: that of a flag or, for the plugin of kubectl, the current
+    /// one where no flag names a source. With files it is not.
     pub(super) fn asks_cluster(&self) -> bool {
-        self.load.is_empty() && self.cluster.is_asked()
+        let of_plugin = || {
+            !self.asks_no_cluster_itself
+                && !self.target.server.endpoint.is_named()
+                && is_plugin(&std::env::args_os().collect::<Vec<_>>())
+        };
+        self.load.is_empty() && (self.cluster.is_asked() || of_plugin())
     }
 
     /// The limits and rules for decisions in this process.
     pub(crate) fn local_limits(&self) -> Limits {
         self.own_rules.with(Limits {
             max_message_bytes: MAX_MESSAGE_BYTES,
+            // A list has an entry for each pod of a namespace.
+            max_list_entries: usize::MAX,
             ..Limits::default()
         })
     }

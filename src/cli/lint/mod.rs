@@ -111,8 +111,6 @@ enum LintFormat {
 struct Linted {
     files: usize,
     templates: usize,
-    /// The number of texts that cannot be read because they have placeholders.
-    unrendered: usize,
     findings: Vec<LintFinding>,
     workloads: Workloads,
     /// The named objects that exist.
@@ -125,20 +123,11 @@ struct Linted {
     admissions: HashMap<String, Admission>,
 }
 
-impl Linted {
-    /// Records a text that cannot be read.
-    fn unread(&mut self, finding: Option<LintFinding>) {
-        let is_unrendered = finding
-            .as_ref()
-            .is_some_and(|it| it.rule == LintRule::Unrendered && it.message == checks::UNRENDERED);
-        self.unrendered += usize::from(is_unrendered);
-        self.findings.extend(finding);
-    }
-}
-
 impl LintCommand {
     /// Checks the manifests and prints the findings.
     pub(crate) async fn run(mut self) -> Result<Exit> {
+        // Only names need a cluster.
+        self.state.asks_no_cluster_itself = true;
         let mut texts = self.named.texts(&mut self.state).await?;
         let scope =
             source::QuestionScope::of(self.named.namespace.as_deref(), source::QuestionScope::All);
@@ -162,15 +151,20 @@ impl LintCommand {
         let mut templates = Vec::new();
         for (source, text) in &texts {
             let (found, faults) = manifest::templates_in(source, text, &resources);
-            for fault in &faults {
-                linted.unread(unread(source, fault, text));
-            }
+            let unread = faults.iter().filter_map(|it| unread(source, it, text));
+            linted.findings.extend(unread);
             templates.push(found);
         }
         manifest::resolve_references(&mut templates);
-        for ((source, text), templates) in texts.iter().zip(templates) {
-            self.lint(source, text, templates, opened, &mut linted)
-                .await?;
+        for ((source, text), mut templates) in texts.iter().zip(templates) {
+            templates.retain(|template| self.named.is_meant(template, &mut linted.named));
+            let positions = LazyCell::new(|| Positions::of(text));
+            for template in &templates {
+                self.lint_template(template, source, &positions, opened, &mut linted)
+                    .await?;
+            }
+            linted.templates += templates.len();
+            linted.files += 1;
         }
         let place = match self.state.asks_cluster() {
             true => self.state.title(),
@@ -185,9 +179,8 @@ impl LintCommand {
         linted.findings.sort();
         linted.findings.dedup();
         output::print(&self.text(&linted)?)?;
-        let unrendered = LintRule::Unrendered;
-        let is_told = linted.findings.iter().any(|it| it.rule == unrendered);
-        if is_told && linted.unrendered > 0 && linted.templates == 0 {
+        let is_unrendered = |it: &LintFinding| it.message == checks::UNRENDERED;
+        if linted.templates == 0 && linted.findings.iter().any(is_unrendered) {
             output::warn(
                 "nothing could be checked: all that was found has placeholders; fill them in first, \
                  e.g. with helm template or envsubst, and check what comes of that",
@@ -199,25 +192,6 @@ impl LintCommand {
             Some(worst) if worst >= self.fail_on => Exit::Negative,
             _ => Exit::Success,
         })
-    }
-
-    async fn lint(
-        &self,
-        source: &InputSource,
-        text: &str,
-        mut templates: Vec<Template>,
-        opened: Option<&Opened>,
-        linted: &mut Linted,
-    ) -> Result<()> {
-        templates.retain(|template| self.named.is_meant(template, &mut linted.named));
-        let positions = LazyCell::new(|| Positions::of(text));
-        for template in &templates {
-            self.lint_template(template, source, &positions, opened, linted)
-                .await?;
-        }
-        linted.templates += templates.len();
-        linted.files += 1;
-        Ok(())
     }
 
     async fn lint_template(

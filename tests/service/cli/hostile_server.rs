@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use evenkeel::proto::v1::{
-    FilterResponse, HeldPlacement, ListReservationsResponse, ListSnapshotsResponse,
-    ObjectReference, Snapshot,
+    FilterResponse, HeldPlacement, ListReservationsResponse, ListSnapshotsResponse, Mismatch,
+    ObjectReference, Snapshot, VerifySnapshotResponse,
 };
 use http::{HeaderMap, Response};
 use prost::Message;
@@ -112,6 +112,16 @@ fn message(path: &str) -> Vec<u8> {
             ..ListReservationsResponse::default()
         }
         .encode_to_vec(),
+        "VerifySnapshot" => VerifySnapshotResponse {
+            mismatch_count: 1,
+            mismatches: vec![Mismatch {
+                subject: text(),
+                kept: "2".into(),
+                ..Mismatch::default()
+            }],
+            ..VerifySnapshotResponse::default()
+        }
+        .encode_to_vec(),
         _ => Vec::new(),
     }
 }
@@ -207,9 +217,9 @@ fn no_text_of_a_server_moves_the_terminal() {
     }
 }
 
-/// A newer server may name a kind that this program does not know.
+/// A newer server may name a kind that this program does not know, and counts may drift.
 #[test]
-fn a_deletion_of_a_kind_that_only_the_server_knows_is_named() {
+fn what_only_the_server_knows_is_named() {
     let runtime = Runtime::new().expect("a runtime starts");
     let address = runtime.block_on(start(Answering::Answering)).to_string();
     let workspace = workspace().with_server(&address);
@@ -217,4 +227,7 @@ fn a_deletion_of_a_kind_that_only_the_server_knows_is_named() {
     outcome
         .expect(2)
         .complains("the snapshot has no Gadget a\\u{1b}[2J");
+    let drift = workspace.run("verify").expect(1).out;
+    assert!(drift.contains("\nmismatches: 1\n  a\\u{1b}[2J"), "{drift}");
+    assert!(drift.starts_with("DRIFT: ") && drift.ends_with("kept 2, recounted\n"));
 }

@@ -49,8 +49,8 @@ fn commands_trust_prove_and_name_as_told() {
         // A certificate means https.
         (&bare, with(&[]), 0, ""),
         (&url, only(&trusting), 3, ""),
-        (&url, with(&[("SERVER_CA", &wrong)]), 3, "certificate"),
-        (&url, with(&[("SERVER_NAME", "no.test")]), 3, "certificate"),
+        (&url, with(&[("SERVER_CA", &wrong)]), 3, "server_ca"),
+        (&url, with(&[("SERVER_NAME", "no.test")]), 3, "server_name"),
         (&url, with(&[("SERVER_CA", "")]), 3, "certificate"),
         (&url, with(&[("CLIENT_KEY", "")]), 2, "client_key"),
         (&url, only(&[("SERVER_CA", &missing)]), 2, "missing"),
