@@ -8,10 +8,11 @@ use clap::Args;
 
 use super::backend::Client;
 use super::exit::RefusedCall;
-use super::source::{QuestionScope, SnapshotSource};
+use super::source::{Opened, QuestionScope, SnapshotSource};
 use super::{completions, stored};
+use crate::api::WORKLOAD_NOT_FOUND;
 use crate::explain::{joined, plural};
-use crate::manifest::{ObjectName, WorkloadPod};
+use crate::manifest::{ObjectName, WorkloadFinder, WorkloadPod};
 use crate::matching::names::{self, DEFAULT_NAMESPACE};
 use crate::matching::revisions::is_revision_label;
 use crate::matching::{Path, Selector, Violations, selector_text};
@@ -19,7 +20,7 @@ use crate::misspelt;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
-    DescribeSpreadRequest, LabelSelector, LabelSelectorRequirement, ObjectMeta, Pod, WorkloadName,
+    DescribeSpreadRequest, LabelSelector, LabelSelectorRequirement, ObjectMeta, WorkloadName,
     WorkloadSpread,
 };
 use crate::spread::describe::WorkloadId;
@@ -50,14 +51,6 @@ pub(super) struct AboutWorkloads {
     pub(super) selector: Option<LabelSelector>,
 }
 
-/// The workload, as requests name it.
-pub(super) struct RequestedWorkload {
-    /// The namespace; empty for all.
-    pub(super) namespace: String,
-    /// The workload, if one is named.
-    pub(super) workload: Option<WorkloadName>,
-}
-
 impl AboutWorkloads {
     /// The workload called `object`.
     pub(super) fn one(object: &ObjectName, namespace: Option<&String>) -> Self {
@@ -68,74 +61,77 @@ impl AboutWorkloads {
         }
     }
 
-    /// The scope of the question.
-    pub(super) fn scope(&self) -> QuestionScope {
+    /// Opens the source, to ask about these workloads.
+    pub(super) async fn open<'a>(
+        &'a self,
+        state: &'a SnapshotSource,
+    ) -> Result<OpenedWorkloads<'a>> {
         let named = self.object.as_ref();
-        let of_name = named.and_then(|named| named.namespace.as_deref());
+        let given = named.and_then(|named| named.namespace.as_ref());
+        let given = given.or(self.namespace.as_ref());
         let other = match named.is_some() {
             true => QuestionScope::Own,
             false => QuestionScope::All,
         };
-        QuestionScope::of(of_name.or(self.namespace.as_deref()), other)
-    }
-
-    /// The name of the workload in files, if one is named.
-    pub(super) fn in_files(&self) -> Option<ObjectName> {
-        let namespace = self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-        self.object.clone().map(|named| named.or_in(namespace))
-    }
-
-    /// The workload in a source that is open. `selector` is that of the workload, if it is known.
-    pub(super) fn named(
-        &self,
-        state: &SnapshotSource,
-        selector: Option<LabelSelector>,
-    ) -> RequestedWorkload {
-        let named = self.object.as_ref();
-        let own = state.own_namespace().filter(|_| named.is_some());
-        let namespace = named.and_then(|named| named.namespace.as_ref());
-        let namespace = namespace.or(self.namespace.as_ref()).or(own);
-        let default = || named.map(|_| DEFAULT_NAMESPACE.to_owned());
-        RequestedWorkload {
-            namespace: namespace.cloned().or_else(default).unwrap_or_default(),
+        state.is_about(QuestionScope::of(given.map(String::as_str), other));
+        let in_files = given.map_or(DEFAULT_NAMESPACE, String::as_str);
+        let in_files = named.map(|named| named.clone().or_in(in_files));
+        let (opened, finder) = state.open_about(in_files).await?;
+        let own = || match state.own_namespace() {
+            Some(own) => own.clone(),
+            None => DEFAULT_NAMESPACE.to_owned(),
+        };
+        let namespace = given.cloned().or_else(|| named.map(|_| own()));
+        Ok(OpenedWorkloads {
+            about: self,
+            state,
+            opened,
             workload: named.map(|named| WorkloadName {
                 kind: named.kind.clone().unwrap_or_default(),
                 name: named.name.clone(),
-                selector,
+                selector: finder.selector(),
             }),
-        }
+            finder,
+            namespace: namespace.unwrap_or_default(),
+        })
     }
+}
 
+/// Workloads in a source that is open.
+pub(super) struct OpenedWorkloads<'a> {
+    about: &'a AboutWorkloads,
+    state: &'a SnapshotSource,
+    pub(super) opened: Opened,
+    /// The namespace; empty for all.
+    pub(super) namespace: String,
+    /// The workload, if one is named, with its selector if that is known.
+    pub(super) workload: Option<WorkloadName>,
+    /// What files have of that workload.
+    pub(super) finder: WorkloadFinder,
+}
+
+impl OpenedWorkloads<'_> {
     /// An answer. Where the workload has no pods, the error has the nearest names.
-    pub(super) async fn or_nearest<T>(
-        &self,
-        answer: Result<T>,
-        client: &Client,
-        state: &SnapshotSource,
-    ) -> Result<T> {
-        match (answer, &self.object) {
+    pub(super) async fn or_nearest<T>(&self, answer: Result<T>) -> Result<T> {
+        match (answer, &self.about.object) {
             (Err(error), Some(named)) => {
-                let namespace = self.named(state, None).namespace;
-                let named = named.clone().or_in(&namespace);
-                Err(with_nearest(error, client, state.snapshot(), &named).await)
+                let named = named.clone().or_in(&self.namespace);
+                let (client, snapshot) = (&self.opened.client, self.state.snapshot());
+                Err(with_nearest(error, client, snapshot, &named).await)
             }
             (answer, _) => answer,
         }
     }
 
-    /// Checks that there are pods that `selector` matches, unless a workload is named.
-    pub(super) async fn ensure_matched(
-        &self,
-        selector: Option<&LabelSelector>,
-        client: &Client,
-        state: &SnapshotSource,
-    ) -> Result<()> {
-        let namespace = self.namespace.as_deref();
+    /// Checks that there are pods that the selector matches, unless a workload is named.
+    pub(super) async fn ensure_matched(&self) -> Result<()> {
+        let namespace = self.about.namespace.as_deref();
         let scope = PodScope {
-            namespace: namespace.filter(|_| self.object.is_none()),
-            selector,
+            namespace: namespace.filter(|_| self.about.object.is_none()),
+            selector: self.about.selector.as_ref(),
         };
-        scope.ensure_matched(client, state.snapshot()).await
+        let (client, snapshot) = (&self.opened.client, self.state.snapshot());
+        scope.ensure_matched(client, snapshot).await
     }
 }
 
@@ -148,11 +144,9 @@ pub(super) struct PodScope<'a> {
     pub(super) selector: Option<&'a LabelSelector>,
 }
 
-/// The pods and names that were seen while matching pods were searched for.
+/// What was seen while matching objects were searched for.
 #[derive(Default)]
 struct Seen {
-    namespaces: BTreeSet<String>,
-    /// The labels of the pods in the namespace.
     labels: BTreeSet<(String, String)>,
     is_matched: bool,
 }
@@ -169,15 +163,26 @@ impl PodScope<'_> {
             return Ok(());
         }
         let selector = self.selector.map(compile_selector).transpose()?;
-        let mut seen = Seen::default();
+        let (mut namespaces, mut seen) = (BTreeSet::new(), Seen::default());
         let take = |object: &Object| {
             if let Object::Pod(pod) = object {
-                seen.note(pod, self.namespace, selector.as_ref());
+                let own = stored::namespace_of(pod);
+                if self.namespace.is_none_or(|it| it == own) {
+                    seen.note(pod.metadata.as_ref(), selector.as_ref());
+                }
+                if !namespaces.contains(own) {
+                    namespaces.insert(own.to_owned());
+                }
             }
         };
         stored::objects(client, snapshot, take).await?;
-        anyhow::ensure!(seen.is_matched, "{}", self.nothing(&seen));
-        Ok(())
+        if let Some(namespace) = self.namespace.filter(|it| !namespaces.contains(*it)) {
+            let nearest = misspelt::nearest(namespace, namespaces.iter().map(String::as_str));
+            anyhow::bail!("there is no such namespace, or no pod in it: {namespace}{nearest}");
+        }
+        let within = self.namespace.map(|it| format!(" in namespace {it}"));
+        let pod = format!("pod{}", within.unwrap_or_default());
+        seen.ensure_matched(&pod, self.selector)
     }
 
     /// Returns whether a pod in the scope is neither finished nor terminating. The source answers
@@ -195,34 +200,10 @@ impl PodScope<'_> {
         let answer = client.call(request).await?;
         Ok(answer.workloads.iter().any(|it| it.pod_count > 0))
     }
-
-    /// Says that nothing matched.
-    fn nothing(self, seen: &Seen) -> String {
-        let namespace = self.namespace.filter(|it| !seen.namespaces.contains(*it));
-        if let Some(namespace) = namespace {
-            let known = seen.namespaces.iter().map(String::as_str);
-            let nearest = misspelt::nearest(namespace, known);
-            return format!("there is no such namespace, or no pod in it: {namespace}{nearest}");
-        }
-        let within = self.namespace.map(|it| format!(" in namespace {it}"));
-        let within = within.unwrap_or_default();
-        seen.unmatched(&format!("pod{within}"), self.selector)
-    }
 }
 
 impl Seen {
-    fn note(&mut self, pod: &Pod, namespace: Option<&str>, selector: Option<&Selector>) {
-        let own = stored::namespace_of(pod);
-        if !self.namespaces.contains(own) {
-            self.namespaces.insert(own.to_owned());
-        }
-        if namespace.is_some_and(|it| it != own) {
-            return;
-        }
-        self.note_labels(pod.metadata.as_ref(), selector);
-    }
-
-    fn note_labels(&mut self, metadata: Option<&ObjectMeta>, selector: Option<&Selector>) {
+    fn note(&mut self, metadata: Option<&ObjectMeta>, selector: Option<&Selector>) {
         let Some(metadata) = metadata else { return };
         let labels = metadata.labels.iter();
         self.labels
@@ -230,8 +211,14 @@ impl Seen {
         self.is_matched |= selector.is_none_or(|it| it.matches_labels(&metadata.labels));
     }
 
-    /// Says that no `object` matched a selector, with the nearest labels.
-    fn unmatched(&self, object: &str, selector: Option<&LabelSelector>) -> String {
+    /// Checks that an `object` was seen that matches a selector.
+    ///
+    /// # Errors
+    /// There was none. The error names the nearest labels.
+    fn ensure_matched(&self, object: &str, selector: Option<&LabelSelector>) -> Result<()> {
+        if self.is_matched {
+            return Ok(());
+        }
         let text = selector.map(selector_text).unwrap_or_default();
         // Labels with a key of the selector are nearer than others.
         let keys = selector.iter().flat_map(|it| {
@@ -244,7 +231,7 @@ impl Seen {
         let labels = labels.filter(|(key, _)| !has_key || keys.contains(key));
         let labels: Vec<String> = labels.map(|(key, it)| format!("{key}={it}")).collect();
         let nearest = misspelt::nearest(&text, labels.iter().map(String::as_str));
-        format!("no {object} matches {text}{nearest}")
+        anyhow::bail!("no {object} matches {text}{nearest}")
     }
 }
 
@@ -261,23 +248,22 @@ pub(super) async fn ensure_nodes_matched(
     let mut seen = Seen::default();
     let take = |object: &Object| {
         if let Object::Node(node) = object {
-            seen.note_labels(node.metadata.as_ref(), Some(&compiled));
+            seen.note(node.metadata.as_ref(), Some(&compiled));
         }
     };
     stored::objects(client, snapshot, take).await?;
-    anyhow::ensure!(seen.is_matched, seen.unmatched("node", Some(selector)));
-    Ok(())
+    seen.ensure_matched("node", Some(selector))
 }
 
 /// Adds to the error of a call about a workload without pods that its kind is unknown, or the
 /// nearest workloads.
-pub(super) async fn with_nearest(
+async fn with_nearest(
     error: anyhow::Error,
     client: &Client,
     snapshot: &str,
     named: &ObjectName,
 ) -> anyhow::Error {
-    if !RefusedCall::is_without_pods(&error) {
+    if !RefusedCall::is_for(&error, WORKLOAD_NOT_FOUND) {
         return error;
     }
     if let Some(unknown) = named.of_unknown_kind() {
@@ -434,50 +420,5 @@ fn requirement(text: &str) -> Result<LabelSelectorRequirement, String> {
             "{text:?} is none of KEY=VALUE, KEY!=VALUE, KEY in (...), KEY notin (...), KEY and !KEY"
         )),
         false => Ok(parsed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn selectors_are_read_as_kubectl_reads_them() {
-        let cases = [
-            ("", json!({})),
-            ("app=web", json!({"matchLabels": {"app": "web"}})),
-            (
-                "app == web , tier!=db",
-                json!({"matchLabels": {"app": "web"}, "matchExpressions": [
-                    {"key": "tier", "operator": "NotIn", "values": ["db"]}]}),
-            ),
-            (
-                "env in (a, b),env notin (c),app=",
-                json!({"matchLabels": {"app": ""}, "matchExpressions": [
-                    {"key": "env", "operator": "In", "values": ["a", "b"]},
-                    {"key": "env", "operator": "NotIn", "values": ["c"]}]}),
-            ),
-            (
-                "app=a,app=b",
-                json!({"matchLabels": {"app": "a"}, "matchExpressions": [
-                    {"key": "app", "operator": "In", "values": ["b"]}]}),
-            ),
-            (
-                "app,!old",
-                json!({"matchExpressions": [
-                    {"key": "app", "operator": "Exists"},
-                    {"key": "old", "operator": "DoesNotExist"}]}),
-            ),
-        ];
-        for (text, expected) in cases {
-            let got =
-                serde_json::to_value(parse_selector(text).expect(text)).expect("it can be written");
-            assert_eq!(got, expected, "{text}");
-        }
-        for bad in [",", "a=b,", "=web", "a b", "a within (b)"] {
-            assert!(parse_selector(bad).is_err(), "{bad}");
-        }
     }
 }

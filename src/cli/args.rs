@@ -10,6 +10,7 @@ use super::backend::Client;
 use super::endpoint::Endpoint;
 use super::output::{self, Format};
 use super::render::Page;
+use super::source::SnapshotSource;
 use crate::manifest::{self, LoadedObjects};
 use crate::matching::KubernetesVersion;
 
@@ -128,6 +129,12 @@ pub(crate) struct OutputFlag {
 }
 
 impl OutputFlag {
+    /// The number of domains to ask for of a plan: a person sees those before and after side by side, so
+    /// all are needed.
+    pub(crate) fn max_domains_of_plan(&self) -> Option<i32> {
+        self.output.is_for_person().then_some(0)
+    }
+
     /// Writes `answer` to standard output. `page` and `names` return it in formats for a person, and
     /// by name.
     pub(crate) fn print(
@@ -138,6 +145,19 @@ impl OutputFlag {
     ) -> Result<()> {
         output::print(&self.output.text(answer, page, names)?)
     }
+}
+
+/// Which state an answer is of, and how it is written.
+#[derive(Debug, Args)]
+pub(crate) struct AnswerFlags {
+    #[command(flatten)]
+    pub(crate) at_least: MinRevision,
+
+    #[command(flatten)]
+    pub(crate) state: SnapshotSource,
+
+    #[command(flatten)]
+    pub(crate) output: OutputFlag,
 }
 
 /// Reads the objects of files. Objects that occur more than once are reported.

@@ -23,6 +23,7 @@ use crate::proto::v1::{
     ScoreResponse, Snapshot,
 };
 use crate::snapshot::{Limits, Registry, Unobserved};
+use crate::visible;
 
 /// A client of the service, with a timeout for each call.
 #[derive(Clone)]
@@ -111,14 +112,14 @@ impl Client {
 
     /// The error of a failed call. It names the nearest snapshots where there is none of its name.
     pub(crate) async fn failed(&self, status: Status, objects: Vec<String>) -> anyhow::Error {
-        let mut error = RefusedCall::or_unreachable(status, objects);
+        let error = RefusedCall::or_unreachable(status, objects);
         if let Some(name) = RefusedCall::unknown_snapshot(&error) {
             let all = encode(v1::ListSnapshotsRequest::default());
             let all = self.unary(v1::ListSnapshotsRequest::PATH, all).await;
             let all = all.ok().and_then(Result::ok).unwrap_or_default();
             let all = v1::ListSnapshotsResponse::decode(all).unwrap_or_default();
             let known = all.snapshots.iter().map(|it| it.name.as_str());
-            RefusedCall::add_nearest(&mut error, nearest(&name, known));
+            return anyhow::anyhow!("{error:#}{}", visible::text(&nearest(&name, known)));
         }
         error
     }
@@ -188,7 +189,7 @@ pub(crate) trait Answer {
     /// The candidates that do not exist.
     fn unknown_candidates(&self) -> &[String];
     /// The deletions of the overlay whose objects do not exist.
-    fn unknown_deletes(&mut self) -> &mut Vec<ObjectReference>;
+    fn unknown_deletes(&self) -> &[ObjectReference];
     /// Returns the fields that were not checked.
     fn unchecked(&mut self) -> &mut Vec<String>;
 }
@@ -200,8 +201,8 @@ macro_rules! answers {
                 &self.unknown_candidates
             }
 
-            fn unknown_deletes(&mut self) -> &mut Vec<ObjectReference> {
-                &mut self.unknown_deletes
+            fn unknown_deletes(&self) -> &[ObjectReference] {
+                &self.unknown_deletes
             }
 
             fn unchecked(&mut self) -> &mut Vec<String> {

@@ -18,8 +18,9 @@ use super::{cluster, output};
 use crate::explain::plural;
 use crate::kubernetes::{self, ApiResource, ClusterClient, Eviction};
 use crate::proto::v1::move_blocker::Kind;
-use crate::proto::v1::{PodMove, RebalanceResponse};
-use crate::snapshot::{ObjectKind, OwnerKind};
+use crate::proto::v1::{ObjectMeta, OwnerReference, Pod, PodMove, RebalanceResponse};
+use crate::snapshot::ObjectKind;
+use crate::spread::describe::WorkloadId;
 use crate::visible;
 
 /// The report: the moves that were made, and the reason why no more were made.
@@ -72,7 +73,6 @@ struct MadeMove {
 
 /// Plans moves, and prints the plan or, with --apply, carries it out.
 pub(super) async fn run(command: RebalanceCommand) -> Result<Exit> {
-    command.state.is_about(command.about.scope());
     match (&command.dry_run, command.apply) {
         (Some(_), _) => dry_run(&command).await,
         (None, true) => carry_out(&command).await,
@@ -161,7 +161,7 @@ impl ApplyRun<'_> {
             self.progress
                 .set_message(format!("{}/{}", next.namespace, next.pod));
             let (maker, _) = self
-                .while_away(async |cluster| SuccessorMaker::of(cluster, next).await)
+                .while_away(async |cluster| SuccessorMaker::new(cluster, next).await)
                 .await?;
             match self.evict(next).await? {
                 Eviction::Accepted => waited_since = None,
@@ -223,7 +223,7 @@ impl ApplyRun<'_> {
         };
         let is_late = maker.is_some() && successor.is_none();
         if let Some(last) = self.made.last_mut() {
-            (last.successor, last.to) = successor.map(|pod| (pod.name, pod.node)).unzip();
+            (last.successor, last.to) = successor.unzip();
             tell(last);
         }
         Ok(is_late)
@@ -333,72 +333,44 @@ fn tell(made: &MadeMove) {
 }
 
 /// The time between two checks for a ready pod, or for a budget that allows an eviction.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-const REPLICA_SETS: ObjectKind = ObjectKind::Owner(OwnerKind::ReplicaSet);
-
-/// A pod that replaced another.
+/// The workload that makes the successor of a pod, and the pods that existed before. During a rollout
+/// another ReplicaSet of a Deployment may make it.
 #[derive(Debug)]
-pub(super) struct SuccessorPod {
-    /// The pod's name.
-    pub(super) name: String,
-    /// The name of its node.
-    pub(super) node: String,
-}
-
-/// The controllers that may create the successor of a pod, and the pods that existed before.
-#[derive(Debug)]
-pub(super) struct SuccessorMaker {
+struct SuccessorMaker {
     namespace: String,
-    /// The uid of the pod's controller.
-    controller: String,
-    /// The uid of the controller's own controller, if the controller is a ReplicaSet that has one.
-    /// During a rollout another ReplicaSet may create the successor.
-    above: Option<String>,
+    workload: WorkloadId,
     /// The uids of the pods that existed in the namespace.
     known: HashSet<String>,
 }
 
 impl SuccessorMaker {
-    /// Looks up the controller of a pod; `None` if it has none, so that there is no successor.
-    pub(super) async fn of(cluster: &ClusterClient, it: &PodMove) -> Result<Option<Self>> {
-        let pods = listed(cluster, ObjectKind::Pod, &it.namespace).await?;
+    /// Looks up the workload of a pod; `None` if it has none, so that there is no successor.
+    async fn new(cluster: &ClusterClient, it: &PodMove) -> Result<Option<Self>> {
+        let pods = pods_of(cluster, &it.namespace).await?;
         let own = pods.iter().find(|pod| pod["metadata"]["name"] == *it.pod);
-        let Some(controller) = own.and_then(controller_of) else {
-            return Ok(None);
-        };
-        let uid = uid(controller);
-        let above = match controller["kind"] == REPLICA_SETS.as_str() {
-            true => {
-                let sets = listed(cluster, REPLICA_SETS, &it.namespace).await?;
-                let own = sets.iter().find(|set| set["metadata"]["uid"] == *uid);
-                own.and_then(controller_of).map(self::uid)
-            }
-            false => None,
-        };
-        Ok(Some(Self {
+        let workload = own.map(workload_of).filter(|workload| !workload.is_bare());
+        Ok(workload.map(|workload| Self {
             namespace: it.namespace.clone(),
-            controller: uid,
-            above,
-            known: pods.iter().map(|pod| self::uid(&pod["metadata"])).collect(),
+            workload,
+            known: pods.iter().map(uid).collect(),
         }))
     }
 
-    /// Waits until a new pod of these controllers is ready; `None` if this takes too long.
-    pub(super) async fn successor(
+    /// Waits until a new pod of the workload is ready, and returns its name and its node; `None` if this
+    /// takes too long.
+    async fn successor(
         &self,
         cluster: &ClusterClient,
         patience: Duration,
-    ) -> Result<Option<SuccessorPod>> {
+    ) -> Result<Option<(String, String)>> {
         let began = Instant::now();
         while began.elapsed() < patience {
-            let makers = self.makers(cluster).await?;
-            let pods = listed(cluster, ObjectKind::Pod, &self.namespace).await?;
-            let mut fresh = pods.iter().filter(|pod| {
-                let controller = controller_of(pod).map(uid);
-                controller.is_some_and(|uid| makers.contains(&uid))
-                    && !self.known.contains(&uid(&pod["metadata"]))
-            });
+            let pods = pods_of(cluster, &self.namespace).await?;
+            let mut fresh = pods
+                .iter()
+                .filter(|pod| workload_of(pod) == self.workload && !self.known.contains(&uid(pod)));
             if let Some(pod) = fresh.find_map(ready) {
                 return Ok(Some(pod));
             }
@@ -406,46 +378,48 @@ impl SuccessorMaker {
         }
         Ok(None)
     }
-
-    /// The uids of the controllers that may create the successor now.
-    async fn makers(&self, cluster: &ClusterClient) -> Result<HashSet<String>> {
-        let mut makers = HashSet::from([self.controller.clone()]);
-        if let Some(above) = &self.above {
-            let sets = listed(cluster, REPLICA_SETS, &self.namespace).await?;
-            let all = sets
-                .iter()
-                .filter(|set| controller_of(set).is_some_and(|it| it["uid"] == **above));
-            makers.extend(all.map(|set| uid(&set["metadata"])));
-        }
-        Ok(makers)
-    }
 }
 
-/// The objects of a kind in a namespace.
-async fn listed(cluster: &ClusterClient, kind: ObjectKind, namespace: &str) -> Result<Vec<Value>> {
-    cluster::listed(cluster, ApiResource::of(kind), Some(namespace), "").await
+async fn pods_of(cluster: &ClusterClient, namespace: &str) -> Result<Vec<Value>> {
+    let pods = ApiResource::of(ObjectKind::Pod);
+    cluster::listed(cluster, pods, Some(namespace), "").await
 }
 
-fn controller_of(object: &Value) -> Option<&Value> {
-    let owners = object["metadata"]["ownerReferences"].as_array()?;
-    owners.iter().find(|owner| owner["controller"] == true)
+fn workload_of(pod: &Value) -> WorkloadId {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let labels = pod["metadata"]["labels"].as_object().into_iter().flatten();
+    let owners = pod["metadata"]["ownerReferences"].as_array();
+    let owners = owners.into_iter().flatten().map(|owner| OwnerReference {
+        kind: text(&owner["kind"]),
+        name: text(&owner["name"]),
+        controller: owner["controller"].as_bool(),
+        ..OwnerReference::default()
+    });
+    let metadata = ObjectMeta {
+        labels: labels
+            .map(|(key, value)| (key.clone(), text(value)))
+            .collect(),
+        owner_references: owners.collect(),
+        ..ObjectMeta::default()
+    };
+    let pod = Pod {
+        metadata: Some(metadata),
+        ..Pod::default()
+    };
+    WorkloadId::of(&pod, None)
 }
 
-fn uid(of: &Value) -> String {
-    of["uid"].as_str().unwrap_or_default().to_owned()
+fn uid(pod: &Value) -> String {
+    let uid = &pod["metadata"]["uid"];
+    uid.as_str().unwrap_or_default().to_owned()
 }
 
-/// The pod as a successor, if it is on a node and ready.
-fn ready(pod: &Value) -> Option<SuccessorPod> {
+/// The name and the node of a pod that is ready on it.
+fn ready(pod: &Value) -> Option<(String, String)> {
     let node = pod["spec"]["nodeName"].as_str()?;
     let mut conditions = pod["status"]["conditions"].as_array()?.iter();
     let is_ready = pod["metadata"]["deletionTimestamp"].is_null()
         && conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
-    is_ready.then(|| SuccessorPod {
-        name: pod["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-        node: node.to_owned(),
-    })
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    is_ready.then(|| (name.to_owned(), node.to_owned()))
 }

@@ -179,9 +179,10 @@ impl QuestionArgs {
             client: opened.client,
             taken_out: false,
             there: OnceLock::new(),
-            nearest: OnceLock::new(),
         };
-        self.take_out(&mut asked).await?;
+        if let Some(pod) = what_if::named_pod(&asked.workload.pod) {
+            self.take_out(&mut asked, pod).await?;
+        }
         for workload in asked.workloads() {
             let snapshot = self.state.snapshot();
             let told = about::elsewhere(&asked.client, snapshot, workload).await?;
@@ -194,22 +195,43 @@ impl QuestionArgs {
         Ok(asked)
     }
 
-    /// Deletes the pod itself in the overlay, if the snapshot has it.
-    async fn take_out(&self, asked: &mut LoadedQuestion) -> Result<()> {
-        if let Some(pod) = what_if::named_pod(&asked.workload.pod)
-            && !asked.overlay.mentions(&pod)
-        {
-            let snapshot = self.state.snapshot();
-            let taken = asked
-                .take_out(pod, snapshot, self.at_least.min_revision)
-                .await;
-            match taken {
-                // No snapshot has such a pod. The question itself is told all that is wrong with it.
-                Err(error) if RefusedCall::is_invalid(&error) => {}
-                taken => taken.map_err(|error| self.explain(error))?,
-            }
+    /// If the snapshot has the pod of the question, deletes it in the overlay, so that it does not count
+    /// against itself.
+    async fn take_out(&self, asked: &mut LoadedQuestion, pod: ObjectReference) -> Result<()> {
+        if asked.overlay.mentions(&pod) {
+            return Ok(());
         }
-        Ok(())
+        let mut itself = Overlay::default();
+        let metadata = ObjectMeta {
+            namespace: pod.namespace.clone(),
+            ..Default::default()
+        };
+        itself.delete(pod);
+        let nobody = Pod {
+            metadata: Some(metadata),
+            ..Default::default()
+        };
+        let request = FilterRequest {
+            candidates: Some(NodeNames::default()),
+            view: View::Basic.into(),
+            ..self.filter_request(&nobody, &itself.changes)
+        };
+        let names = || itself.names.clone();
+        match asked.client.call_about(request, names).await {
+            Ok(answer) if answer.unknown_deletes.is_empty() => {
+                asked.taken_out = true;
+                // The pod runs on this node, but need not run there again.
+                let spec = asked.workload.pod.spec.as_mut();
+                spec.into_iter().for_each(|spec| spec.node_name.clear());
+                asked.overlay.changes.extend(itself.changes);
+                asked.overlay.names.push("the pod itself".to_owned());
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            // No snapshot has such a pod. The question itself is told all that is wrong with it.
+            Err(error) if RefusedCall::is_invalid(&error) => Ok(()),
+            Err(error) => Err(self.explain(error)),
+        }
     }
 
     /// Opens the question about one pod, as [`Self::open_new`] does. Of a StatefulSet it is the pod
@@ -221,16 +243,11 @@ impl QuestionArgs {
             return Ok(asked);
         }
         let there = self.pods_there(&asked, &asked.workload).await?;
-        if let Some(pods) = asked.workload.numbered.clone() {
-            let ordinal = there.missing(&pods).next().unwrap_or(pods.start);
-            asked.workload.pod = pods.pod(&asked.workload.pod, ordinal);
-            let name = pods.name(ordinal);
+        if let Some((pod, name)) = there.next(&asked.workload) {
+            asked.workload.pod = pod;
             asked.workload.name = format!("{}, pod {name}", asked.workload.name);
-            asked.taken_out = there.waiting.contains(&name);
             let pod = what_if::pod_called(&there.namespace, &name);
-            if !asked.overlay.mentions(&pod) {
-                asked.overlay.delete_if_there(pod);
-            }
+            self.take_out(&mut asked, pod).await?;
         }
         Ok(asked)
     }
@@ -335,19 +352,13 @@ impl QuestionArgs {
         }
     }
 
-    /// Returns how many pods like this one wait for a node: the replicas that the workload wants besides
-    /// its pods on nodes. Of pods with claims of their own no two are alike.
-    pub(crate) async fn waiting(&self, asked: &LoadedQuestion) -> Result<i32> {
+    /// Returns how many pods like this one wait for a node.
+    async fn waiting(&self, asked: &LoadedQuestion) -> Result<i32> {
         let workload = &asked.workload;
-        let Some(wanted) = workload.replicas.filter(|wanted| *wanted > 1) else {
-            return Ok(1);
-        };
-        if workload.has_own_claims() {
-            return Ok(1);
+        match workload.replicas {
+            None | Some(..=1) => Ok(1),
+            Some(_) => Ok(self.pods_there(asked, workload).await?.alike(workload)),
         }
-        let there = self.pods_there(asked, workload).await?;
-        let placed = i32::try_from(there.on_nodes.len()).unwrap_or(i32::MAX);
-        Ok(wanted.saturating_sub(placed).max(1))
     }
 
     /// Sends a request to the source of the question. Adds the fields that are not checked to the
@@ -357,12 +368,6 @@ impl QuestionArgs {
         M: UnaryRequest<Answer: Answer>,
     {
         let mut answer = self.call(&asked.client, &asked.overlay, request).await?;
-        if let Some(name) = answer.unknown_candidates().first()
-            && asked.nearest.get().is_none()
-        {
-            let nearest = about::nearest_nodes(&asked.client, self.state.snapshot(), name).await;
-            let _ = asked.nearest.set(nearest);
-        }
         let schedulers = asked.workloads().filter_map(|it| it.scheduler.as_ref());
         let schedulers: BTreeSet<_> = schedulers.collect();
         for scheduler in schedulers {
@@ -389,7 +394,7 @@ impl QuestionArgs {
         let names = || overlay.names.clone();
         let answer = client.call_about(request, names).await;
         let mut answer = answer.map_err(|error| self.explain(error))?;
-        overlay.check_deleted(answer.unknown_deletes())?;
+        Overlay::check_deleted(answer.unknown_deletes())?;
         if self.state.is_narrowed() {
             answer.unchecked().push(OTHER_NAMESPACES.to_owned());
         }
@@ -397,7 +402,7 @@ impl QuestionArgs {
     }
 
     /// Prints an answer. `page` and `names` return it in formats for a person, and by name.
-    pub(crate) fn print<T: Answer + Serialize>(
+    pub(crate) async fn print<T: Answer + Serialize>(
         &self,
         asked: &LoadedQuestion,
         format: Format,
@@ -414,13 +419,14 @@ impl QuestionArgs {
         };
         let text = format.text(answer, || page(&head, answer), || names(answer))?;
         output::print(&text)?;
-        self.remark(asked, answer, format.is_for_person());
+        let is_told = format.is_for_person();
+        self.remark(asked, answer, is_told).await;
         Ok(())
     }
 
     /// Writes warnings about the question: unknown candidates, and, unless the answer says it
     /// (`is_told`), that the pod was taken out, and how the pods of its workload were found.
-    fn remark(&self, asked: &LoadedQuestion, answer: &impl Answer, is_told: bool) {
+    async fn remark(&self, asked: &LoadedQuestion, answer: &impl Answer, is_told: bool) {
         if asked.taken_out && !is_told {
             output::warn(render::TAKEN_OUT);
         }
@@ -428,9 +434,9 @@ impl QuestionArgs {
         let selected = there.and_then(|there| render::found_by_selector(there.selected));
         selected.iter().for_each(|line| output::warn(line));
         let unknown = answer.unknown_candidates();
-        if !unknown.is_empty() {
+        if let Some(name) = unknown.first() {
+            let nearest = about::nearest_nodes(&asked.client, self.state.snapshot(), name).await;
             let names = unknown.join(", ");
-            let nearest = asked.nearest.get().map_or("", String::as_str);
             output::warn(&format!("no such node in the snapshot: {names}{nearest}"));
         }
     }
@@ -485,8 +491,6 @@ pub(crate) struct LoadedQuestion {
     pub(crate) taken_out: bool,
     /// The pods of the first workload that was asked for, once they are known.
     pub(crate) there: OnceLock<Arc<PodsThere>>,
-    /// The nodes that are nearest to a candidate that does not exist, once they are known.
-    pub(crate) nearest: OnceLock<String>,
 }
 
 impl LoadedQuestion {
@@ -498,45 +502,6 @@ impl LoadedQuestion {
     /// The unknown additions of admission to the pods of all workloads.
     pub(crate) fn not_counted(&self) -> impl Iterator<Item = &NotCounted> {
         self.workloads().flat_map(|workload| &workload.missing)
-    }
-
-    /// If the snapshot has the pod, deletes it in the overlay, so that it does not count against
-    /// itself. Waits until the snapshot has reached `min_revision`.
-    pub(crate) async fn take_out(
-        &mut self,
-        pod: ObjectReference,
-        snapshot: &str,
-        min_revision: i64,
-    ) -> Result<()> {
-        let mut itself = Overlay::default();
-        itself.delete(pod.clone());
-        let nobody = Pod {
-            metadata: Some(ObjectMeta {
-                namespace: pod.namespace,
-                ..Default::default()
-            }),
-            ..Default::default()
-        };
-        let request = FilterRequest {
-            snapshot: snapshot.to_owned(),
-            pod: Some(nobody),
-            candidates: Some(NodeNames::default()),
-            view: View::Basic.into(),
-            min_revision,
-            overlay: itself.changes.clone(),
-            ..Default::default()
-        };
-        let names = || itself.names.clone();
-        let answer = self.client.call_about(request, names).await?;
-        self.taken_out = answer.unknown_deletes.is_empty();
-        if self.taken_out {
-            // The pod runs on this node, but need not run there again.
-            let spec = self.workload.pod.spec.as_mut();
-            spec.into_iter().for_each(|spec| spec.node_name.clear());
-            self.overlay.changes.extend(itself.changes);
-            self.overlay.names.push("the pod itself".to_owned());
-        }
-        Ok(())
     }
 }
 
@@ -572,9 +537,11 @@ impl FilterCommand {
             ..question.filter_request(&asked.workload.pod, &asked.overlay.changes)
         };
         let answer = question.ask(&asked, request).await?;
-        question.print(&asked, format, &answer, render::filter, |answer| {
-            answer.feasible.clone()
-        })?;
+        question
+            .print(&asked, format, &answer, render::filter, |answer| {
+                answer.feasible.clone()
+            })
+            .await?;
         Ok(Exit::of(answer.feasible_count > 0))
     }
 }
@@ -615,9 +582,11 @@ impl ScoreCommand {
         };
         let answer = question.ask(&asked, request).await?;
         let node = |score: &NodeScore| score.node.clone();
-        question.print(&asked, format, &answer, render::score, |answer| {
-            answer.scores.iter().map(node).collect()
-        })?;
+        question
+            .print(&asked, format, &answer, render::score, |answer| {
+                answer.scores.iter().map(node).collect()
+            })
+            .await?;
         Ok(Exit::of(!answer.scores.is_empty()))
     }
 }
@@ -683,9 +652,11 @@ impl ExplainCommand {
             ..question.explain_request(pod, overlay, format.is_table())
         };
         let answer = question.ask(&asked, request).await?;
-        question.print(&asked, format, &answer, render::explain, |answer| {
-            answer.feasible.clone()
-        })?;
+        question
+            .print(&asked, format, &answer, render::explain, |answer| {
+                answer.feasible.clone()
+            })
+            .await?;
         Ok(Exit::of(answer.feasible_count > 0))
     }
 }

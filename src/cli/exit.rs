@@ -88,8 +88,6 @@ pub(crate) struct RefusedCall {
     status: Box<Status>,
     /// Names of the objects that were sent, by their index.
     objects: Vec<String>,
-    /// The names that were perhaps meant, as the end of a sentence.
-    nearest: String,
 }
 
 impl RefusedCall {
@@ -123,7 +121,6 @@ impl RefusedCall {
             _ => RefusedCall {
                 status: Box::new(status),
                 objects,
-                nearest: String::new(),
             }
             .into(),
         }
@@ -143,24 +140,8 @@ impl RefusedCall {
         (info.reason == "SNAPSHOT_NOT_FOUND").then_some(name)
     }
 
-    /// Adds the names that were perhaps meant.
-    pub(crate) fn add_nearest(error: &mut anyhow::Error, nearest: String) {
-        if let Some(refused) = error.downcast_mut::<Self>() {
-            refused.nearest = nearest;
-        }
-    }
-
-    /// Returns whether a failed call was about a workload that has no pods.
-    pub(crate) fn is_without_pods(error: &anyhow::Error) -> bool {
-        Self::is_for(error, api::WORKLOAD_NOT_FOUND)
-    }
-
-    /// Returns whether a failed call was about a node that does not exist.
-    pub(crate) fn is_without_node(error: &anyhow::Error) -> bool {
-        Self::is_for(error, api::NODE_NOT_FOUND)
-    }
-
-    fn is_for(error: &anyhow::Error, reason: &str) -> bool {
+    /// Returns whether a call failed for this reason.
+    pub(crate) fn is_for(error: &anyhow::Error, reason: &str) -> bool {
         let info = error
             .downcast_ref::<Self>()
             .and_then(|refused| refused.status.get_details_error_info());
@@ -212,8 +193,7 @@ impl fmt::Display for RefusedCall {
             .bad_request()
             .map_or(&[][..], |bad| &bad.field_violations);
         if violations.is_empty() {
-            let nearest = visible::text(&self.nearest);
-            return write!(f, "{message} ({code:?}){nearest}");
+            return write!(f, "{message} ({code:?})");
         }
         write!(f, "the request was refused ({code:?})")?;
         for violation in violations {

@@ -8,15 +8,16 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::about::{PodScope, ensure_nodes_matched, nearest_nodes, parse_selector};
-use super::args;
+use super::args::{self, AnswerFlags};
 use super::completions;
 use super::exit::{Exit, RefusedCall};
 use super::place::missing;
 use super::rebalance::EvictionFlags;
 use super::render;
-use super::source::{self, Opened, QuestionScope};
+use super::source::{Opened, QuestionScope};
 use super::stored;
 use super::what_if::Overlay;
+use crate::api::NODE_NOT_FOUND;
 use crate::manifest::ObjectName;
 use crate::proto::v1::change::Object;
 use crate::proto::v1::plan_nodes_request::Question;
@@ -42,19 +43,6 @@ pub(crate) enum NodesCommand {
     Drain(Box<DrainNodes>),
     /// Say which nodes can go together, the least used first
     Spare(Box<SpareNodes>),
-}
-
-/// The source of an answer, and its format.
-#[derive(Debug, Args)]
-struct NodesOutput {
-    #[command(flatten)]
-    at_least: args::MinRevision,
-
-    #[command(flatten)]
-    state: source::SnapshotSource,
-
-    #[command(flatten)]
-    output: args::OutputFlag,
 }
 
 /// Flags of `evenkeel nodes need`.
@@ -115,7 +103,7 @@ pub(crate) struct NeedNodes {
     prices: Vec<(String, i32)>,
 
     #[command(flatten)]
-    about: NodesOutput,
+    about: AnswerFlags,
 }
 
 /// Flags of `evenkeel nodes drain`.
@@ -145,7 +133,7 @@ pub(crate) struct DrainNodes {
     evictions: EvictionFlags,
 
     #[command(flatten)]
-    about: NodesOutput,
+    about: AnswerFlags,
 }
 
 /// Flags of `evenkeel nodes spare`.
@@ -172,7 +160,7 @@ pub(crate) struct SpareNodes {
     evictions: EvictionFlags,
 
     #[command(flatten)]
-    about: NodesOutput,
+    about: AnswerFlags,
 }
 
 impl NodesCommand {
@@ -292,19 +280,19 @@ impl NeedNodes {
     }
 }
 
-impl NodesOutput {
+impl AnswerFlags {
     /// Asks and prints the answer.
     async fn ask(&self, opened: &Opened, question: Question) -> Result<PlanNodesResponse> {
         let request = PlanNodesRequest {
             snapshot: self.state.snapshot().to_owned(),
             question: Some(question),
             min_revision: self.at_least.min_revision,
-            max_domains: self.output.output.is_for_person().then_some(0),
+            max_domains: self.output.max_domains_of_plan(),
             ..PlanNodesRequest::default()
         };
         let asked = request.question.as_ref();
         let answer: PlanNodesResponse = match opened.client.call(request.clone()).await {
-            Err(error) if RefusedCall::is_without_node(&error) => {
+            Err(error) if RefusedCall::is_for(&error, NODE_NOT_FOUND) => {
                 let said = error.to_string();
                 let name = said.split('"').nth(1).unwrap_or_default();
                 let nearest = nearest_nodes(&opened.client, self.state.snapshot(), name).await;

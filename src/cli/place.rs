@@ -126,11 +126,9 @@ impl PlaceCommand {
             "a DaemonSet has no replicas to place: it runs a pod on each node that its template admits. \
              `evenkeel filter` lists these, and `evenkeel explain --pending` says why pods wait"
         );
-        if !asked.others.is_empty() {
-            return self.place_together(asked).await;
-        }
         let answer = match asked.workload.policy.clone() {
-            None => return self.place_workload(asked).await,
+            None => return self.place_workloads(asked).await,
+            Some(_) if !asked.others.is_empty() => return self.place_workloads(asked).await,
             Some(PlacementPolicy::PickN {
                 clusters,
                 preferences,
@@ -150,75 +148,20 @@ impl PlaceCommand {
         self.print(&asked, &answer, |head, answer| {
             render::place(head, answer, &there)
         })
+        .await
     }
 
-    /// Places the replicas that a workload lacks, and prints the answer.
-    async fn place_workload(&self, mut asked: LoadedQuestion) -> Result<Exit> {
-        let there = self.question.pods_there(&asked, &asked.workload).await?;
-        let mut workloads = self.missing(&asked.workload, &there)?;
-        self.take_out_waiting(&mut asked, &there);
-        let is_list = asked.workload.has_own_claims();
-        let mut answer: PlaceResponse = match workloads.pop() {
-            None => PlaceResponse {
-                revision: there.answer.revision,
-                epoch: there.answer.epoch.clone(),
-                defaults: there.answer.defaults,
-                ..PlaceResponse::default()
-            },
-            Some(last) if is_list => {
-                workloads.push(last);
-                let request = PlaceRequest {
-                    workloads,
-                    ..self.request(&asked)?
-                };
-                self.question.ask(&asked, request).await?
-            }
-            Some(one) => {
-                let request = PlaceRequest {
-                    replicas: one.replicas,
-                    pod: one.pod,
-                    ..self.request(&asked)?
-                };
-                self.question.ask(&asked, request).await?
-            }
-        };
-        if let Some(pods) = &asked.workload.numbered {
-            let unnamed = answer.placements.iter_mut();
-            let unnamed = unnamed.filter(|placement| placement.pod_name.is_empty());
-            for (placement, ordinal) in unnamed.zip(there.missing(pods)) {
-                placement.pod_name = pods.name(ordinal);
-            }
-        }
-        if answer.unplaced > 0 && answer.placements.is_empty() && !is_list {
-            self.tell_preemption(&asked).await?;
-        }
-        self.print(&asked, &answer, |head, answer| {
-            render::place(head, answer, &there)
-        })
-    }
-
-    /// Says where kube-scheduler would make room for a pod that fits nowhere.
-    async fn tell_preemption(&self, asked: &LoadedQuestion) -> Result<()> {
-        let (pod, changes) = (&asked.workload.pod, &asked.overlay.changes);
-        let request = self.question.explain_request(pod, changes, false);
-        let explained = self.question.ask(asked, request).await?;
-        let hints = explained.hints.iter();
-        hints
-            .filter(|hint| hint.kind() == hint::Kind::Preemption)
-            .for_each(|hint| output::warn(&hint.message));
-        Ok(())
-    }
-
-    /// Places several workloads together, and prints the answer.
-    async fn place_together(&self, mut asked: LoadedQuestion) -> Result<Exit> {
+    /// Places the replicas that workloads lack, several workloads together, and prints the answer.
+    async fn place_workloads(&self, mut asked: LoadedQuestion) -> Result<Exit> {
+        let is_one = asked.others.is_empty();
         anyhow::ensure!(
-            self.replicas.is_none() && self.add.is_none(),
+            is_one || self.replicas.is_none() && self.add.is_none(),
             "--replicas and --add are about one workload: say which with --name KIND/NAME"
         );
         let (mut names, mut workloads, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for workload in asked.workloads() {
             let there = self.question.pods_there(&asked, workload).await?;
-            for missing in self.missing(workload, &there)? {
+            for missing in missing(workload, &there, self.replicas, self.add)? {
                 let pod = missing.pod.as_ref().map_or("", stored::name_of);
                 names.push(match pod {
                     "" => workload.name.clone(),
@@ -230,6 +173,9 @@ impl PlaceCommand {
         }
         all.iter()
             .for_each(|there| self.take_out_waiting(&mut asked, there));
+        if is_one {
+            return self.place_one(&asked, &all[0], workloads).await;
+        }
         anyhow::ensure!(
             !workloads.is_empty(),
             "all replicas of the workloads are in the snapshot already"
@@ -242,12 +188,61 @@ impl PlaceCommand {
         self.print(&asked, &answer, |head, answer| {
             render::place_together(head, answer, &names)
         })
+        .await
     }
 
-    /// The replicas of a workload that are on no node: those that wait for one and those that do not
-    /// exist yet. Each pod of a StatefulSet with claims of its own is one by itself.
-    fn missing(&self, workload: &WorkloadPod, there: &PodsThere) -> Result<Vec<WorkloadReplicas>> {
-        missing(workload, there, self.replicas, self.add)
+    /// Places what one workload lacks, and prints the answer.
+    async fn place_one(
+        &self,
+        asked: &LoadedQuestion,
+        there: &PodsThere,
+        mut workloads: Vec<WorkloadReplicas>,
+    ) -> Result<Exit> {
+        let is_list = asked.workload.has_own_claims();
+        let mut answer = if workloads.is_empty() {
+            PlaceResponse {
+                revision: there.answer.revision,
+                epoch: there.answer.epoch.clone(),
+                defaults: there.answer.defaults,
+                ..PlaceResponse::default()
+            }
+        } else {
+            let mut request = self.request(asked)?;
+            match is_list {
+                true => request.workloads = workloads,
+                false => {
+                    let one = workloads.swap_remove(0);
+                    (request.replicas, request.pod) = (one.replicas, one.pod);
+                }
+            }
+            self.question.ask(asked, request).await?
+        };
+        if let Some(pods) = &asked.workload.numbered {
+            let unnamed = answer.placements.iter_mut();
+            let unnamed = unnamed.filter(|placement| placement.pod_name.is_empty());
+            for (placement, ordinal) in unnamed.zip(there.missing(pods)) {
+                placement.pod_name = pods.name(ordinal);
+            }
+        }
+        if answer.unplaced > 0 && answer.placements.is_empty() && !is_list {
+            self.tell_preemption(asked).await?;
+        }
+        self.print(asked, &answer, |head, answer| {
+            render::place(head, answer, there)
+        })
+        .await
+    }
+
+    /// Says where kube-scheduler would make room for a pod that fits nowhere.
+    async fn tell_preemption(&self, asked: &LoadedQuestion) -> Result<()> {
+        let (pod, changes) = (&asked.workload.pod, &asked.overlay.changes);
+        let request = self.question.explain_request(pod, changes, false);
+        let explained = self.question.ask(asked, request).await?;
+        let hints = explained.hints.iter();
+        hints
+            .filter(|hint| hint.kind() == hint::Kind::Preemption)
+            .for_each(|hint| output::warn(&hint.message));
+        Ok(())
     }
 
     /// Deletes pods that wait for a node in the overlay, because they are placed themselves. What is
@@ -263,7 +258,7 @@ impl PlaceCommand {
     }
 
     /// Prints an answer. `page` returns it for a person.
-    fn print(
+    async fn print(
         &self,
         asked: &LoadedQuestion,
         answer: &PlaceResponse,
@@ -272,7 +267,8 @@ impl PlaceCommand {
         let node = |placement: &Placement| placement.node.clone();
         let names = |answer: &PlaceResponse| answer.placements.iter().map(node).collect();
         let format = self.output.output;
-        self.question.print(asked, format, answer, page, names)?;
+        let printed = self.question.print(asked, format, answer, page, names);
+        printed.await?;
         let there = asked.there.get().filter(|_| !format.is_for_person());
         let waiting = there.and_then(|there| render::waiting(there));
         waiting.iter().for_each(|line| output::warn(line));
@@ -290,12 +286,8 @@ impl PlaceCommand {
             owner: self.owner.clone(),
             ttl: Some(ttl.into()),
         });
-        let max_domains = match self.output.output {
-            // A person sees domains before and after, so all are needed: those with the fewest pods
-            // may differ.
-            format if format.is_for_person() => Some(0),
-            _ => self.question.max_domains(false),
-        };
+        let of_plan = self.output.max_domains_of_plan();
+        let max_domains = of_plan.or_else(|| self.question.max_domains(false));
         let completeness = match self.all_or_nothing {
             true => Completeness::AllOrNothing,
             false => Completeness::Unspecified,

@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::about::{AboutWorkloads, PodScope, parse_selector};
+use super::about::{AboutWorkloads, OpenedWorkloads, PodScope, parse_selector};
+use super::args::AnswerFlags;
 use super::backend::Client;
 use super::exit::Exit;
-use super::source;
-use super::{args, render};
+use super::render;
 use crate::kubernetes::{ClusterClient, OnRefusal};
 use crate::manifest::LoadedObjects;
 use crate::proto::v1::{
@@ -63,12 +63,6 @@ pub(crate) struct RebalanceCommand {
     #[command(flatten)]
     evictions: EvictionFlags,
 
-    #[command(flatten)]
-    at_least: args::MinRevision,
-
-    #[command(flatten)]
-    pub(super) state: source::SnapshotSource,
-
     /// Make the moves in the cluster, one at a time
     #[arg(long, conflicts_with = "load")]
     pub(super) apply: bool,
@@ -97,7 +91,7 @@ pub(crate) struct RebalanceCommand {
     pub(super) wait: Duration,
 
     #[command(flatten)]
-    output: args::OutputFlag,
+    answer: AnswerFlags,
 }
 
 /// Flags about the pods that may be evicted.
@@ -163,26 +157,18 @@ impl MovePlan {
 impl RebalanceCommand {
     /// Asks for a plan and prints it.
     pub(super) async fn show(&self) -> Result<Exit> {
-        let (opened, finder) = self.state.open_about(self.about.in_files()).await?;
-        let rules = self.evictions.rules(opened.objects.clone());
-        let request = self.request(rules, finder.selector());
-        let answer = self.ask(&opened.client, request).await?;
+        let answer = self.plan(0).await?.answer;
         self.print(&answer)?;
         let is_even = answer.workloads.iter().all(|it| it.blockers.is_empty());
         Ok(Exit::of(is_even))
     }
 
-    /// The request. `of_workload` is the selector of the workload in question, if it is known.
-    fn request(
-        &self,
-        rules: EvictionRules,
-        of_workload: Option<LabelSelector>,
-    ) -> RebalanceRequest {
-        let named = self.about.named(&self.state, of_workload);
+    fn request(&self, asked: &OpenedWorkloads<'_>) -> RebalanceRequest {
+        let rules = self.evictions.rules(asked.opened.objects.clone());
         RebalanceRequest {
-            snapshot: self.state.snapshot().to_owned(),
-            namespace: named.namespace,
-            workload: named.workload,
+            snapshot: self.answer.state.snapshot().to_owned(),
+            namespace: asked.namespace.clone(),
+            workload: asked.workload.clone(),
             selector: self.about.selector.clone(),
             soft: self.soft,
             topology_key: self.by.clone().unwrap_or_default(),
@@ -193,12 +179,8 @@ impl RebalanceCommand {
             bare: rules.bare,
             stay: rules.stay,
             stay_selector: rules.stay_selector,
-            min_revision: self.at_least.min_revision,
-            max_domains: match self.output.output {
-                // All domains are needed, because before and after are shown side by side.
-                format if format.is_for_person() => Some(0),
-                _ => None,
-            },
+            min_revision: self.answer.at_least.min_revision,
+            max_domains: self.answer.output.max_domains_of_plan(),
             ..Default::default()
         }
     }
@@ -209,47 +191,42 @@ impl RebalanceCommand {
     /// No cluster was named, or it cannot be found.
     pub(super) async fn cluster(&self) -> Result<ClusterClient> {
         anyhow::ensure!(
-            self.state.asks_cluster(),
+            self.answer.state.asks_cluster(),
             "--apply and --dry-run are about moves in a cluster: say --from-cluster, or which with --context or --kubeconfig"
         );
-        let target = self.state.cluster.target();
+        let target = self.answer.state.cluster.target();
         Ok(target.connect(OnRefusal::Report).await?)
     }
 
-    /// Reads the cluster, and plans the remaining moves after `made` moves.
+    /// Reads the state, and plans the remaining moves after `made` moves. A plan of nothing has to be
+    /// about something.
     pub(super) async fn plan(&self, made: usize) -> Result<MovePlan> {
-        let opened = self.state.open().await?;
-        let rules = self.evictions.rules(opened.objects.clone());
-        let mut request = self.request(rules, None);
+        let asked = self.about.open(&self.answer.state).await?;
+        let client = &asked.opened.client;
+        let mut request = self.request(&asked);
         if request.max_moves > 0 {
             let made = i32::try_from(made).unwrap_or(i32::MAX);
             request.max_moves = request.max_moves.saturating_sub(made).max(1);
         }
-        let answer = self.ask(&opened.client, request.clone()).await?;
-        Ok(MovePlan {
-            answer,
-            client: opened.client,
-            request,
-        })
-    }
-
-    /// Asks for a plan. A plan of nothing has to be about something.
-    async fn ask(&self, client: &Client, request: RebalanceRequest) -> Result<RebalanceResponse> {
-        let (about, state) = (&self.about, &self.state);
         if let Some(stay) = &self.evictions.stay {
             let scope = PodScope {
-                namespace: about.namespace.as_deref(),
+                namespace: self.about.namespace.as_deref(),
                 selector: Some(stay),
             };
-            scope.ensure_matched(client, state.snapshot()).await?;
+            scope
+                .ensure_matched(client, self.answer.state.snapshot())
+                .await?;
         }
-        let answer = client.call(request).await;
-        let answer = about.or_nearest(answer, client, state).await?;
-        if about.object.is_none() && answer.workloads.is_empty() {
-            let selector = about.selector.as_ref();
-            about.ensure_matched(selector, client, state).await?;
+        let answer = client.call(request.clone()).await;
+        let answer = asked.or_nearest(answer).await?;
+        if self.about.object.is_none() && answer.workloads.is_empty() {
+            asked.ensure_matched().await?;
         }
-        Ok(answer)
+        Ok(MovePlan {
+            answer,
+            client: asked.opened.client,
+            request,
+        })
     }
 
     /// Returns whether no more moves may be made after this number.
@@ -260,14 +237,14 @@ impl RebalanceCommand {
 
     /// Prints a plan.
     pub(super) fn print(&self, answer: &RebalanceResponse) -> Result<()> {
-        let page = || render::rebalance(&self.state.source(), answer);
+        let page = || render::rebalance(&self.answer.state.source(), answer);
         let names = || {
             let moves = answer.moves.iter();
             moves
                 .map(|it| format!("{}/{}", it.namespace, it.pod))
                 .collect()
         };
-        self.output.print(answer, page, names)
+        self.answer.output.print(answer, page, names)
     }
 }
 

@@ -3,20 +3,15 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::about::{AboutWorkloads, compile_selector};
-use super::args;
+use super::about::AboutWorkloads;
+use super::args::AnswerFlags;
 use super::cluster;
 use super::exit::Exit;
 use super::output;
 use super::render;
-use super::source;
-use super::stored::{Controllers, name_of, namespace_of, pods_of};
 use crate::manifest::{LoadedObjects, ObjectName, WorkloadFinder};
 use crate::matching::revisions::is_scaled_by_revisions;
-use crate::proto::v1::{
-    LabelSelector, Pod, PodFacts, RankRemovalsRequest, TopologySpreadConstraint,
-};
-use crate::spread::describe::selects;
+use crate::proto::v1::{PodFacts, RankRemovalsRequest, TopologySpreadConstraint};
 
 /// Flags of `evenkeel scale-down`.
 #[derive(Debug, Args)]
@@ -56,52 +51,38 @@ pub(crate) struct ScaleDownCommand {
     by: i32,
 
     #[command(flatten)]
-    at_least: args::MinRevision,
-
-    #[command(flatten)]
-    state: source::SnapshotSource,
-
-    #[command(flatten)]
-    output: args::OutputFlag,
+    answer: AnswerFlags,
 }
 
 impl ScaleDownCommand {
     /// Asks for a plan and prints it.
     pub(crate) async fn run(self) -> Result<Exit> {
         let about = AboutWorkloads::one(&self.object, self.namespace.as_ref());
-        let (opened, mut finder) = self.state.open_about(about.in_files()).await?;
-        let selector = finder.selector();
-        let question = about.named(&self.state, selector.clone());
-        let named = self.object.clone().or_in(&question.namespace);
+        let mut asked = about.open(&self.answer.state).await?;
+        let named = self.object.clone().or_in(&asked.namespace);
         let kind = named.kind.as_deref().unwrap_or_default();
-        if is_scaled_by_revisions(kind) && self.state.asks_cluster() {
-            finder = WorkloadFinder::in_cluster(named.clone());
-            let cluster = self.state.connect().await?;
-            cluster::offer(&cluster, cluster::resource(kind)?, &named, &mut finder).await?;
+        if is_scaled_by_revisions(kind) && self.answer.state.asks_cluster() {
+            let finder = &mut asked.finder;
+            *finder = WorkloadFinder::in_cluster(named.clone());
+            let cluster = self.answer.state.connect().await?;
+            cluster::offer(&cluster, cluster::resource(kind)?, &named, finder).await?;
         }
-        let revisions = finder.revision_sizes(self.by);
+        let revisions = asked.finder.revision_sizes(self.by);
         let is_known = !revisions.is_empty();
-        let objects = opened.objects;
+        let objects = asked.opened.objects.as_ref();
         let request = RankRemovalsRequest {
-            snapshot: self.state.snapshot().to_owned(),
-            namespace: question.namespace,
-            workload: question.workload,
+            snapshot: self.answer.state.snapshot().to_owned(),
+            namespace: asked.namespace.clone(),
+            workload: asked.workload.clone(),
             count: self.by,
-            pods: objects.map_or_else(Vec::new, |objects| {
-                facts(&objects, &named, selector.as_ref())
-            }),
+            pods: objects.map_or_else(Vec::new, |objects| facts(objects, &asked.namespace)),
             revisions,
-            min_revision: self.at_least.min_revision,
-            max_domains: match self.output.output {
-                // All domains are needed, because before and after are shown side by side.
-                format if format.is_for_person() => Some(0),
-                _ => None,
-            },
+            min_revision: self.answer.at_least.min_revision,
+            max_domains: self.answer.output.max_domains_of_plan(),
             ..Default::default()
         };
-        let (client, state) = (&opened.client, &self.state);
-        let answer = client.call(request).await;
-        let answer = about.or_nearest(answer, client, state).await?;
+        let answer = asked.opened.client.call(request).await;
+        let answer = asked.or_nearest(answer).await?;
         let names = || {
             let removals = answer.removals.iter();
             removals.map(|removal| removal.name.clone()).collect()
@@ -122,8 +103,8 @@ impl ScaleDownCommand {
                  in proportion to their pods"
             ));
         }
-        let page = || render::scale_down(&self.state.source(), &named.to_string(), &answer);
-        self.output.print(&answer, page, names)?;
+        let page = || render::scale_down(&self.answer.state.source(), &named.to_string(), &answer);
+        self.answer.output.print(&answer, page, names)?;
         let is_hard = |constraint: &TopologySpreadConstraint| {
             constraint.when_unsatisfiable == "DoNotSchedule"
         };
@@ -134,21 +115,10 @@ impl ScaleDownCommand {
     }
 }
 
-/// Returns the facts that the objects have about the pods of a workload, which `selector` may find.
-fn facts(
-    objects: &LoadedObjects,
-    named: &ObjectName,
-    selector: Option<&LabelSelector>,
-) -> Vec<PodFacts> {
-    let namespace = named.namespace.clone().unwrap_or_default();
-    let controllers = Controllers::of(&objects.changes);
-    let selector = selector.and_then(|selector| compile_selector(selector).ok());
-    let is_selected = |pod: &Pod| selector.as_ref().is_some_and(|it| selects(it, pod));
-    let own = pods_of(&objects.changes).filter(|pod| namespace_of(pod) == namespace);
-    let own = own.filter(|pod| controllers.are_of(pod, named) || is_selected(pod));
-    let found = own.filter_map(|pod| {
-        let place = (namespace.clone(), name_of(pod).to_owned());
-        objects.pod_facts.get(&place).cloned()
-    });
-    found.collect()
+/// Returns the facts that the objects have about the pods of a namespace. Those of other workloads are
+/// ignored.
+fn facts(objects: &LoadedObjects, namespace: &str) -> Vec<PodFacts> {
+    let all = objects.pod_facts.iter();
+    let own = all.filter(|((of, _), _)| of == namespace);
+    own.map(|(_, facts)| facts.clone()).collect()
 }

@@ -8,13 +8,14 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::about::{AboutWorkloads, PodScope};
+use super::about::{AboutWorkloads, OpenedWorkloads, PodScope};
+use super::args::{self, AnswerFlags};
 use super::backend::{Client, all_pages};
 use super::exit::Exit;
 use super::output::Format;
 use super::pending::{WaitingPods, count_stuck};
 use super::render::{self, PodNotJudged};
-use super::{args, completions, source};
+use super::{completions, source};
 use crate::explain::joined;
 use crate::matching::names::HOSTNAME;
 use crate::matching::{Lack, Requested, Requests, RequestsByVersion, Resource};
@@ -22,7 +23,7 @@ use crate::proto::v1::change::Object;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
     self, DescribeSpreadRequest, DescribeSpreadResponse, FilterRequest, FilterResponse,
-    LabelSelector, Snapshot, WorkloadSpread,
+    WorkloadSpread,
 };
 
 /// The number of workloads in a page of the answer.
@@ -53,75 +54,56 @@ pub(crate) struct SpreadCommand {
     #[arg(long, value_name = "KEY")]
     by: Option<String>,
 
-    #[command(flatten)]
-    at_least: args::MinRevision,
-
     /// List all domains, however many; otherwise the 20 with the most pods
     #[arg(long)]
     all: bool,
 
     #[command(flatten)]
-    state: source::SnapshotSource,
-
-    #[command(flatten)]
-    output: args::OutputFlag,
+    answer: AnswerFlags,
 }
 
 impl SpreadCommand {
     /// Asks for the spread and prints it.
     pub(crate) async fn run(self) -> Result<Exit> {
-        self.state.is_about(self.about.scope());
-        let (opened, finder) = self.state.open_about(self.about.in_files()).await?;
-        let answer = self.ask(&opened.client, finder.selector()).await?;
+        let asked = self.about.open(&self.answer.state).await?;
+        let request = self.request(&asked);
+        let answer = ask_all(&asked.opened.client, request).await;
+        let answer = asked.or_nearest(answer).await?;
         if answer.workloads.iter().all(|it| it.pod_count == 0) {
-            let selector = self.about.selector.as_ref();
-            let matched = self
-                .about
-                .ensure_matched(selector, &opened.client, &self.state);
-            matched.await?;
+            asked.ensure_matched().await?;
         }
         self.print(&answer)?;
         Ok(Exit::of(answer.violating_count == 0))
-    }
-
-    /// Asks for all pages of the answer.
-    async fn ask(
-        &self,
-        client: &Client,
-        selector: Option<LabelSelector>,
-    ) -> Result<DescribeSpreadResponse> {
-        let answer = ask_all(client, self.request(selector)).await;
-        self.about.or_nearest(answer, client, &self.state).await
     }
 
     /// Prints an answer in the chosen format.
     fn print(&self, answer: &DescribeSpreadResponse) -> Result<()> {
         let about = &self.about;
         let all = about.object.is_none() && about.selector.is_none();
-        let source = self.state.source();
+        let source = self.answer.state.source();
         let about = render::SpreadOf {
             all,
             source: &source,
             by: self.by.as_deref(),
             selector: self.about.selector.as_ref(),
-            bars: self.output.output == Format::Html || !all,
-            loaded: self.state.is_local(),
+            bars: self.answer.output.output == Format::Html || !all,
+            loaded: self.answer.state.is_local(),
         };
         let names = || answer.workloads.iter().map(render::full_name).collect();
-        self.output
+        self.answer
+            .output
             .print(answer, || render::spread(&about, answer), names)
     }
 
-    /// The request. `of_workload` is the selector of the workload in question, if it is known.
-    fn request(&self, of_workload: Option<LabelSelector>) -> DescribeSpreadRequest {
-        let named = self.about.named(&self.state, of_workload);
+    fn request(&self, asked: &OpenedWorkloads<'_>) -> DescribeSpreadRequest {
+        let workload = asked.workload.clone().map(Subject::Workload);
         let selector = self.about.selector.clone().map(Subject::Selector);
         DescribeSpreadRequest {
-            snapshot: self.state.snapshot().to_owned(),
-            namespace: named.namespace,
-            subject: named.workload.map(Subject::Workload).or(selector),
+            snapshot: self.answer.state.snapshot().to_owned(),
+            namespace: asked.namespace.clone(),
+            subject: workload.or(selector),
             topology_key: self.by.clone().unwrap_or_default(),
-            min_revision: self.at_least.min_revision,
+            min_revision: self.answer.at_least.min_revision,
             max_domains: Some(if self.all { 0 } else { TABLE_DOMAINS }),
             page_size: PAGE_SIZE,
             ..Default::default()
@@ -197,8 +179,8 @@ impl ReportCommand {
         };
         scope.ensure_matched(client, snapshot).await?;
         let mut report = self.gather(client).await?;
-        let (by, mut room) = (report.by.clone(), RoomTally::default());
-        let look = |object: &_| room.add(object, &by);
+        let mut room = RoomTally::default();
+        let look = |object: &_| room.add(object, &report.by);
         let mut waiting = WaitingPods::find(&opened, snapshot, scope, look).await?;
         let ask = async |request| {
             let snapshot = snapshot.to_owned();
@@ -223,6 +205,8 @@ impl ReportCommand {
         Ok(Exit::of(report.constraints.violating_count == 0))
     }
 
+    /// Judges a cluster by its constraints, and by the spread of its workloads over a label key and over
+    /// nodes.
     async fn gather(&self, client: &Client) -> Result<ClusterReport> {
         let snapshot = client.describe(self.state.snapshot()).await?;
         let constraints = self.describe(client, "").await?;
@@ -242,8 +226,25 @@ impl ReportCommand {
             true => self.describe(client, HOSTNAME).await?.workloads,
             false => Vec::new(),
         };
-        let key = key.unwrap_or_default();
-        Ok(judged(&snapshot, constraints, key, &by_key, &by_node))
+        let mut unbalanced: Vec<Unbalanced> = by_key.iter().filter_map(unbalanced_by).collect();
+        unbalanced.retain(|one| one.even < one.most);
+        unbalanced.sort_by(|a, b| {
+            let ties = (-a.pods, &a.workload).cmp(&(-b.pods, &b.workload));
+            // The least part of what the fullest domain has comes first.
+            (a.even * b.most).cmp(&(b.even * a.most)).then(ties)
+        });
+        Ok(ClusterReport {
+            revision: constraints.revision,
+            node_count: snapshot.node_count,
+            pod_count: snapshot.pod_count,
+            load: load(&by_key),
+            stuck: Vec::new(),
+            not_judged: Vec::new(),
+            by: key.unwrap_or_default(),
+            risks: risks(&by_key, &by_node),
+            constraints,
+            unbalanced,
+        })
     }
 
     /// The spread of all workloads, over a topology key or by their constraints.
@@ -344,38 +345,8 @@ pub(crate) struct Unbalanced {
     pub(crate) even: i64,
 }
 
-/// Judges a cluster by its constraints, and by the spread of its workloads over the label key `by`
-/// and over nodes.
-fn judged(
-    snapshot: &Snapshot,
-    constraints: DescribeSpreadResponse,
-    by: String,
-    ranked: &[WorkloadSpread],
-    by_node: &[WorkloadSpread],
-) -> ClusterReport {
-    let mut unbalanced: Vec<Unbalanced> = ranked.iter().filter_map(unbalanced_by).collect();
-    unbalanced.retain(|one| one.even < one.most);
-    unbalanced.sort_by(|a, b| {
-        let ties = (-a.pods, &a.workload).cmp(&(-b.pods, &b.workload));
-        // The least part of what the fullest domain has comes first.
-        (a.even * b.most).cmp(&(b.even * a.most)).then(ties)
-    });
-    ClusterReport {
-        revision: constraints.revision,
-        node_count: snapshot.node_count,
-        pod_count: snapshot.pod_count,
-        load: load(ranked),
-        stuck: Vec::new(),
-        not_judged: Vec::new(),
-        by,
-        risks: risks(ranked, by_node),
-        constraints,
-        unbalanced,
-    }
-}
-
 /// The workloads with waiting pods that no node can take, most such pods first.
-pub(super) fn stuck(waiting: &WaitingPods) -> Vec<Stuck> {
+fn stuck(waiting: &WaitingPods) -> Vec<Stuck> {
     let all = waiting.workloads.iter();
     let stuck = all.filter_map(|((namespace, id), groups)| {
         let pods = count_stuck(groups);
@@ -499,13 +470,21 @@ fn node_taken(pod: &v1::Pod) -> Option<&str> {
     (!node.is_empty() && !["Succeeded", "Failed"].contains(&phase)).then_some(node)
 }
 
-/// The allocatable and the requested amounts of [`RESOURCES`].
+/// The amounts of [`RESOURCES`].
+type Amounts = [i128; RESOURCES.len()];
+
+/// The room of the nodes, by name.
 #[derive(Debug, Default)]
-pub(super) struct RoomTally {
-    /// The domain and the allocatable amounts of each node.
-    nodes: HashMap<String, (String, [i128; 2])>,
-    /// The amounts that the pods on each node request.
-    requested: HashMap<String, [i128; 2]>,
+pub(super) struct RoomTally(HashMap<String, NodeRoom>);
+
+/// The room of a node.
+#[derive(Debug, Default)]
+struct NodeRoom {
+    /// `None` if the node is in no domain, or only its pods are known.
+    domain: Option<String>,
+    allocatable: Amounts,
+    /// The amounts that the pods on it request.
+    requested: Amounts,
 }
 
 impl RoomTally {
@@ -514,24 +493,22 @@ impl RoomTally {
         match object {
             Object::Node(node) => {
                 let metadata = node.metadata.clone().unwrap_or_default();
-                let Some(domain) = metadata.labels.get(topology_key) else {
-                    return;
-                };
-                let status = node.status.as_ref();
-                let has = status.map(|status| status.allocatable.clone());
+                let status = node.status.clone().unwrap_or_default();
                 let all = v1::Container {
                     resources: Some(v1::ResourceRequirements {
-                        requests: has.unwrap_or_default(),
+                        requests: status.allocatable,
                     }),
                     ..Default::default()
                 };
-                let has = amounts(&Requests::of_one(all));
-                self.nodes.insert(metadata.name, (domain.clone(), has));
+                let room = self.0.entry(metadata.name).or_default();
+                room.domain = metadata.labels.get(topology_key).cloned();
+                room.allocatable = amounts(&Requests::of_one(all));
             }
             Object::Pod(pod) => {
                 if let Some(node) = node_taken(pod) {
-                    let sum = self.requested.entry(node.to_owned()).or_default();
-                    add_amounts(sum, amounts(&RequestsByVersion::of(pod).newest));
+                    let room = self.0.entry(node.to_owned()).or_default();
+                    let requested = amounts(&RequestsByVersion::of(pod).newest);
+                    add_amounts(&mut room.requested, requested);
                 }
             }
             _ => {}
@@ -540,16 +517,15 @@ impl RoomTally {
 
     /// The requested shares of each domain, for the resources that its nodes have.
     pub(super) fn shares(&self) -> BTreeMap<&str, Vec<RequestedShare>> {
-        let mut domains: BTreeMap<&str, [[i128; 2]; 2]> = BTreeMap::new();
-        for (node, (domain, has)) in &self.nodes {
-            let [all, requested] = domains.entry(domain).or_default();
-            add_amounts(all, *has);
-            add_amounts(
-                requested,
-                self.requested.get(node).copied().unwrap_or_default(),
-            );
+        let mut domains: BTreeMap<&str, (Amounts, Amounts)> = BTreeMap::new();
+        for room in self.0.values() {
+            if let Some(domain) = &room.domain {
+                let (all, requested) = domains.entry(domain).or_default();
+                add_amounts(all, room.allocatable);
+                add_amounts(requested, room.requested);
+            }
         }
-        let shares = |[all, requested]: [[i128; 2]; 2]| {
+        let shares = |(all, requested): (Amounts, Amounts)| {
             let each = RESOURCES.into_iter().zip(all.into_iter().zip(requested));
             let had = each.filter(|(_, (all, _))| *all > 0);
             had.map(|(resource, (all, requested))| RequestedShare {
@@ -567,13 +543,13 @@ impl RoomTally {
     }
 }
 
-fn add_amounts(sum: &mut [i128; 2], more: [i128; 2]) {
+fn add_amounts(sum: &mut Amounts, more: Amounts) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum = sum.saturating_add(more);
     }
 }
 
-fn amounts(requests: &Requests) -> [i128; 2] {
+fn amounts(requests: &Requests) -> Amounts {
     let mut requested = Requested::default();
     requested.add(Some(requests));
     RESOURCES.map(|wanted| {

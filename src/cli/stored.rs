@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use super::backend::Client;
 use super::exit::RefusedCall;
 use super::what_if::{self, Overlay};
+use crate::api::WORKLOAD_NOT_FOUND;
 use crate::explain::{among, plural};
 use crate::manifest::{NumberedPods, ObjectName, WorkloadPod};
 use crate::matching::{Path, Violations, names};
@@ -122,14 +123,6 @@ impl Controllers {
             let owners = self.0.entry(id.namespace.to_owned()).or_default();
             owners.put(kind, id.name, &Arc::new(owner));
         }
-    }
-
-    /// The controllers among changes.
-    pub(crate) fn of(changes: &[Change]) -> Self {
-        let mut controllers = Self::default();
-        let objects = changes.iter().filter_map(|change| change.object.as_ref());
-        objects.for_each(|object| controllers.offer(object));
-        controllers
     }
 
     /// The controller that would adopt a pod if it had none.
@@ -319,6 +312,25 @@ impl PodsThere {
         (pods.start..).filter(move |ordinal| !there.contains(&*pods.name(*ordinal)))
     }
 
+    /// The pod of a StatefulSet that its controller creates next, with its name: that with the lowest
+    /// number that is on no node.
+    pub(crate) fn next(&self, workload: &WorkloadPod) -> Option<(Pod, String)> {
+        let pods = workload.numbered.as_ref()?;
+        let ordinal = self.missing(pods).next().unwrap_or(pods.start);
+        Some((pods.pod(&workload.pod, ordinal), pods.name(ordinal)))
+    }
+
+    /// Returns how many pods alike wait for a node: the replicas that the workload wants besides its pods
+    /// on nodes. Of pods with claims of their own no two are alike.
+    pub(crate) fn alike(&self, workload: &WorkloadPod) -> i32 {
+        if workload.has_own_claims() {
+            return 1;
+        }
+        let placed = i32::try_from(self.on_nodes.len()).unwrap_or(i32::MAX);
+        let wanted = workload.replicas.unwrap_or(1);
+        wanted.saturating_sub(placed).max(1)
+    }
+
     /// Returns whether the workload has no pods.
     pub(crate) fn is_empty(&self) -> bool {
         self.on_nodes.is_empty() && self.waiting.is_empty()
@@ -357,7 +369,7 @@ pub(crate) async fn pods_there(
     };
     let mut answer = match client.call(request).await {
         Ok(answer) => answer,
-        Err(error) if RefusedCall::is_without_pods(&error) => return Ok(none),
+        Err(error) if RefusedCall::is_for(&error, WORKLOAD_NOT_FOUND) => return Ok(none),
         Err(error) => return Err(error),
     };
     let found = answer.workloads.pop().unwrap_or_default();

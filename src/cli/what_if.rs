@@ -38,8 +38,6 @@ pub(crate) struct Overlay {
     pub(crate) changes: Vec<Change>,
     /// The name of each change, for errors.
     pub(crate) names: Vec<String>,
-    /// A pod that is deleted if it is there.
-    pub(crate) perhaps: Option<ObjectReference>,
 }
 
 impl WhatIf {
@@ -60,7 +58,6 @@ impl WhatIf {
         let mut overlay = Overlay {
             names: names.collect(),
             changes: objects.changes,
-            perhaps: None,
         };
         for object in &self.overlay_delete {
             overlay.delete(object.clone());
@@ -80,24 +77,12 @@ impl Overlay {
         });
     }
 
-    /// Deletes a pod if it is there.
-    pub(crate) fn delete_if_there(&mut self, pod: ObjectReference) {
-        self.perhaps = Some(pod.clone());
-        self.delete(pod);
-    }
-
     /// Refuses an answer if objects to delete did not exist, because then the question was probably
-    /// another. Takes out of these the pod that may lack.
+    /// another.
     ///
     /// # Errors
     /// A sentence that names these objects.
-    pub(crate) fn check_deleted(&self, unknown: &mut Vec<ObjectReference>) -> Result<()> {
-        let is_it = |it: &ObjectReference| {
-            let key =
-                |it: &ObjectReference| (it.kind.clone(), it.namespace.clone(), it.name.clone());
-            self.perhaps.as_ref().is_some_and(|pod| key(pod) == key(it))
-        };
-        unknown.retain(|it| !is_it(it));
+    pub(crate) fn check_deleted(unknown: &[ObjectReference]) -> Result<()> {
         // The kind is written as the server names it, because a newer server may know more kinds.
         let name = |it: &ObjectReference| manifest::full_name(&it.kind, &it.namespace, &it.name);
         let names: Vec<String> = unknown.iter().map(name).collect();

@@ -28,18 +28,13 @@ pub(crate) async fn check(
     let ReadTemplate { policy, kept, .. } = read;
     let pod = &workload.pod;
     let (mut next, mut overlay) = (pod.clone(), Overlay::default());
-    let (mut waiting, wanted) = (1, workload.replicas.unwrap_or(1));
-    if workload.numbered.is_some() || wanted > 1 && policy.is_none() {
+    let (mut waiting, wants_more) = (1, workload.replicas.is_some_and(|wanted| wanted > 1));
+    if workload.numbered.is_some() || wants_more && policy.is_none() {
         let there = stored::pods_there(client, (snapshot, 0), workload, &overlay).await?;
-        let placed = i32::try_from(there.on_nodes.len()).unwrap_or(i32::MAX);
-        if !workload.has_own_claims() {
-            waiting = wanted.saturating_sub(placed).max(1);
-        }
-        if let Some(pods) = &workload.numbered {
-            // The pod that the StatefulSet creates next.
-            let ordinal = there.missing(pods).next().unwrap_or(pods.start);
-            next = pods.pod(pod, ordinal);
-            overlay.delete(what_if::pod_called(&there.namespace, &pods.name(ordinal)));
+        waiting = there.alike(workload);
+        if let Some((pod, name)) = there.next(workload) {
+            next = pod;
+            overlay.delete(what_if::pod_called(&there.namespace, &name));
         }
     }
     let request = ExplainRequest {

@@ -80,41 +80,28 @@ fn moves_are_made_one_at_a_time() {
 /// of another Deployment, whose name begins alike, is no successor.
 #[test]
 fn a_successor_is_known_by_its_owner() {
-    let mut objects = objects(&json!({}), &json!([]));
-    for (name, uid, above) in [("web", "u", "d"), ("web-2", "v", "d"), ("web-3", "w", "e")] {
-        objects.push(json!({
-            "kind": "ReplicaSet", "apiVersion": "apps/v1",
-            "metadata": {"name": name, "namespace": "shop", "uid": uid, "ownerReferences": [
-                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x", "uid": above,
-                    "controller": true}]},
-            "spec": {"selector": {"matchLabels": {"app": name}}},
-        }));
+    fn of(pod: &mut Value, deployment: &str, hash: &str) {
+        pod["metadata"]["labels"]["pod-template-hash"] = json!(hash);
+        pod["metadata"]["ownerReferences"][0]["name"] = json!(format!("{deployment}-{hash}"));
     }
+    let mut objects = objects(&json!({}), &json!([]));
+    objects[3..].iter_mut().for_each(|pod| of(pod, "web", "1"));
     let api = ApiServer::holding(objects);
     let beside: fn(&mut Value) -> Value = |successor| {
         let mut other = successor.clone();
-        let owners = |name: &str, uid: &str| {
-            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet",
-            "name": name, "uid": uid, "controller": true}])
-        };
-        other["metadata"]["ownerReferences"] = owners("web-3", "w");
-        other["metadata"]["labels"] = json!({"app": "web-3"});
-        other["metadata"]["name"] = json!("web-3-first");
-        other["metadata"]["uid"] = json!("web-3-first");
-        other["spec"]["nodeName"] = json!("c1");
-        successor["metadata"]["ownerReferences"] = owners("web-2", "v");
+        other["metadata"]["labels"]["app"] = json!("web-b");
+        other["metadata"]["name"] = json!("web-b-first");
+        other["metadata"]["uid"] = json!("web-b-first");
+        of(&mut other, "web-b", "3");
+        of(successor, "web", "2");
         other
     };
     api.fault(|faults| faults.beside = Some(beside));
     let workspace = Workspace::new().file("kube.yaml", &api.config("shop"));
     let line = "rebalance --kubeconfig kube.yaml --apply --yes --max-moves 1";
     let report = workspace.expect(1, line).json();
-    let expected = (
-        "kept-1".to_owned(),
-        "kept-1-next".to_owned(),
-        "b1".to_owned(),
-    );
-    assert_eq!(made(&report), [expected]);
+    let expected = ["kept-1", "kept-1-next", "b1"].map(str::to_owned);
+    assert_eq!(made(&report), [<(_, _, _)>::from(expected)]);
 }
 
 /// Ctrl-C ends between two moves, a kill at any time. Started again, the command waits for the
