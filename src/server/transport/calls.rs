@@ -25,7 +25,7 @@ use tower::util::BoxCloneSyncService;
 use tracing::debug;
 
 use super::connections::{CallTurns, OpenCall, refuse_foreign};
-use super::decoded_size::{DecodedSizes, RequestLayout};
+use super::decoded_size::DecodedSizes;
 use super::requests::{IncomingRequest, RequestBody};
 use super::responses::{OutgoingAnswer, is_unknown_method};
 use crate::access::{
@@ -95,18 +95,6 @@ impl CallLimits {
             sizes: DecodedSizes::new(&config.limits).map_err(Error::serve)?,
             receive_timeout: config.fixed.receive_timeout,
         })
-    }
-
-    /// Returns the bytes that a message takes when it is decoded.
-    ///
-    /// # Errors
-    /// When a list or an object in it is longer than its limit allows.
-    pub(super) fn decoded_size(
-        &self,
-        layout: Option<RequestLayout>,
-        message: &[u8],
-    ) -> Result<usize, api::Error> {
-        layout.map_or(Ok(0), |layout| self.sizes.of(layout, message))
     }
 
     /// Identifies the caller, and takes a slot for the call.
