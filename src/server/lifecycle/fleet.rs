@@ -453,9 +453,8 @@ impl Started {
         let lease = self.member.as_ref();
         let lease = lease.map(|member| Arc::new(member.lease(&format!("feed/{snapshot}"))));
         let mut service = self.service.clone();
-        if let Some(lease) = lease.clone() {
-            service = service.with_fence(Fence::new(move || lease.tenure()));
-        }
+        let right = lease.clone();
+        service.fence = right.map(|lease| Fence::new(move || lease.tenure()));
         (service, lease)
     }
 }

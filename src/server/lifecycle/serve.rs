@@ -91,9 +91,9 @@ where
         .settings(&config.fixed)
         .map(DecisionLog::start);
     let (decisions, writer) = decisions.transpose().map_err(Error::Runtime)?.unzip();
-    let service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
-        .with_feeds_on(beside.clone())
-        .with_decision_log(decisions.clone());
+    let mut service = api::Service::new(Arc::clone(&kept.registry), draining.clone());
+    service.beside = beside.clone();
+    service.decision_log = decisions.clone();
     let telemetry = Telemetry::start(&config)?;
     let account = kept.registry.account();
     let port = Arc::new(PortCounts::default());
