@@ -15,7 +15,7 @@ use tracing::debug;
 use super::error::Error;
 use super::executor::CallerKey;
 use super::request;
-use crate::access::{Caller, Role};
+use crate::access::{Caller, Role, Visitor};
 use crate::proto::encoded::decode_until;
 use crate::proto::v1;
 
@@ -149,7 +149,7 @@ pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
         request,
         by: RequestContext {
             deadline: given_deadline(metadata.as_ref()),
-            caller: extensions.remove(),
+            caller: extensions.remove().and_then(|Visitor(caller)| caller),
             who: extensions.remove().unwrap_or_default(),
             gone: extensions.remove().map(|CallerGone(gone)| gone),
         },

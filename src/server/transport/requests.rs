@@ -261,7 +261,7 @@ impl IncomingRequest {
             return Err(Status::unimplemented("messages must not be compressed"));
         }
         let length = u32::from_be_bytes(length) as usize;
-        let most = self.limits.kinds.max_message_bytes(self.kind);
+        let most = self.limits.max_message_bytes(self.kind);
         if length <= most {
             return Ok(length);
         }
