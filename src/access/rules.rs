@@ -208,8 +208,8 @@ impl Caller {
     }
 }
 
-/// The caller of a service that is open to everybody, where callers are
-/// identified.
+/// The caller of a call, where callers are identified; `None` if no rule names it, and the service is
+/// open to everybody.
 #[derive(Debug, Clone)]
 pub struct Visitor(pub Option<Caller>);
 

@@ -8,7 +8,6 @@ use prost::Message;
 
 use super::answer::{count, defaults_kind};
 use super::error::Error;
-use super::read_your_writes::AskedSnapshot;
 use super::request::{self, PageTokens};
 use crate::matching::{Path, Selector, Violations, names};
 use crate::proto::v1;
@@ -83,18 +82,14 @@ impl Looking<'_> {
 
 impl ValidDescription {
     /// Checks a request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn of(
+    pub fn check(
         wire: v1::DescribeSpreadRequest,
         limits: &Limits,
-    ) -> Result<(AskedSnapshot, Self), Error> {
-        let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        names::check_namespace(&wire.namespace, Path::root("namespace"), faults);
         if !wire.topology_key.is_empty() {
-            names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
+            names::check_label_key(&wire.topology_key, Path::root("topologyKey"), faults);
         }
         let list = v1::DescribeSpreadRequest {
             page_size: 0,
@@ -105,21 +100,20 @@ impl ValidDescription {
             ..wire.clone()
         };
         let tokens = PageTokens::new("DescribeSpread", &list);
-        let after = tokens.last(&wire.page_token, &mut faults);
+        let after = tokens.last(&wire.page_token, faults);
         let after = after.and_then(WorkloadRank::from_text);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
-        let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let page_size = request::page_size(wire.page_size, &mut faults);
+        let max_domains = request::max_domains(wire.max_domains, faults);
+        let page_size = request::page_size(wire.page_size, faults);
         let namespace = (!wire.namespace.is_empty()).then(|| wire.namespace.clone());
         let subject = match wire.subject {
             None => DescribeSubject::All(namespace),
             Some(Wire::Workload(workload)) => {
                 let namespace = names::namespace_or_default(&wire.namespace).to_owned();
-                DescribeSubject::Workload(namespace, request::workload(workload, &mut faults))
+                DescribeSubject::Workload(namespace, request::workload(workload, faults))
             }
             Some(Wire::Selector(selector)) => {
                 let path = Path::root("selector");
-                let selector = Selector::compile(Some(&selector), path, &mut faults);
+                let selector = Selector::compile(Some(&selector), path, faults);
                 DescribeSubject::Selector(namespace, selector)
             }
         };
@@ -130,7 +124,7 @@ impl ValidDescription {
             "" => By::Constraints,
             key => By::Key(key.into()),
         };
-        let valid = Self {
+        Some(Self {
             subject,
             by,
             max_domains,
@@ -139,8 +133,7 @@ impl ValidDescription {
             lists_pods: wire.list_pods,
             tokens,
             limits: limits.clone(),
-        };
-        Ok(faults.finish((asked, valid))?)
+        })
     }
 
     /// Reads the workloads, and answers without the epoch and age of the snapshot.

@@ -210,19 +210,7 @@ pub fn compile(
     })
 }
 
-/// Checks the options of a `Place` request in its dialect.
-pub fn options(
-    request: &v1::PlaceRequest,
-    limits: &Limits,
-    faults: &mut Violations,
-) -> PlaceOptions {
-    match is_fleet(request.dialect) {
-        true => super::fleet::options(request, limits, faults),
-        false => super::kubernetes::options(request, limits, faults),
-    }
-}
-
 /// This is the one place that tells dialects apart.
-fn is_fleet(dialect: i32) -> bool {
+pub fn is_fleet(dialect: i32) -> bool {
     dialect == i32::from(v1::Dialect::Fleet)
 }

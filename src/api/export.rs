@@ -8,16 +8,12 @@ use std::time::{Duration, SystemTime};
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 use tonic::Status;
 
 use super::answer::count;
 use super::error::Error;
-use super::executor::WorkPlace;
-use super::read_your_writes::AskedSnapshot;
 use super::request::{self, PageTokens};
-use super::request_context::deadline_after;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::encode;
 use crate::proto::v1;
@@ -39,38 +35,16 @@ pub const MAX_WAITING_PARTS: usize = 1;
 /// copy of the whole snapshot.
 const MAX_UNREAD: Duration = Duration::from_secs(60);
 
-/// Sends the parts of an export to its client.
-pub struct Sender {
-    pub parts: mpsc::Sender<Result<Bytes, Status>>,
-    pub draining: CancellationToken,
-    pub deadline: Option<Instant>,
-    /// The place of the export, which it has until it ends.
-    pub _place: WorkPlace,
-}
-
-impl Sender {
-    /// Sends a part.
-    ///
-    /// # Errors
-    /// No more parts are wanted.
-    async fn send(&self, part: v1::ExportSnapshotResponse) -> Result<(), Error> {
-        let patience = deadline_after(MAX_UNREAD);
-        let latest = self.deadline.map_or(patience, |at| at.min(patience));
-        tokio::select! {
-            // A client that is gone does not read the error either.
-            sent = self.parts.send(Ok(encode(part))) => sent.map_err(|_| Error::Internal),
-            () = self.draining.cancelled() => Err(Error::Draining),
-            () = sleep_until(latest) => Err(Error::Deadline),
-        }
-    }
-}
-
 /// Sends the parts of an export of a state; the last part has the number of objects.
 ///
 /// # Errors
 /// No more parts are wanted.
-pub async fn run(snapshot: Arc<Snapshot>, state: Arc<State>, sender: Sender) -> Result<(), Error> {
-    let mut sent = 0;
+pub async fn run(
+    snapshot: Arc<Snapshot>,
+    state: Arc<State>,
+    parts: mpsc::Sender<Result<Bytes, Status>>,
+) -> Result<(), Error> {
+    let mut object_count = 0;
     // An empty snapshot has default constraints, too.
     let mut defaults = Some(state.defaults().to_wire());
     let mut objects = state.changes();
@@ -92,14 +66,17 @@ pub async fn run(snapshot: Arc<Snapshot>, state: Arc<State>, sender: Sender) -> 
             default_constraints: defaults.take(),
             ..Default::default()
         };
-        sent = count(update.changes.len()).saturating_add(sent);
+        object_count = count(update.changes.len()).saturating_add(object_count);
         let part = v1::ExportSnapshotResponse {
             update: Some(update),
             revision: state.revision,
             epoch: snapshot.epoch().to_owned(),
-            summary: is_over.then_some(v1::ExportSummary { object_count: sent }),
+            summary: is_over.then_some(v1::ExportSummary { object_count }),
         };
-        sender.send(part).await?;
+        let sent = timeout(MAX_UNREAD, parts.send(Ok(encode(part)))).await;
+        // A client that is gone does not read the error either.
+        sent.map_err(|_| Error::Deadline)?
+            .map_err(|_| Error::Internal)?;
         if is_over {
             return Ok(());
         }
@@ -146,8 +123,6 @@ const NAMES_PAGE_BYTES: usize = 3 << 20;
 /// A valid `ListNodes` request.
 #[derive(Debug)]
 pub struct ValidNodeList {
-    /// The snapshot, and the revision to wait for.
-    pub asked: AskedSnapshot,
     /// The last name of the previous page.
     after: String,
     most: usize,
@@ -156,31 +131,24 @@ pub struct ValidNodeList {
 
 impl ValidNodeList {
     /// Checks a request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn of(wire: v1::ListNodesRequest, limits: &Limits) -> Result<Self, Error> {
-        let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        request::check_not_negative(wire.page_size.into(), Path::root("pageSize"), &mut faults);
+    pub fn check(wire: v1::ListNodesRequest, _: &Limits, faults: &mut Violations) -> Option<Self> {
+        request::check_not_negative(wire.page_size.into(), Path::root("pageSize"), faults);
         let list = v1::ListNodesRequest {
             snapshot: wire.snapshot.clone(),
             ..Default::default()
         };
         let tokens = PageTokens::new("ListNodes", &list);
-        let after = tokens.last(&wire.page_token, &mut faults);
+        let after = tokens.last(&wire.page_token, faults);
         let after = after.unwrap_or_default().to_owned();
         let most = match usize::try_from(wire.page_size) {
             Ok(0) | Err(_) => usize::MAX,
             Ok(size) => size,
         };
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
-        Ok(faults.finish(Self {
-            asked,
+        Some(Self {
             after,
             most,
             tokens,
-        })?)
+        })
     }
 
     /// A page of the nodes of a snapshot.

@@ -5,42 +5,13 @@ use std::cmp::Reverse;
 
 use super::answer::{self, ListedAnswer};
 use super::dialect::{DecisionTerms, Dialect};
-use super::place;
-use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView, Slot, Stopped, bits};
+use crate::snapshot::{ReadView, Slot, Stopped, bits};
 use crate::spread::fleet::{self, Judge, PlacementSpec};
 use crate::spread::{
     self, NodeChecks, NodeRefusal, NodeScore, Picker, PlaceOptions, Report, Tallies,
 };
 use crate::{explain, plan};
-
-/// Checks the options of a `Place` request.
-pub fn options(
-    request: &v1::PlaceRequest,
-    limits: &Limits,
-    faults: &mut Violations,
-) -> PlaceOptions {
-    if !request.capacities.is_empty() {
-        let rule = "does not apply in the Fleet dialect: a cluster takes one";
-        faults.add(Path::root("capacities"), rule);
-    }
-    if !request.workloads.is_empty() {
-        let rule = "applies in the Kubernetes dialect only";
-        faults.add(Path::root("workloads"), rule);
-    }
-    if place::is_all_or_nothing(request, faults) {
-        let rule = "must not be COMPLETENESS_ALL_OR_NOTHING in the Fleet dialect";
-        faults.add(Path::root("completeness"), rule);
-    }
-    // 0 replicas are allowed: all holders then give up the placement.
-    let options = place::options(request, 0, limits, faults);
-    PlaceOptions {
-        holders: place::holders(&request.holders, limits, faults),
-        sticky: place::sticky(&request.sticky, limits, faults),
-        ..options
-    }
-}
 
 impl Dialect for PlacementSpec {
     fn pod(&self) -> &spread::Question {

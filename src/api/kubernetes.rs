@@ -4,38 +4,14 @@ use std::borrow::Cow;
 
 use super::answer::{self, ListedAnswer};
 use super::dialect::{DecisionTerms, Dialect};
-use super::place;
 use crate::explain::{self, Case};
-use crate::matching::{Path, Violations};
 use crate::plan;
 use crate::proto::v1;
-use crate::snapshot::{Limits, ReadView, Stopped};
+use crate::snapshot::{ReadView, Stopped};
 use crate::spread::place::Placer;
 use crate::spread::{
     Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores,
 };
-
-/// Checks the options of a `Place` request.
-pub fn options(
-    request: &v1::PlaceRequest,
-    limits: &Limits,
-    faults: &mut Violations,
-) -> PlaceOptions {
-    let fleet_only = [
-        ("holders", request.holders.is_empty()),
-        ("sticky", request.sticky.is_empty()),
-    ];
-    for (name, is_empty) in fleet_only {
-        if !is_empty {
-            faults.add(Path::root(name), "applies in the Fleet dialect only");
-        }
-    }
-    let options = place::options(request, 1, limits, faults);
-    PlaceOptions {
-        capacities: place::capacities(&request.capacities, limits, faults),
-        ..options
-    }
-}
 
 impl Dialect for Question {
     fn pod(&self) -> &Question {

@@ -67,7 +67,7 @@ pub use answer::{Decision, Size};
 pub use decision_stream::{ObserveQuestions, QuestionObserver, STREAMED_METHODS};
 pub use error::Error;
 pub(crate) use error::{MIN_REVISION_NOT_REACHED, NODE_NOT_FOUND, WORKLOAD_NOT_FOUND};
-pub use executor::{Beside, CallSlots, CallerKey, LARGE_REQUEST, WorkPlace, lower_priority};
+pub use executor::{Beside, CallSlots, CallerKey, LARGE_REQUEST, WorkPlace, lower_priority, until};
 pub use export::summary as describe;
 pub use request::parse_snapshot_name;
 pub use request_context::{CallerGone, last_moment};

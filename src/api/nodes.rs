@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::answer::{count, plan_head};
 use super::error::Error;
-use super::read_your_writes::AskedSnapshot;
 use super::rebalance::{blocker_kind, eviction_rules, pod_move, rebalanced};
 use super::request;
 use crate::limits::Limit;
@@ -33,22 +32,20 @@ pub enum ValidNodeQuestion {
 
 impl ValidNodeQuestion {
     /// Checks a request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn of(wire: v1::PlanNodesRequest, limits: &Limits) -> Result<(AskedSnapshot, Self), Error> {
-        let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
-        let max_domains = request::max_domains(wire.max_domains, &mut faults);
+    pub fn check(
+        wire: v1::PlanNodesRequest,
+        limits: &Limits,
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        let max_domains = request::max_domains(wire.max_domains, faults);
         let rules = |wire: Option<v1::EvictionRules>, path: Path<'_>, faults: &mut Violations| {
             let path = path.field("rules");
             let at = |field| path.field(field);
             eviction_rules(wire.unwrap_or_default(), at, (limits, max_domains), faults)
         };
-        let question = match wire.question {
+        match wire.question {
             Some(NodeQuestion::Need(wire)) => {
-                let need = need(wire, limits, &mut faults);
+                let need = need(wire, limits, faults);
                 Some(Self::Need(Box::new(need)))
             }
             Some(NodeQuestion::Drain(wire)) => {
@@ -57,12 +54,12 @@ impl ValidNodeQuestion {
                 if wire.nodes.is_empty() {
                     faults.add(nodes, "is required");
                 }
-                request::check_nodes(&wire.nodes, nodes, limits, &mut faults);
+                request::check_nodes(&wire.nodes, nodes, limits, faults);
                 Some(Self::Drain(DrainOptions {
                     nodes: wire.nodes,
                     one_at_a_time: wire.one_at_a_time,
                     whole_only: false,
-                    rules: rules(wire.rules, path, &mut faults),
+                    rules: rules(wire.rules, path, faults),
                 }))
             }
             Some(NodeQuestion::Spare(wire)) => {
@@ -73,23 +70,19 @@ impl ValidNodeQuestion {
                 }
                 let selector = wire.selector.as_ref();
                 let at = path.field("selector");
-                request::check_nodes(&wire.stay, path.field("stay"), limits, &mut faults);
+                request::check_nodes(&wire.stay, path.field("stay"), limits, faults);
                 Some(Self::Spare(SpareOptions {
                     most: most.unwrap_or(1),
-                    selector: selector.map(|it| Selector::compile(Some(it), at, &mut faults)),
+                    selector: selector.map(|it| Selector::compile(Some(it), at, faults)),
                     stay: wire.stay.into_iter().collect(),
-                    rules: rules(wire.rules, path, &mut faults),
+                    rules: rules(wire.rules, path, faults),
                 }))
             }
             None => {
                 faults.add(Path::root("question"), "is required: need, drain or spare");
                 None
             }
-        };
-        let Some(question) = question else {
-            return Err(faults.into());
-        };
-        Ok(faults.finish((asked, question))?)
+        }
     }
 
     /// Plans, and answers without the epoch and age of the snapshot.

@@ -14,7 +14,7 @@ use tonic::Response;
 use super::answer::{logged, try_measured};
 use super::error::Error;
 use super::export::timestamp;
-use super::placing::{self, Placing};
+use super::placing::{self, ValidPlacement};
 use super::read_your_writes::AskedSnapshot;
 use super::request_context::{RequestContext, check_role};
 use super::service::Service;
@@ -26,7 +26,7 @@ use crate::matching::{Path, Violations};
 use crate::proto::encoded::{encode, encode_within};
 use crate::proto::v1;
 use crate::snapshot::reserving::{Reserved, Reserving};
-use crate::snapshot::{Batch, DecidedPicks, Limits, Retryable, Snapshot};
+use crate::snapshot::{DecidedPicks, Limits, Retryable, Snapshot};
 use crate::spread::{Holding, PlaceOptions};
 
 impl Service {
@@ -94,18 +94,6 @@ impl Service {
     }
 }
 
-/// A valid `Place` request.
-#[derive(Debug)]
-struct ValidPlacement {
-    /// The snapshot, and the revision to wait for.
-    asked: AskedSnapshot,
-    placing: Placing,
-    overlay: Batch,
-    /// True if the picks are reserved.
-    reserves: bool,
-    retry: Option<Retryable>,
-}
-
 impl ValidPlacement {
     /// Checks the request of a caller.
     ///
@@ -114,13 +102,12 @@ impl ValidPlacement {
     fn of(mut wire: v1::PlaceRequest, by: &RequestContext, limits: &Limits) -> Result<Self, Error> {
         let retry = retryable(&wire, by.caller.as_ref());
         let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+        let asked = AskedSnapshot::of(&wire, limits, &mut faults);
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
-        let epoch = std::mem::take(&mut wire.epoch);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, epoch, limits, &mut faults)
-            .and_read(std::mem::take(&mut wire.min_resource_versions), &mut faults);
+        let read = std::mem::take(&mut wire.min_resource_versions);
+        let asked = asked.and_read(read, &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);
         let overlay = std::mem::take(&mut wire.overlay);
         let overlay = request::overlay(overlay, limits, by, &mut faults)?;
@@ -131,7 +118,7 @@ impl ValidPlacement {
         let is_list = !wire.workloads.is_empty();
         let workloads = placing::workloads(&mut wire, by, limits, &mut faults);
         by.look()?;
-        let options = dialect::options(&wire, limits, &mut faults);
+        let options = options(&wire, limits, &mut faults);
         let all_or_nothing = is_all_or_nothing(&wire, &mut faults);
         check_request_id(&wire, limits, &mut faults);
         let reserve = held_by(wire.reserve.as_ref(), limits, &mut faults);
@@ -142,7 +129,11 @@ impl ValidPlacement {
         let (owner, ttl) = reserve.unwrap_or_default();
         let holds = workloads.iter();
         let holds = holds.map(|it| it.question.pod().hold(owner.clone(), ttl));
-        let placing = Placing {
+        let valid = Self {
+            asked,
+            overlay,
+            reserves,
+            retry,
             holds: holds.collect(),
             workloads,
             is_list,
@@ -154,30 +145,11 @@ impl ValidPlacement {
             max_domains,
             limits: limits.clone(),
         };
-        Ok(faults.finish(Self {
-            asked,
-            placing,
-            overlay,
-            reserves,
-            retry,
-        })?)
-    }
-
-    /// Places and answers, without reserving.
-    ///
-    /// # Errors
-    /// [`Error::Deadline`] when `cancelled` returned true, and [`Error::OverLimit`] for too many
-    /// steps to list.
-    fn answer(
-        &self,
-        snapshot: &Snapshot,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<v1::PlaceResponse, Error> {
-        self.placing.answer(snapshot, &self.overlay, cancelled)
+        Ok(faults.finish(valid)?)
     }
 
     fn lists_placements(&self) -> bool {
-        self.placing.view != v1::View::Domains
+        self.view != v1::View::Domains
     }
 
     /// Reserves the picks of an [answer](Self::answer). Places again if the snapshot has moved on
@@ -200,8 +172,8 @@ impl ValidPlacement {
             ids.clone_from(&reserved.ids);
             self.tell(answer.get_mut(), reserved)
         };
-        let holds = (&*self.placing.holds, self.retry);
-        let limits = &self.placing.limits;
+        let holds = (&*self.holds, self.retry);
+        let limits = &self.limits;
         let reserved = snapshot.reserve(holds, limits, decided(answer), again, tell);
         let answer = reserved_answer(snapshot, reserved?)?;
         if cancelled() && self.retry.is_none() {
@@ -266,28 +238,59 @@ pub fn held_by(
     Some((wire.owner.clone(), ttl))
 }
 
-/// Returns the options that all dialects read from a request. The request has to ask for `least`
-/// replicas or more.
-pub fn options(
-    request: &v1::PlaceRequest,
-    least: i32,
-    limits: &Limits,
-    faults: &mut Violations,
-) -> PlaceOptions {
-    let replicas = replicas(request, least, limits, faults);
+/// Checks the options of a request in its dialect.
+fn options(request: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) -> PlaceOptions {
+    const FLEET_ONLY: &str = "applies in the Fleet dialect only";
+    let is_fleet = dialect::is_fleet(request.dialect);
+    let of_the_other = match is_fleet {
+        true => [
+            (
+                "capacities",
+                request.capacities.is_empty(),
+                "does not apply in the Fleet dialect: a cluster takes one",
+            ),
+            (
+                "workloads",
+                request.workloads.is_empty(),
+                "applies in the Kubernetes dialect only",
+            ),
+        ],
+        false => [
+            ("holders", request.holders.is_empty(), FLEET_ONLY),
+            ("sticky", request.sticky.is_empty(), FLEET_ONLY),
+        ],
+    };
+    for (name, is_empty, rule) in of_the_other {
+        if !is_empty {
+            faults.add(Path::root(name), rule);
+        }
+    }
+    if is_fleet && is_all_or_nothing(request, faults) {
+        let rule = "must not be COMPLETENESS_ALL_OR_NOTHING in the Fleet dialect";
+        faults.add(Path::root("completeness"), rule);
+    }
+    // In Fleet 0 replicas are allowed: all holders then give up the placement.
+    let replicas = replicas(request, i32::from(!is_fleet), limits, faults);
     let bonuses = bonuses(&request.bonuses, limits, faults);
     let planning: v1::Planning = request::known(request.planning, Path::root("planning"), faults);
-    PlaceOptions {
+    let mut options = PlaceOptions {
         replicas,
         candidates: request.candidates.as_ref().map(|c| c.names.clone()),
         bonuses,
         jointly: planning == v1::Planning::Joint,
         ..PlaceOptions::default()
+    };
+    if is_fleet {
+        options.holders = holders(&request.holders, limits, faults);
+        options.sticky = sticky(&request.sticky, limits, faults);
+    } else {
+        options.capacities = capacities(&request.capacities, limits, faults);
     }
+    options
 }
 
 /// Returns whether no replica is to be placed if some replicas find no node.
-pub fn is_all_or_nothing(request: &v1::PlaceRequest, faults: &mut Violations) -> bool {
+fn is_all_or_nothing(request: &v1::PlaceRequest, faults: &mut Violations) -> bool {
     let path = Path::root("completeness");
     let asked: v1::Completeness = request::known(request.completeness, path, faults);
     asked == v1::Completeness::AllOrNothing
@@ -333,7 +336,7 @@ fn replicas_at(wire: i32, least: i32, path: Path<'_>, faults: &mut Violations) -
 }
 
 /// Returns the nodes that a request has facts about.
-pub fn named_nodes(request: &v1::PlaceRequest) -> Vec<String> {
+fn named_nodes(request: &v1::PlaceRequest) -> Vec<String> {
     let bonuses = request.bonuses.iter().map(|bonus| &bonus.node);
     let capacities = request.capacities.iter().map(|capacity| &capacity.node);
     let holders = request.holders.iter().map(|holder| &holder.node);
@@ -387,7 +390,7 @@ fn bonuses(
 }
 
 /// Returns the number of further pods that fit, by node.
-pub fn capacities(
+fn capacities(
     list: &[v1::NodeCapacity],
     limits: &Limits,
     faults: &mut Violations,
@@ -400,7 +403,7 @@ pub fn capacities(
 }
 
 /// Returns the known facts about holders, by cluster.
-pub fn holders(
+fn holders(
     list: &[v1::Holder],
     limits: &Limits,
     faults: &mut Violations,
@@ -417,13 +420,13 @@ pub fn holders(
 }
 
 /// The clusters that held the placement before.
-pub fn sticky(list: &[String], limits: &Limits, faults: &mut Violations) -> HashSet<String> {
+fn sticky(list: &[String], limits: &Limits, faults: &mut Violations) -> HashSet<String> {
     let names = by_node(list, "sticky", limits, faults, |name| name, |_, _, _| ());
     names.into_keys().collect()
 }
 
 /// Checks the id of a request.
-pub fn check_request_id(wire: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) {
+fn check_request_id(wire: &v1::PlaceRequest, limits: &Limits, faults: &mut Violations) {
     let path = Path::root("requestId");
     request::check_length(&wire.request_id, path, limits, faults);
     if !wire.request_id.is_empty() && wire.reserve.is_none() {
@@ -435,7 +438,7 @@ pub fn check_request_id(wire: &v1::PlaceRequest, limits: &Limits, faults: &mut V
 }
 
 /// Returns the identity by which a repeated `Place` request is recognised; `None` without an id.
-pub fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Retryable> {
+fn retryable(wire: &v1::PlaceRequest, caller: Option<&Caller>) -> Option<Retryable> {
     let id = &wire.request_id;
     if id.is_empty() {
         return None;
@@ -472,7 +475,7 @@ fn hash(bytes: &[u8]) -> [u8; 32] {
 ///
 /// # Errors
 /// The id belongs to another request.
-pub fn reserved_answer(
+fn reserved_answer(
     snapshot: &Snapshot,
     reserving: Reserving<Response<v1::PlaceResponse>>,
 ) -> Result<Response<v1::PlaceResponse>, Error> {

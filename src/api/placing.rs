@@ -6,16 +6,27 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use super::answer;
 use super::dialect::{self, Dialect};
 use super::error::Error;
+use super::read_your_writes::AskedSnapshot;
 use super::request_context::RequestContext;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
 use crate::proto::v1;
-use crate::snapshot::{Batch, Deadline, Hold, Imagined, Limits, Nodes, ReadView, Snapshot};
+use crate::snapshot::{
+    Batch, Deadline, Hold, Imagined, Limits, Nodes, ReadView, Retryable, Snapshot,
+};
 use crate::spread::{NodeChecks, Pick, PickStep, Picker, PlaceOptions};
 
-/// The workloads to place, and the options for that.
+/// A valid `Place` request.
 #[derive(Debug)]
-pub struct Placing {
+pub struct ValidPlacement {
+    /// The snapshot, and the revision to wait for.
+    pub asked: AskedSnapshot,
+    /// Changes that the placement assumes.
+    pub overlay: Batch,
+    /// True if the picks are reserved.
+    pub reserves: bool,
+    /// The identity of a request that may be repeated.
+    pub retry: Option<Retryable>,
     /// One workload, or a list.
     pub workloads: Vec<ValidWorkload>,
     /// True if the request has a list of workloads, even of one.
@@ -38,7 +49,7 @@ pub struct Placing {
     pub limits: Limits,
 }
 
-impl Placing {
+impl ValidPlacement {
     /// Places all workloads, and answers without the epoch and age of the snapshot.
     ///
     /// # Errors
@@ -47,12 +58,11 @@ impl Placing {
     pub fn answer(
         &self,
         snapshot: &Snapshot,
-        overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let mut answer = match &*self.workloads {
-            [one] if !self.is_list => self.place_one(one, snapshot, overlay, cancelled)?,
-            _ => self.place_list(snapshot, overlay, cancelled)?,
+            [one] if !self.is_list => self.place_one(one, snapshot, cancelled)?,
+            _ => self.place_list(snapshot, cancelled)?,
         };
         if self.all_or_nothing && answer.unplaced > 0 {
             place_nothing(&mut answer);
@@ -65,11 +75,10 @@ impl Placing {
         &self,
         workload: &ValidWorkload,
         snapshot: &Snapshot,
-        overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let namespace = &workload.question.pod().namespace;
-        snapshot.read_until(namespace, overlay, cancelled, |read_view| {
+        snapshot.read_until(namespace, &self.overlay, cancelled, |read_view| {
             Ok(self.place_on(workload, &self.options, &read_view, false))
         })?
     }
@@ -80,14 +89,13 @@ impl Placing {
     fn place_list(
         &self,
         snapshot: &Snapshot,
-        overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let mut orders = WorkloadOrders::of(self.workloads.len());
         let mut best: Option<v1::PlaceResponse> = None;
         let mut in_order = None;
         let place = |order: &[usize], nodes: &[Vec<String>], away: &[Elsewhere]| {
-            self.place_in((order, nodes, away), snapshot, overlay, cancelled)
+            self.place_in((order, nodes, away), snapshot, cancelled)
         };
         let first: Vec<usize> = (0..self.workloads.len()).collect();
         let mut best = loop {
@@ -152,7 +160,6 @@ impl Placing {
         &self,
         (order, nodes, away): (&[usize], &[Vec<String>], &[Elsewhere]),
         snapshot: &Snapshot,
-        overlay: &Batch,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<v1::PlaceResponse, Error> {
         let place = |imagined: &mut Imagined<'_>| {
@@ -189,7 +196,7 @@ impl Placing {
             }
             Ok(answer_of(&self.workloads, runs))
         };
-        snapshot.imagine(overlay, cancelled, place)
+        snapshot.imagine(&self.overlay, cancelled, place)
     }
 
     /// Places the replicas of a workload on a read view, unless it waits for another, and answers.

@@ -176,15 +176,14 @@ impl Service {
         let wire = question.into_score();
         let limits = self.registry.limits();
         let mut faults = Violations::default();
+        let asked = AskedSnapshot::of(&wire, limits, &mut faults);
         let pod = dialect::compile(wire.dialect, wire.pod, limits, Path::root("pod"));
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
         let pod = faults.collect(pod);
         request::check_candidates(wire.candidates.as_ref(), limits, &mut faults);
         let checks = request::node_checks(wire.node_checks, &mut faults);
         let view = request::known(wire.view, Path::root("view"), &mut faults);
         let _: v1::Dialect = request::known(wire.dialect, Path::root("dialect"), &mut faults);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults)
-            .and_read(wire.min_resource_versions, &mut faults);
+        let asked = asked.and_read(wire.min_resource_versions, &mut faults);
         request::check_not_negative(wire.top.into(), Path::root("top"), &mut faults);
         request::check_not_negative(waiting.into(), Path::root("waiting"), &mut faults);
         let max_domains = request::max_domains(wire.max_domains, &mut faults);

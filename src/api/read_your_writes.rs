@@ -11,10 +11,9 @@ use tokio::time::Instant;
 
 use super::error::Error;
 use super::request;
-use super::request_context::or_patience;
+use super::request_context::{AboutRevision, or_patience};
 use super::service::Service;
 use crate::matching::{Path, Violations};
-use crate::snapshot::resource_versions::FeedBehind;
 use crate::snapshot::{self, Limits, Registry, ResourceVersions, Snapshot};
 use crate::tasks;
 
@@ -38,20 +37,16 @@ pub struct AskedSnapshot {
 }
 
 impl AskedSnapshot {
-    /// Checks the revision, and its epoch, in a request about the snapshot of this name.
-    pub fn of(
-        name: String,
-        revision: i64,
-        epoch: String,
-        limits: &Limits,
-        faults: &mut Violations,
-    ) -> Self {
+    /// Checks what a request says about its snapshot.
+    pub fn of(request: &impl AboutRevision, limits: &Limits, faults: &mut Violations) -> Self {
+        let (revision, epoch) = request.revision();
+        let name = request::snapshot_name(request.snapshot(), Path::root("snapshot"), faults);
         request::check_not_negative(revision, Path::root("minRevision"), faults);
-        request::check_length(&epoch, Path::root("epoch"), limits, faults);
+        request::check_length(epoch, Path::root("epoch"), limits, faults);
         Self {
             name,
             revision,
-            epoch,
+            epoch: epoch.to_owned(),
             read: ResourceVersions::default(),
         }
     }
@@ -67,60 +62,41 @@ impl AskedSnapshot {
         self.revision == 0 && self.epoch.is_empty() && self.read.is_empty()
     }
 
-    fn is_epoch_of(&self, snapshot: &Snapshot) -> bool {
-        self.epoch.is_empty() || snapshot.epoch() == self.epoch
-    }
-
-    fn is_reached(&self, snapshot: &Snapshot) -> bool {
-        self.is_revision_reached(snapshot) && self.check_feed(snapshot).is_ok()
-    }
-
-    fn is_revision_reached(&self, snapshot: &Snapshot) -> bool {
+    /// Checks that a snapshot has reached the revision, and that its feed has read far enough.
+    ///
+    /// # Errors
+    /// What it lacks, and the time in which that may come; `None` if it may take as long as it likes.
+    fn check(&self, snapshot: &Snapshot) -> Result<(), (Error, Option<Duration>)> {
+        let name = || snapshot.name().to_owned();
         // The epoch comes first, because revisions of two epochs cannot be compared.
-        self.is_epoch_of(snapshot) && snapshot.revision() >= self.revision
-    }
-
-    fn check_feed(&self, snapshot: &Snapshot) -> Result<(), FeedBehind> {
-        match self.read.is_empty() {
-            true => Ok(()),
-            false => snapshot.state().resource_versions().check(&self.read),
-        }
-    }
-
-    /// The last moment to wait for the snapshot, which had reached the revision at `begun`.
-    fn latest(&self, snapshot: &Snapshot, begun: Instant, deadline: Instant) -> Instant {
-        match self.check_feed(snapshot) {
-            Err(behind) if self.is_revision_reached(snapshot) => match behind.may_catch_up() {
-                true => begun
-                    .checked_add(FEED_LAG)
-                    .map_or(deadline, |at| deadline.min(at)),
-                false => begun,
-            },
-            _ => deadline,
-        }
-    }
-
-    /// The error for a snapshot that has not reached the revision, or whose feed has not read far
-    /// enough.
-    fn refusal(&self, snapshot: &Snapshot) -> Error {
-        let name = snapshot.name().to_owned();
-        if self.is_epoch_of(snapshot) {
-            return match self.check_feed(snapshot) {
-                Err(behind) if self.is_revision_reached(snapshot) => Error::FeedBehind {
-                    snapshot: name,
-                    behind,
-                },
-                _ => Error::MinRevision {
-                    snapshot: name,
-                    wanted: self.revision,
-                    actual: snapshot.revision(),
-                },
+        if !self.epoch.is_empty() && snapshot.epoch() != self.epoch {
+            let error = snapshot::Error::EpochMismatch {
+                snapshot: name(),
+                expected: self.epoch.clone(),
+                actual: snapshot.epoch().to_owned(),
             };
+            return Err((Error::Snapshot(error), None));
         }
-        Error::Snapshot(snapshot::Error::EpochMismatch {
-            snapshot: name,
-            expected: self.epoch.clone(),
-            actual: snapshot.epoch().to_owned(),
+        let actual = snapshot.revision();
+        if actual < self.revision {
+            let error = Error::MinRevision {
+                snapshot: name(),
+                wanted: self.revision,
+                actual,
+            };
+            return Err((error, None));
+        }
+        if self.read.is_empty() {
+            return Ok(());
+        }
+        let read = snapshot.state().resource_versions().check(&self.read);
+        read.map_err(|behind| {
+            let lag = match behind.may_catch_up() {
+                true => FEED_LAG,
+                false => Duration::ZERO,
+            };
+            let snapshot = name();
+            (Error::FeedBehind { snapshot, behind }, Some(lag))
         })
     }
 }
@@ -154,28 +130,23 @@ impl Service {
             };
             // Listen before looking, so that no move is missed.
             let moved = snapshot.moved();
-            if asked.is_reached(&snapshot) {
+            let Err((refusal, lag)) = asked.check(&snapshot) else {
                 return Ok(snapshot);
+            };
+            // If servers share a log, another server may have begun the epoch.
+            if matches!(refusal, Error::Snapshot(_)) && !self.registry.is_shared() {
+                return Err(refusal);
             }
-            self.check_epoch(&snapshot, asked)?;
-            if !asked.is_revision_reached(&snapshot) {
+            if lag.is_none() {
                 begun = Instant::now();
             }
-            let latest = asked.latest(&snapshot, begun, deadline);
+            let latest = lag.and_then(|lag| begun.checked_add(lag));
+            let latest = latest.map_or(deadline, |at| deadline.min(at));
             tokio::select! {
                 () = moved => {}
                 () = self.draining.cancelled() => return Err(Error::Draining),
-                () = tokio::time::sleep_until(latest) => return Err(asked.refusal(&snapshot)),
+                () = tokio::time::sleep_until(latest) => return Err(refusal),
             }
-        }
-    }
-
-    /// Checks that the epoch of a snapshot is the requested one, or may become it: if servers share
-    /// a log, another server may have begun that epoch.
-    fn check_epoch(&self, snapshot: &Snapshot, asked: &AskedSnapshot) -> Result<(), Error> {
-        match self.registry.is_shared() || asked.is_epoch_of(snapshot) {
-            true => Ok(()),
-            false => Err(asked.refusal(snapshot)),
         }
     }
 

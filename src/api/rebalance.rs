@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::answer::{count, plan_head};
 use super::describe::topology_spread;
 use super::error::Error;
-use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Selector, Violations, names};
@@ -18,24 +17,20 @@ use crate::snapshot::{Batch, Imagined, Limits, Snapshot};
 use crate::spread::describe::{JudgedWorkload, WorkloadId, check_key};
 
 /// Checks a request.
-///
-/// # Errors
-/// Every fault of the request.
 pub fn check(
     wire: v1::RebalanceRequest,
     limits: &Limits,
-) -> Result<(AskedSnapshot, RebalanceOptions), Error> {
-    let mut faults = Violations::default();
-    let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-    names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
+    faults: &mut Violations,
+) -> Option<RebalanceOptions> {
+    names::check_namespace(&wire.namespace, Path::root("namespace"), faults);
     let workload = wire.workload;
-    let workload = workload.map(|workload| request::workload(workload, &mut faults));
+    let workload = workload.map(|workload| request::workload(workload, faults));
     if !wire.topology_key.is_empty() {
-        names::check_label_key(&wire.topology_key, Path::root("topologyKey"), &mut faults);
+        names::check_label_key(&wire.topology_key, Path::root("topologyKey"), faults);
     }
     let at = Path::root("selector");
     let selector = wire.selector.as_ref();
-    let selector = selector.map(|it| Selector::compile(Some(it), at, &mut faults));
+    let selector = selector.map(|it| Selector::compile(Some(it), at, faults));
     let mut most = |number: i32, field| {
         let most = usize::try_from(number);
         if most.is_err() {
@@ -53,18 +48,17 @@ pub fn check(
         Limit::Replicas,
         most_moves.unwrap_or(0),
     );
-    let max_domains = request::max_domains(wire.max_domains, &mut faults);
+    let max_domains = request::max_domains(wire.max_domains, faults);
     let rules = v1::EvictionRules {
         max_unavailable: wire.max_unavailable,
         bare: wire.bare,
         stay: wire.stay,
         stay_selector: wire.stay_selector,
     };
-    let rules = eviction_rules(rules, Path::root, (limits, max_domains), &mut faults);
-    let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
+    let rules = eviction_rules(rules, Path::root, (limits, max_domains), faults);
     let is_default = workload.is_some() && wire.namespace.is_empty();
     let namespace = names::namespace_or_default(&wire.namespace).to_owned();
-    let options = RebalanceOptions {
+    Some(RebalanceOptions {
         namespace: (is_default || !wire.namespace.is_empty()).then_some(namespace),
         workload,
         selector,
@@ -74,8 +68,7 @@ pub fn check(
         most_of_workload: most_of_workload.unwrap_or(usize::MAX),
         most_of_node: most_of_node.unwrap_or(usize::MAX),
         rules,
-    };
-    Ok(faults.finish((asked, options))?)
+    })
 }
 
 /// Plans, and answers without the epoch and age of the snapshot.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::answer::{count, defaults_kind};
 use super::describe::topology_spread;
 use super::error::Error;
-use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::revisions::{CLONE_SET, is_scaled_by_revisions};
@@ -29,17 +28,13 @@ pub struct ValidRemovals {
 
 impl ValidRemovals {
     /// Checks a request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn of(
+    pub fn check(
         wire: v1::RankRemovalsRequest,
         limits: &Limits,
-    ) -> Result<(AskedSnapshot, Self), Error> {
-        let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
-        let workload = request::workload(wire.workload.unwrap_or_default(), &mut faults);
+        faults: &mut Violations,
+    ) -> Option<Self> {
+        names::check_namespace(&wire.namespace, Path::root("namespace"), faults);
+        let workload = request::workload(wire.workload.unwrap_or_default(), faults);
         if let Some(why) = unscalable(&workload.kind) {
             faults.add(Path::root("workload").field("kind"), why);
         }
@@ -49,11 +44,10 @@ impl ValidRemovals {
             faults.add(path, "must be at least 1");
         }
         faults.at_most(path, limits, Limit::Replicas, count);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
-        let facts = facts(wire.pods, limits, &mut faults);
-        let sizes = sizes(wire.revisions, &workload.kind, limits, &mut faults);
-        let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let valid = Self {
+        let facts = facts(wire.pods, limits, faults);
+        let sizes = sizes(wire.revisions, &workload.kind, limits, faults);
+        let max_domains = request::max_domains(wire.max_domains, faults);
+        Some(Self {
             namespace: names::namespace_or_default(&wire.namespace).to_owned(),
             limits: limits.clone(),
             facts,
@@ -61,8 +55,7 @@ impl ValidRemovals {
             max_domains,
             workload,
             count,
-        };
-        Ok(faults.finish((asked, valid))?)
+        })
     }
 
     /// Plans, and answers without the epoch and age of the snapshot.

@@ -15,7 +15,7 @@ use tracing::debug;
 use super::error::Error;
 use super::executor::CallerKey;
 use super::request;
-use crate::access::{Caller, Role};
+use crate::access::{Caller, Role, Visitor};
 use crate::proto::encoded::decode_until;
 use crate::proto::v1;
 
@@ -102,6 +102,12 @@ pub trait AboutSnapshot: Message + Default {
     fn snapshot(&self) -> &str;
 }
 
+/// A request that may ask for a revision.
+pub trait AboutRevision: AboutSnapshot {
+    /// Returns the revision that the snapshot must have reached, and its epoch; any if empty.
+    fn revision(&self) -> (i64, &str);
+}
+
 macro_rules! about_snapshot {
     ($($request:ident)*) => {$(
         impl AboutSnapshot for v1::$request {
@@ -112,12 +118,27 @@ macro_rules! about_snapshot {
     )*};
 }
 
+macro_rules! about_revision {
+    ($($request:ident)*) => {$(
+        about_snapshot!($request);
+
+        impl AboutRevision for v1::$request {
+            fn revision(&self) -> (i64, &str) {
+                (self.min_revision, &self.epoch)
+            }
+        }
+    )*};
+}
+
 about_snapshot! {
-    ConfirmReservationsRequest DeleteSnapshotRequest DescribeSpreadRequest ExplainRequest
-    ExportSnapshotRequest FilterRequest GetSnapshotRequest ListNodesRequest
-    ListReservationsRequest PlanNodesRequest RankRemovalsRequest RebalanceRequest
-    ReleaseReservationsRequest RenewReservationsRequest ReservePodsRequest ScoreRequest
+    ConfirmReservationsRequest DeleteSnapshotRequest ExportSnapshotRequest GetSnapshotRequest
+    ListReservationsRequest ReleaseReservationsRequest RenewReservationsRequest ReservePodsRequest
     UpdateSnapshotRequest VerifySnapshotRequest
+}
+
+about_revision! {
+    DescribeSpreadRequest ExplainRequest FilterRequest ListNodesRequest PlaceRequest PlanNodesRequest
+    RankRemovalsRequest RebalanceRequest ScoreRequest
 }
 
 /// Opens a call whose permission is checked later: once its request is read, or for each snapshot
@@ -128,7 +149,7 @@ pub fn open_later<M>(request: Request<M>) -> OpenedCall<M> {
         request,
         by: RequestContext {
             deadline: given_deadline(metadata.as_ref()),
-            caller: extensions.remove(),
+            caller: extensions.remove().and_then(|Visitor(caller)| caller),
             who: extensions.remove().unwrap_or_default(),
             gone: extensions.remove().map(|CallerGone(gone)| gone),
         },

@@ -21,13 +21,15 @@ use super::answer::{MeasuredAnswer, try_measured};
 use super::decision_stream::answer_questions;
 use super::describe::ValidDescription;
 use super::error::Error;
-use super::executor::{Beside, Executor, FairLimiter};
+use super::executor::{Beside, Executor, FairLimiter, until};
 use super::export::{self, ValidNodeList};
 use super::nodes::ValidNodeQuestion;
 use super::read_your_writes::{AskedSnapshot, Lookups};
 use super::removals::ValidRemovals;
 use super::request::{self, PageTokens};
-use super::request_context::{AboutSnapshot, OpenedCall, decode, may_read, open, open_stream};
+use super::request_context::{
+    AboutRevision, AboutSnapshot, OpenedCall, RequestContext, decode, may_read, open, open_stream,
+};
 use super::update::{self, Feed, ValidUpdate, run_feed};
 use super::{rebalance, reservations};
 use crate::access::Role;
@@ -60,11 +62,11 @@ pub struct Service {
     /// The threads and limits for long work.
     pub(super) executor: Executor,
     /// Where feeds and exports run, and what takes long to decode.
-    pub(super) beside: Beside,
+    pub(crate) beside: Beside,
     /// The log of decisions, if there is one.
-    decision_log: Option<DecisionLog>,
+    pub(crate) decision_log: Option<DecisionLog>,
     /// The right that feeds need, if they need one.
-    fence: Option<Fence>,
+    pub(crate) fence: Option<Fence>,
     /// The names that were looked up in the log.
     pub(super) lookups: Arc<Lookups>,
 }
@@ -86,31 +88,6 @@ impl Service {
             fence: None,
             lookups: Arc::default(),
         }
-    }
-
-    /// The same service, whose feeds need a right.
-    #[must_use]
-    pub fn with_fence(self, fence: Fence) -> Self {
-        Self {
-            fence: Some(fence),
-            ..self
-        }
-    }
-
-    /// The same service with a log of its decisions, if there is one.
-    #[must_use]
-    pub fn with_decision_log(self, decision_log: Option<DecisionLog>) -> Self {
-        Self {
-            decision_log,
-            ..self
-        }
-    }
-
-    /// The same service with its feeds and exports, and what takes long to decode, beside the threads
-    /// that serve.
-    #[must_use]
-    pub fn with_feeds_on(self, beside: Beside) -> Self {
-        Self { beside, ..self }
     }
 
     /// Takes calls from this process. Callers are not told apart, and access rules do not apply:
@@ -161,30 +138,45 @@ impl Service {
 /// The number of acknowledgements that wait for a slow reader before its feed pauses.
 pub(super) const MAX_WAITING_ANSWERS: usize = 16;
 
-/// Checks a request. Returns the snapshot that it is about, and what is asked.
-type Check<M, V> = fn(M, &Limits) -> Result<(AskedSnapshot, V), Error>;
+/// Checks a request. Returns what is asked; `None` if that cannot be read.
+type Check<M, V> = fn(M, &Limits, &mut Violations) -> Option<V>;
 
 /// Answers what is asked about a snapshot, until nobody waits any more.
 type Look<V, A> = fn(V, &Snapshot, &dyn Fn() -> bool) -> Result<A, Error>;
 
 impl Service {
+    /// Opens a call that asks about a revision of a snapshot, once the snapshot has reached it.
+    async fn asked<M: AboutRevision, V>(
+        &self,
+        request: Request<Bytes>,
+        check: Check<M, V>,
+    ) -> Result<(RequestContext, V, Arc<Snapshot>), Error> {
+        let OpenedCall { request, by } = open(request, Role::Reader)?;
+        let (limits, mut faults) = (self.registry.limits(), Violations::default());
+        let asked = AskedSnapshot::of(&request, limits, &mut faults);
+        let Some(valid) = check(request, limits, &mut faults) else {
+            return Err(faults.into());
+        };
+        let valid = faults.finish(valid)?;
+        let snapshot = self.reach(&asked, by.deadline).await?;
+        Ok((by, valid, snapshot))
+    }
+
     /// Answers a call that reads many pods of a snapshot, beside the threads that serve.
-    async fn look<M: AboutSnapshot, V: Send + 'static, A: MeasuredAnswer + Message + 'static>(
+    async fn look<M: AboutRevision, V: Send + 'static, A: MeasuredAnswer + Message + 'static>(
         &self,
         request: Request<Bytes>,
         check: Check<M, V>,
         answer: Look<V, A>,
     ) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader)?;
-        let (asked, valid) = check(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&asked, call.by.deadline).await?;
+        let (by, valid, snapshot) = self.asked(request, check).await?;
         let registry = Arc::clone(&self.registry);
         let run = move |is_given_up: &dyn Fn() -> bool| {
             let answer = try_measured(&snapshot, || answer(valid, &snapshot, is_given_up))?;
             let encoded = encode_within(answer.get_ref(), registry.limits())?;
             Ok::<_, Error>(answer.map(|_| encoded))
         };
-        Ok(self.executor.decide(&call.by, run).await??)
+        Ok(self.executor.decide(&by, run).await??)
     }
 }
 
@@ -257,12 +249,12 @@ impl SpreadService for Service {
     }
 
     async fn describe_spread(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        self.look(request, ValidDescription::of, ValidDescription::answer)
+        self.look(request, ValidDescription::check, ValidDescription::answer)
             .await
     }
 
     async fn rank_removals(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        self.look(request, ValidRemovals::of, ValidRemovals::answer)
+        self.look(request, ValidRemovals::check, ValidRemovals::answer)
             .await
     }
 
@@ -277,7 +269,7 @@ impl SpreadService for Service {
     }
 
     async fn plan_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        self.look(request, ValidNodeQuestion::of, ValidNodeQuestion::answer)
+        self.look(request, ValidNodeQuestion::check, ValidNodeQuestion::answer)
             .await
     }
 
@@ -310,9 +302,7 @@ impl SpreadService for Service {
     }
 
     async fn list_nodes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        let call = open(request, Role::Reader)?;
-        let valid = ValidNodeList::of(call.request, self.registry.limits())?;
-        let snapshot = self.reach(&valid.asked, call.by.deadline).await?;
+        let (_, valid, snapshot) = self.asked(request, ValidNodeList::check).await?;
         Ok(Response::new(encode(valid.answer(&snapshot))))
     }
 
@@ -365,14 +355,14 @@ impl SpreadService for Service {
         let place = self.exporting.take_by(&call.by).await?;
         let state = snapshot.hold().map_err(Error::from)?;
         let (parts, receiver) = mpsc::channel(export::MAX_WAITING_PARTS);
-        let send = export::Sender {
-            parts,
-            draining: self.draining.clone(),
-            deadline: call.by.deadline,
-            _place: place,
+        let draining = self.draining.clone();
+        let feed = async move {
+            let _place = place;
+            let export = until(call.by.deadline, export::run(snapshot, state, parts));
+            let sent = draining.run_until_cancelled(export).await;
+            sent.unwrap_or(Err(Error::Draining))?
         };
-        let feeder = self.beside.spawn(export::run(snapshot, state, send));
-        Ok(Response::new(streamed(receiver, feeder)))
+        Ok(Response::new(streamed(receiver, self.beside.spawn(feed))))
     }
 
     async fn verify_snapshot(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {

@@ -36,10 +36,14 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Settings: the share of decisions that are logged, and the files.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The files.
-    pub files: FileSettings,
     /// The share of the decisions that are logged: 0 to 1.
     pub sample: f64,
+    /// The file that is written.
+    pub path: PathBuf,
+    /// A file with at least this many bytes is full.
+    pub max_bytes: u64,
+    /// The number of files, with the one that is written; at least 1.
+    pub max_files: usize,
 }
 
 /// Takes the records of decisions.
@@ -109,8 +113,11 @@ impl DecisionLog {
         let work = WriterLoop {
             shared: Arc::clone(&shared),
             records,
-            path: settings.files.path.display().to_string(),
-            files: RotatedFiles::new(settings.files),
+            path: settings.path.display().to_string(),
+            files: RotatedFiles {
+                settings,
+                open: None,
+            },
             lines: Vec::new(),
             gathered: 0,
             is_failing: false,
@@ -285,36 +292,18 @@ impl WriterLoop {
     }
 }
 
-/// The path of the log, and its largest size.
-#[derive(Debug, Clone)]
-pub struct FileSettings {
-    /// The file that is written.
-    pub path: PathBuf,
-    /// A file with at least this many bytes is full.
-    pub max_bytes: u64,
-    /// The number of files, with the one that is written; at least 1.
-    pub max_files: usize,
-}
-
 /// The file that is being written.
 #[derive(Debug)]
-pub(super) struct RotatedFiles {
-    settings: FileSettings,
+struct RotatedFiles {
+    settings: Settings,
     /// The open file, and its size.
     open: Option<(File, u64)>,
 }
 
 impl RotatedFiles {
-    pub(super) fn new(settings: FileSettings) -> Self {
-        Self {
-            settings,
-            open: None,
-        }
-    }
-
     /// Writes whole lines to one file. If that fails, what was written of them is removed, so that no
     /// reader sees half a line, or a line twice when they are written again.
-    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         // After an error the file is opened again.
         let (mut file, size) = match self.open.take() {
             Some((file, size)) if size < self.settings.max_bytes => (file, size),

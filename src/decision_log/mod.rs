@@ -7,5 +7,5 @@
 mod log;
 mod record;
 
-pub use log::{DecisionLog, FileSettings, LogCounts, Pending, Settings, Writer};
+pub use log::{DecisionLog, LogCounts, Pending, Settings, Writer};
 pub use record::{AnswerDifference, Brief, Line, LoggedRequest};

@@ -2,6 +2,7 @@
 //! has arrived whole, and its memory is charged.
 
 use prost::bytes::{Buf, BufMut, Bytes};
+use prost::encoding::decode_varint;
 use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -109,7 +110,7 @@ fn within(mut message: &[u8], depth: usize) -> Option<usize> {
     let mut entries = 0;
     while !message.is_empty() {
         let (key, content) = next_field(&mut message)?;
-        if key & 7 != 2 {
+        if key & 7 != LENGTH_DELIMITED {
             continue;
         }
         let inner = match depth.checked_sub(1) {
@@ -129,7 +130,7 @@ pub fn take_list(message: &Bytes, field: u32) -> Option<(Vec<u8>, Vec<Bytes>)> {
     while !left.is_empty() {
         let start = message.len() - left.len();
         let (key, content) = next_field(&mut left)?;
-        if key == u64::from(field) << 3 | 2 {
+        if key == u64::from(field) << 3 | LENGTH_DELIMITED {
             entries.push(message.slice_ref(content));
         } else {
             rest.extend_from_slice(&message[start..message.len() - left.len()]);
@@ -138,38 +139,26 @@ pub fn take_list(message: &Bytes, field: u32) -> Option<(Vec<u8>, Vec<Bytes>)> {
     Some((rest, entries))
 }
 
+/// The type in the key of a field that has bytes.
+pub const LENGTH_DELIMITED: u64 = 2;
+
 /// Takes the next field off a message: its key, and its bytes, of which a varint has none. `None` if
-/// the bytes are no message.
-fn next_field<'m>(message: &mut &'m [u8]) -> Option<(u64, &'m [u8])> {
-    let key = varint(message)?;
+/// the bytes are no message. Groups, which the protocol does not have, are none.
+pub fn next_field<'m>(message: &mut &'m [u8]) -> Option<(u64, &'m [u8])> {
+    let key = decode_varint(message).ok()?;
     let length = match key & 7 {
         0 => {
-            varint(message)?;
+            decode_varint(message).ok()?;
             0
         }
         1 => 8,
         5 => 4,
-        2 => usize::try_from(varint(message)?).ok()?,
+        LENGTH_DELIMITED => usize::try_from(decode_varint(message).ok()?).ok()?,
         _ => return None,
     };
     let (content, rest) = message.split_at_checked(length)?;
     *message = rest;
     Some((key, content))
-}
-
-/// Reads a number of up to ten bytes.
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let length = bytes.iter().take(10).position(|byte| *byte < 0x80)? + 1;
-    let (number, rest) = bytes.split_at(length);
-    *bytes = rest;
-    let part = |(at, byte): (usize, &u8)| u64::from(byte & 0x7f) << (7 * at);
-    Some(
-        number
-            .iter()
-            .enumerate()
-            .map(part)
-            .fold(0, |all, part| all | part),
-    )
 }
 
 /// A codec that passes on the messages of a call without decoding them. All calls of the server use
@@ -268,24 +257,6 @@ mod tests {
         };
         assert_eq!(v1::UpdateSnapshotRequest::decode(&rest[..]), Ok(without));
         assert_eq!(take_list(&bytes.slice(..bytes.len() - 1), 2), None);
-    }
-
-    #[test]
-    fn a_message_over_the_limit_is_not_encoded() {
-        let message = v1::NodeNames {
-            names: vec!["node".to_owned(); 100],
-        };
-        let mut limits = Limits {
-            max_message_bytes: 600,
-            ..Limits::default()
-        };
-        assert_eq!(
-            encode_within(&message, &limits),
-            Ok(encode(message.clone()))
-        );
-        limits.max_message_bytes = 599;
-        let over = encode_within(&message, &limits).expect_err("too long");
-        assert_eq!((over.limit, over.actual), (Limit::MessageBytes, Some(600)));
     }
 
     #[test]

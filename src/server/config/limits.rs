@@ -115,7 +115,6 @@ fn flag(limit: Limit) -> Arg {
     let (summary, _) = help.split_once("\n\n").unwrap_or((&help, ""));
     Arg::new(row.key)
         .long(row.name)
-        .env(format!("EVENKEEL_{}", row.key.to_uppercase()))
         .help(summary.trim_end_matches('.').to_owned())
         .long_help(help)
         .value_name(value_name)

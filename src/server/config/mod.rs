@@ -11,10 +11,9 @@ pub use file::{SettingsFileError, apply_file};
 pub use limits::RuleSettings;
 pub use replication::{ReplicationSettings, SharedLog};
 pub use settings::{
-    ClientAuth, Config, Conflict, ConnectionSettings, DrainSettings, FixedSettings,
-    SecuritySettings, StateSettings,
+    ClientAuth, Config, Conflict, DrainSettings, FixedSettings, SecuritySettings, StateSettings,
 };
-pub use telemetry::{AdminSettings, LogFormat, TraceSettings};
+pub use telemetry::{LogFormat, TraceSettings};
 
 /// Exit code for bad configuration: `EX_USAGE` of sysexits.h.
 pub const BAD_CONFIGURATION: u8 = 64;

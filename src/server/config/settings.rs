@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::Arg;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 use super::limits::LimitSettings;
 use super::replication::ReplicationSettings;
-use super::telemetry::{AdminSettings, DecisionLogSettings, LogSettings, TraceSettings};
+use super::telemetry::{DecisionLogSettings, LogSettings, TraceSettings};
 use crate::account::Freshness;
 use crate::api;
 use crate::limits::processors;
@@ -36,31 +37,26 @@ Exit codes:
   130 143  a second signal, Ctrl-C or SIGTERM, more than a second later cut the drain short
 
 SIGHUP has the server look at its certificates and access rules at once.")]
+#[command(mut_args(with_variable))]
 pub struct Config {
     /// Address and port to listen on; port 0 takes a free one.
     ///
     /// `:50051` is all addresses of the machine, and a name such as
     /// `localhost:50051` is looked up. The bound address is logged as "listening". If it cannot be bound, the
     /// server exits with 1.
-    #[arg(
-        long,
-        env = "EVENKEEL_LISTEN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:50051",
-        value_parser = address
-    )]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50051", value_parser = address)]
     pub listen: SocketAddr,
 
     /// TOML file with settings.
     ///
     /// Its keys are the names of these flags, in snake_case or kebab-case.
     /// Unknown keys are refused.
-    #[arg(long, env = "EVENKEEL_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// Load this file or directory of Kubernetes objects before becoming
     /// ready; repeatable.
-    #[arg(long, env = "EVENKEEL_LOAD", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub load: Vec<PathBuf>,
 
     /// Snapshot to wait for before the server is healthy; repeatable.
@@ -70,7 +66,6 @@ pub struct Config {
     /// were empty. Separate several names in one value by commas.
     #[arg(
         long,
-        env = "EVENKEEL_EXPECT_SNAPSHOT",
         value_name = "NAME",
         value_delimiter = ',',
         value_parser = NonEmptyStringValueParser::new().try_map(|name| api::parse_snapshot_name(&name))
@@ -97,9 +92,17 @@ pub struct Config {
     #[command(flatten)]
     pub trust: TrustSettings,
 
-    /// The threads of the port.
-    #[command(flatten)]
-    pub connections: ConnectionSettings,
+    /// Threads that serve connections.
+    ///
+    /// The default is one per processor. A connection stays on one thread, so
+    /// a client that wants more than one should open several connections.
+    #[arg(
+        long,
+        help_heading = "Connections",
+        value_name = "COUNT",
+        value_parser = count
+    )]
+    pub threads: Option<usize>,
 
     /// How the server stops.
     #[command(flatten)]
@@ -113,9 +116,19 @@ pub struct Config {
     #[command(flatten)]
     pub log: LogSettings,
 
-    /// The admin port.
-    #[command(flatten)]
-    pub admin: AdminSettings,
+    /// Address and port to serve metrics and probes on over HTTP; port 0
+    /// takes a free one. Off by default.
+    ///
+    /// It answers /metrics, /livez and /readyz on its own thread, in plain HTTP
+    /// and without authentication. It shows names and sizes of snapshots, never
+    /// their contents. The bound address is logged as "admin listening".
+    #[arg(
+        long,
+        help_heading = "Operation",
+        value_name = "ADDRESS",
+        value_parser = address
+    )]
+    pub admin_listen: Option<SocketAddr>,
 
     /// Traces of calls.
     #[command(flatten)]
@@ -129,7 +142,7 @@ pub struct Config {
 impl Config {
     /// Returns the number of threads that serve connections.
     pub fn threads(&self) -> usize {
-        self.connections.threads.unwrap_or_else(processors)
+        self.threads.unwrap_or_else(processors)
     }
 
     /// Checks that the settings go together.
@@ -152,6 +165,18 @@ impl Config {
         self.replication.shared_log()?;
         Ok(())
     }
+}
+
+/// Gives a flag of `serve` its environment variable, but for those about the content of loaded files,
+/// which other commands have, too.
+fn with_variable(flag: Arg) -> Arg {
+    let is_of_files =
+        ["default_constraints", "kubernetes_version"].contains(&flag.get_id().as_str());
+    if is_of_files || flag.get_env().is_some() {
+        return flag;
+    }
+    let name = format!("EVENKEEL_{}", flag.get_id().as_str().to_uppercase());
+    flag.env(name)
 }
 
 /// Settings that are each right and together wrong.
@@ -180,23 +205,6 @@ pub enum Conflict {
     HalfLogCertificate,
 }
 
-/// The threads of the port.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Connections")]
-pub struct ConnectionSettings {
-    /// Threads that serve connections.
-    ///
-    /// The default is one per processor. A connection stays on one thread, so
-    /// a client that wants more than one should open several connections.
-    #[arg(
-        long,
-        env = "EVENKEEL_THREADS",
-        value_name = "COUNT",
-        value_parser = count
-    )]
-    pub threads: Option<usize>,
-}
-
 /// The settings of a stop on SIGTERM or Ctrl-C. A second signal, more than a second later, exits at
 /// once, with 143 or 130.
 #[derive(Debug, Clone, clap::Args)]
@@ -208,7 +216,6 @@ pub struct DrainSettings {
     /// that the balancer notices.
     #[arg(
         long,
-        env = "EVENKEEL_DRAIN_PAUSE",
         value_name = "DURATION",
         default_value = "2s",
         value_parser = humantime::parse_duration
@@ -220,7 +227,6 @@ pub struct DrainSettings {
     /// Streams end at once. Calls that take longer are cut off.
     #[arg(
         long,
-        env = "EVENKEEL_DRAIN_TIMEOUT",
         value_name = "DURATION",
         default_value = "30s",
         value_parser = humantime::parse_duration
@@ -238,7 +244,7 @@ pub struct StateSettings {
     /// serves. A directory belongs to one server at a time. If it is damaged
     /// or holds other files, the server refuses it and exits with 1. With --log
     /// the log keeps the state, and the directory is not used.
-    #[arg(long, env = "EVENKEEL_STATE_DIR", value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY")]
     pub state_dir: Option<PathBuf>,
 
     /// What an acknowledged update survives, with --state-dir.
@@ -246,13 +252,7 @@ pub struct StateSettings {
     /// none: a stop of the server; a killed process may lose the last second.
     /// relaxed: also a killed process, but no power cut. full: also a power
     /// cut, because an update is on the disk before it is acknowledged.
-    #[arg(
-        long,
-        env = "EVENKEEL_DURABILITY",
-        value_name = "LEVEL",
-        value_enum,
-        default_value_t = Durability::Relaxed
-    )]
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Durability::Relaxed)]
     pub durability: Durability,
 }
 
@@ -264,48 +264,38 @@ pub struct SecuritySettings {
     ///
     /// All files of this section are reloaded when they change. A bad file is
     /// logged, and the previous one stays in use.
-    #[arg(long, env = "EVENKEEL_TLS_CERT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
     /// Private key of the certificate, in PEM (PKCS#8, PKCS#1 or SEC1).
-    #[arg(long, env = "EVENKEEL_TLS_KEY", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// Authority of client certificates, in PEM.
     ///
     /// Clients must then present a certificate of it; see --tls-client-auth.
-    #[arg(long, env = "EVENKEEL_TLS_CLIENT_CA", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
     /// Whether a client must have a certificate.
     ///
     /// With `optional` a client without a certificate may connect, with a token
     /// or with nothing. A client with a bad certificate may not.
-    #[arg(
-        long,
-        env = "EVENKEEL_TLS_CLIENT_AUTH",
-        value_name = "WHEN",
-        value_enum,
-        default_value_t = ClientAuth::Required
-    )]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ClientAuth::Required)]
     pub tls_client_auth: ClientAuth,
 
     /// Serve without TLS on an address that is not a loopback one.
     ///
     /// Use it behind a proxy or mesh that encrypts. Otherwise everybody in
     /// between can read and change what is sent.
-    #[arg(
-        long,
-        env = "EVENKEEL_ALLOW_PLAINTEXT",
-        value_parser = clap::builder::BoolishValueParser::new()
-    )]
+    #[arg(long, value_parser = clap::builder::BoolishValueParser::new())]
     pub allow_plaintext: bool,
 
     /// TOML file with access rules: who may do what with which snapshots.
     ///
     /// Without one, everybody who can connect may do everything. `evenkeel
     /// token` makes tokens for it.
-    #[arg(long, env = "EVENKEEL_ACCESS_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub access_file: Option<PathBuf>,
 }
 
@@ -331,22 +321,11 @@ pub struct TrustSettings {
     /// NOT_SERVING until its next batch, and answers carry its age. Separate
     /// several ages in one value by commas. Of two for the same snapshot the
     /// last one counts.
-    #[arg(
-        long,
-        env = "EVENKEEL_MAX_AGE",
-        value_name = "[NAME=]DURATION",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "[NAME=]DURATION", value_delimiter = ',')]
     pub max_age: Vec<MaxAge>,
 
     /// What to do with decisions on a snapshot that is too old.
-    #[arg(
-        long,
-        env = "EVENKEEL_STALE",
-        value_name = "serve|refuse",
-        value_enum,
-        default_value_t
-    )]
+    #[arg(long, value_name = "serve|refuse", value_enum, default_value_t)]
     pub stale: Stale,
 }
 

@@ -1,40 +1,27 @@
-//! The settings of what the server shows: its log, the admin port, traces of calls, and the
-//! decision log.
+//! The settings of what the server shows: its log, traces of calls, and the decision log.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use http::Uri;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
-use super::settings::{FixedSettings, address};
-use crate::decision_log::{FileSettings, Settings};
+use super::settings::FixedSettings;
+use crate::decision_log::Settings;
 
 /// The settings of the log. Logs go to standard error.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Logging")]
 pub struct LogSettings {
     /// How log lines look: `auto` is `human` on a terminal, else `json`.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_FORMAT",
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t = LogFormat::Auto
-    )]
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub log_format: LogFormat,
 
     /// Least important level to log: error, warn, info, debug, trace or off.
     ///
     /// Or a list with levels for parts of the program, such as
     /// `info,h2=debug`. The default is the value of RUST_LOG, or `info`.
-    #[arg(
-        long,
-        env = "EVENKEEL_LOG_LEVEL",
-        value_name = "FILTER",
-        value_parser = parse_filter
-    )]
+    #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
     pub log_level: Option<String>,
 }
 
@@ -63,25 +50,6 @@ pub fn parse_filter(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The admin port.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Operation")]
-pub struct AdminSettings {
-    /// Address and port to serve metrics and probes on over HTTP; port 0
-    /// takes a free one. Off by default.
-    ///
-    /// It answers /metrics, /livez and /readyz on its own thread, in plain HTTP
-    /// and without authentication. It shows names and sizes of snapshots, never
-    /// their contents. The bound address is logged as "admin listening".
-    #[arg(
-        long,
-        env = "EVENKEEL_ADMIN_LISTEN",
-        value_name = "ADDRESS",
-        value_parser = address
-    )]
-    pub admin_listen: Option<SocketAddr>,
-}
-
 /// Traces of calls.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Operation")]
@@ -91,25 +59,14 @@ pub struct TraceSettings {
     /// For example http://localhost:4317. Off by default. A call with a
     /// `traceparent` becomes part of its caller's trace. Attributes of the
     /// sender come from OTEL_RESOURCE_ATTRIBUTES.
-    #[arg(
-        long,
-        env = "EVENKEEL_OTLP_ENDPOINT",
-        value_name = "URL",
-        value_parser = collector
-    )]
+    #[arg(long, value_name = "URL", value_parser = collector)]
     pub otlp_endpoint: Option<Uri>,
 
     /// Share of the calls without a `traceparent` to trace, from 0 to 1.
     ///
     /// For other calls the caller decides. A span takes as long as a short
     /// decision. Spans that the collector does not accept are dropped.
-    #[arg(
-        long,
-        env = "EVENKEEL_TRACE_RATIO",
-        value_name = "RATIO",
-        default_value_t = 1.0,
-        value_parser = ratio
-    )]
+    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = ratio)]
     pub trace_ratio: f64,
 }
 
@@ -137,20 +94,14 @@ pub struct DecisionLogSettings {
     /// and the answers in brief. `evenkeel admin replay` repeats the decisions.
     /// At 100 MiB FILE becomes FILE.1, FILE.1 becomes FILE.2, and so on. Five
     /// files are kept.
-    #[arg(long, env = "EVENKEEL_DECISION_LOG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub decision_log: Option<PathBuf>,
 
     /// Share of the decisions to log: more than 0, up to 1.
     ///
     /// A logged decision takes some 40 % more CPU. The default keeps that
     /// below 10 % of the whole.
-    #[arg(
-        long,
-        env = "EVENKEEL_DECISION_LOG_SAMPLE",
-        value_name = "RATE",
-        default_value_t = 0.1,
-        value_parser = rate
-    )]
+    #[arg(long, value_name = "RATE", default_value_t = 0.1, value_parser = rate)]
     pub decision_log_sample: f64,
 }
 
@@ -158,12 +109,10 @@ impl DecisionLogSettings {
     /// Returns the settings of a log, if decisions are logged.
     pub fn settings(&self, fixed: &FixedSettings) -> Option<Settings> {
         Some(Settings {
-            files: FileSettings {
-                path: self.decision_log.clone()?,
-                max_bytes: fixed.decision_log_bytes as u64,
-                max_files: fixed.decision_log_files,
-            },
             sample: self.decision_log_sample,
+            path: self.decision_log.clone()?,
+            max_bytes: fixed.decision_log_bytes as u64,
+            max_files: fixed.decision_log_files,
         })
     }
 }

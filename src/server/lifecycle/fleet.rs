@@ -1,6 +1,6 @@
 //! A server in a fleet. It connects to the log, applies all changes before it answers anything, and
-//! follows the logs of all snapshots. One server writes checkpoints for all, and one drops unused
-//! blobs and logs.
+//! follows the logs of all snapshots. One server writes checkpoints for all, and drops unused blobs
+//! and logs.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -38,8 +38,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// The number of logs whose messages are applied at a time. Each takes a thread meanwhile.
 const AT_ONCE: usize = 32;
 
-/// The time between two searches for the logs of deleted snapshots, and for unused blobs.
-const REMOVING_LOOK: Duration = Duration::from_secs(10);
+/// The time between two searches for unused blobs.
 const CLEANING_LOOK: Duration = Duration::from_secs(1_800);
 
 /// The time between two queries for the extents and the copies of all logs.
@@ -49,7 +48,7 @@ const ASK: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The time between two checks whether a checkpoint is due.
+/// The time between two checks whether a checkpoint is due, and for logs of deleted snapshots.
 const CHECK: Duration = Duration::from_secs(10);
 
 /// The time, and the bytes of log, after which a checkpoint is due.
@@ -102,89 +101,96 @@ fn follow(
     for name in names {
         tasks.entry(name).or_insert_with_key(|name| {
             let ended = ended.child_token();
-            let following = Following {
-                member: member.clone(),
-                permits: Arc::clone(permits),
-                name: name.clone(),
-            };
-            let task = tasks::spawn(following.run(ended.clone()));
+            let (member, permits) = (member.clone(), Arc::clone(permits));
+            let task = tasks::spawn(follow_one(member, permits, name.clone(), ended.clone()));
             (ended.drop_guard(), task)
         });
     }
 }
 
-/// The work of following one log.
-struct Following {
+/// Follows a log until it is told to end. A log without news takes no thread.
+async fn follow_one(
     member: Membership,
     permits: Arc<Semaphore>,
     name: String,
+    ended: CancellationToken,
+) {
+    let mut told = None;
+    let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+    loop {
+        let begun = Instant::now();
+        let wait = member.replica.wait(&name, WAIT);
+        let Some(has_news) = ended.run_until_cancelled(wait).await else {
+            return;
+        };
+        let is_done = match has_news {
+            true => apply_news(&member.replica, &permits, &name, &mut told).await,
+            // `wait` returns early if the log cannot be asked.
+            false => begun.elapsed() >= SHORTEST_PAUSE,
+        };
+        let pause = sleep(pauses.after_failure());
+        if !is_done && ended.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
 }
 
-impl Following {
-    /// Follows the log until it is told to end. A log without news takes no thread.
-    async fn run(self, ended: CancellationToken) {
-        let (name, member) = (&*self.name, &self.member);
-        let mut told = None;
-        let mut pauses = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+/// Applies the messages of a log that have come, on a thread that may wait; returns whether that
+/// succeeded. `told` is the fault that was logged last.
+async fn apply_news(
+    replica: &Arc<Replica>,
+    permits: &Semaphore,
+    name: &str,
+    told: &mut Option<String>,
+) -> bool {
+    let _permit = permits.acquire().await;
+    let (replica, of) = (Arc::clone(replica), name.to_owned());
+    match tasks::spawn_blocking(move || replica.follow(&of, false)).await {
+        Ok(Ok(())) => {
+            if told.take().is_some() {
+                info!(snapshot = name, "the log is followed again");
+            }
+            return true;
+        }
+        Ok(Err(error)) => {
+            let error = error.to_string();
+            if told.as_ref() != Some(&error) {
+                warn!(snapshot = name, error, "the log is not followed");
+                *told = Some(error);
+            }
+        }
+        Err(_) => error!("following a log failed"),
+    }
+    false
+}
+
+/// Writes checkpoints and trims logs, and drops blobs that nothing names and the logs of deleted
+/// snapshots, while this server holds the lease for that.
+pub async fn keep_small(member: Membership) -> Infallible {
+    let lease = Arc::new(member.lease("checkpoints"));
+    let work = async || {
+        let mut written = HashMap::new();
+        let mut looked = Instant::now();
         loop {
-            let begun = Instant::now();
-            let wait = member.replica.wait(name, WAIT);
-            let Some(has_news) = ended.run_until_cancelled(wait).await else {
-                break;
+            sleep(CHECK).await;
+            write_due(&member, &mut written).await;
+            let is_due = looked.elapsed() >= CLEANING_LOOK;
+            if is_due {
+                looked = Instant::now();
+            }
+            let (replica, lease) = (Arc::clone(&member.replica), Arc::clone(&lease));
+            let clean = move || {
+                remove_deleted(&replica, &lease);
+                if is_due {
+                    drop_orphans(&replica);
+                }
             };
-            let is_done = match has_news {
-                true => self.follow(&mut told).await,
-                // `wait` returns early if the log cannot be asked.
-                false => begun.elapsed() >= SHORTEST_PAUSE,
-            };
-            let pause = sleep(pauses.after_failure());
-            if !is_done && ended.run_until_cancelled(pause).await.is_none() {
-                break;
+            if tasks::spawn_blocking(clean).await.is_err() {
+                error!("dropping what nobody needs failed");
             }
         }
-    }
-
-    /// Works on a thread that may wait; `None` if that failed.
-    async fn aside<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Replica, &str) -> T + Send + 'static,
-    ) -> Option<T> {
-        let _permit = self.permits.acquire().await.ok()?;
-        let (replica, name) = (Arc::clone(&self.member.replica), self.name.clone());
-        let done = tasks::spawn_blocking(move || work(&replica, &name)).await;
-        done.inspect_err(|_| error!("following a log failed")).ok()
-    }
-
-    /// Applies the messages that have come; returns whether that succeeded.
-    async fn follow(&self, told: &mut Option<String>) -> bool {
-        let name = &*self.name;
-        match self
-            .aside(|replica, name| replica.follow(name, false))
-            .await
-        {
-            Some(Ok(())) => {
-                if told.take().is_some() {
-                    info!(snapshot = name, "the log is followed again");
-                }
-                true
-            }
-            Some(Err(error)) => {
-                let error = error.to_string();
-                if told.as_ref() != Some(&error) {
-                    warn!(snapshot = name, error, "the log is not followed");
-                    *told = Some(error);
-                }
-                false
-            }
-            None => false,
-        }
-    }
-}
-
-/// Writes checkpoints and trims logs, while this server holds the lease for that.
-pub async fn keep_checkpoints(member: Membership) -> Infallible {
-    let lease = member.lease("checkpoints");
-    lease.while_held(|| checkpoints(member.clone())).await
+    };
+    lease.while_held(work).await
 }
 
 /// The time of the last checkpoint of a log, and the growth of the log since.
@@ -196,35 +202,32 @@ struct LastCheckpoint {
     bytes: u64,
 }
 
-async fn checkpoints(member: Membership) -> Infallible {
-    let mut written: HashMap<String, LastCheckpoint> = HashMap::new();
-    loop {
-        sleep(CHECK).await;
-        let Ok(names) = member.log.names().await else {
+/// Writes the checkpoints that are due.
+async fn write_due(member: &Membership, written: &mut HashMap<String, LastCheckpoint>) {
+    let Ok(names) = member.log.names().await else {
+        return;
+    };
+    written.retain(|name, _| names.contains(name));
+    for name in names {
+        let Ok(bounds) = member.log.bounds(&name).await else {
             continue;
         };
-        written.retain(|name, _| names.contains(name));
-        for name in names {
-            let Ok(bounds) = member.log.bounds(&name).await else {
-                continue;
-            };
-            let last = written
-                .entry(name.clone())
-                .or_insert_with(|| LastCheckpoint {
-                    // A server that has just started does not know the time of the last checkpoint.
-                    at: Instant::now(),
-                    grown: bounds.bytes,
-                    bytes: bounds.bytes,
-                });
-            last.grown += bounds.bytes.saturating_sub(last.bytes);
-            last.bytes = bounds.bytes;
-            if last.at.elapsed() < CHECKPOINT_AGE && last.grown < CHECKPOINT_BYTES {
-                continue;
-            }
-            if write(&member.replica, &name).await {
-                last.at = Instant::now();
-                last.grown = 0;
-            }
+        let last = written
+            .entry(name.clone())
+            .or_insert_with(|| LastCheckpoint {
+                // A server that has just started does not know the time of the last checkpoint.
+                at: Instant::now(),
+                grown: bounds.bytes,
+                bytes: bounds.bytes,
+            });
+        last.grown += bounds.bytes.saturating_sub(last.bytes);
+        last.bytes = bounds.bytes;
+        if last.at.elapsed() < CHECKPOINT_AGE && last.grown < CHECKPOINT_BYTES {
+            continue;
+        }
+        if write(&member.replica, &name).await {
+            last.at = Instant::now();
+            last.grown = 0;
         }
     }
 }
@@ -251,33 +254,6 @@ async fn write(replica: &Arc<Replica>, name: &str) -> bool {
         error!("writing a checkpoint failed");
         false
     })
-}
-
-/// Drops blobs that nothing names, and the logs of deleted snapshots, while this server holds the
-/// lease for that.
-pub async fn clean(member: Membership) -> Infallible {
-    let lease = Arc::new(member.lease("cleaning"));
-    let work = async || {
-        let mut looked = Instant::now();
-        loop {
-            sleep(REMOVING_LOOK).await;
-            let is_due = looked.elapsed() >= CLEANING_LOOK;
-            if is_due {
-                looked = Instant::now();
-            }
-            let (replica, lease) = (Arc::clone(&member.replica), Arc::clone(&lease));
-            let clean = move || {
-                remove_deleted(&replica, &lease);
-                if is_due {
-                    drop_orphans(&replica);
-                }
-            };
-            if tasks::spawn_blocking(clean).await.is_err() {
-                error!("dropping what nobody needs failed");
-            }
-        }
-    };
-    lease.while_held(work).await
 }
 
 fn drop_orphans(replica: &Replica) {
@@ -453,9 +429,8 @@ impl Started {
         let lease = self.member.as_ref();
         let lease = lease.map(|member| Arc::new(member.lease(&format!("feed/{snapshot}"))));
         let mut service = self.service.clone();
-        if let Some(lease) = lease.clone() {
-            service = service.with_fence(Fence::new(move || lease.tenure()));
-        }
+        let right = lease.clone();
+        service.fence = right.map(|lease| Fence::new(move || lease.tenure()));
         (service, lease)
     }
 }

@@ -16,10 +16,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
 use super::serve::Hangups;
+use crate::access::{self, RuleBook};
 use crate::server::BoxError;
 use crate::server::config::Config;
 use crate::server::telemetry::SecurityCounts;
-use crate::server::transport::calls::{self, Guard};
 use crate::server::transport::tls::{CertificateFiles, Tls};
 use crate::tasks;
 
@@ -29,10 +29,11 @@ const EXPIRES_SOON: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The time between two warnings about the same certificate.
 const WARN_AGAIN: Duration = Duration::from_secs(24 * 3_600);
 
-/// TLS and the guard of access, as the security settings say.
+/// TLS and the access rules, as the security settings say.
 pub struct Security {
     pub tls: Option<Arc<Tls>>,
-    pub guard: Option<Guard>,
+    /// The access rules, if there is a file of them.
+    pub rules: Option<Arc<RuleBook>>,
     /// The files of both, which are read again when they change.
     pub watched: Vec<WatchedFiles>,
 }
@@ -44,28 +45,32 @@ impl Security {
         let certificates = certificates.map(|files| tls(files, config, counts));
         let (tls, certificates) = certificates.transpose()?.unzip();
         let rules = config.security.access_file.clone().map(|path| {
-            let file = path.clone();
-            let parse = move |contents: &[Vec<u8>]| calls::parse_rules(&file, &contents[0]);
+            let file = format!("access-file {}", path.display());
+            let parse = move |contents: &[Vec<u8>]| {
+                let text = std::str::from_utf8(&contents[0]);
+                let text = text.map_err(|error| format!("{file}: {error}"))?;
+                access::parse(text).map_err(|error| format!("{file}: {error}").into())
+            };
             WatchedFiles::new("access rules", vec![path], counts, parse)
         });
-        let (guard, rules) = rules.transpose()?.unzip();
+        let (rules, rules_file) = rules.transpose()?.unzip();
         let is_public = |address: SocketAddr| !address.ip().to_canonical().is_loopback();
         // The probes of a pod come from its node. Who else may reach it, a NetworkPolicy says.
         let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        if config.admin.admin_listen.is_some_and(is_public) && !is_pod {
+        if config.admin_listen.is_some_and(is_public) && !is_pod {
             warn!("whoever reaches the admin port may read it: let only scrapers and probes do so");
         }
         let is_open = is_public(config.listen);
-        if is_open && guard.is_none() && config.security.tls_client_ca.is_none() {
+        if is_open && rules.is_none() && config.security.tls_client_ca.is_none() {
             warn!("whoever reaches the port may do everything: see --access-file");
         }
-        if is_open && guard.is_some() && tls.is_none() {
+        if is_open && rules.is_some() && tls.is_none() {
             warn!("tokens are sent in plain text, which whoever is in between can read");
         }
         Ok(Self {
             tls,
-            guard: guard.map(Guard),
-            watched: certificates.into_iter().chain(rules).collect(),
+            rules,
+            watched: certificates.into_iter().chain(rules_file).collect(),
         })
     }
 }
@@ -93,8 +98,8 @@ fn tls(
     Ok((Arc::new(tls), watched))
 }
 
-/// The contents of files, or why each cannot be read.
-type FileContents = Vec<Result<Vec<u8>, String>>;
+/// The contents of files, or why one of them cannot be read.
+type FileContents = Result<Vec<Vec<u8>>, String>;
 
 /// The settings of files, as they were last read and found good.
 type LiveSettings<T> = RwLock<Arc<T>>;
@@ -124,7 +129,7 @@ impl WatchedFiles {
         parse: impl Fn(&[Vec<u8>]) -> Result<T, BoxError> + Send + 'static,
     ) -> Result<(Arc<LiveSettings<T>>, Self), BoxError> {
         let seen = read(&paths);
-        let live = Arc::new(RwLock::new(Arc::new(parse(&whole(&seen)?)?)));
+        let live = Arc::new(RwLock::new(Arc::new(parse(&seen.clone()?)?)));
         let used = Arc::clone(&live);
         let watched = Self {
             what,
@@ -145,10 +150,12 @@ impl WatchedFiles {
         if now == self.seen {
             return;
         }
-        self.seen = now;
+        self.seen.clone_from(&now);
         let what = self.what;
-        let applied = whole(&self.seen).and_then(|all| (self.apply)(&all));
-        match applied {
+        match now
+            .map_err(BoxError::from)
+            .and_then(|all| (self.apply)(&all))
+        {
             Ok(()) => {
                 self.counts.reloads.fetch_add(1, Ordering::Relaxed);
                 info!(what, "reloaded");
@@ -161,31 +168,23 @@ impl WatchedFiles {
     }
 }
 
-/// The warnings about the end of the certificate in use.
-#[derive(Default)]
-struct ExpiryWarnings {
-    /// The end of the certificate that was warned of last, and when that was.
-    last: Option<(i64, Instant)>,
-}
-
-impl ExpiryWarnings {
-    /// Warns if the certificate ends soon or has ended.
-    fn look(&mut self, counts: &SecurityCounts) {
-        let expires = counts.certificate_expires.load(Ordering::Relaxed);
-        let since_1970 = Duration::from_secs(u64::try_from(expires).unwrap_or(0));
-        let is_known = |(of, at): (i64, Instant)| of == expires && at.elapsed() < WARN_AGAIN;
-        if expires == 0 || self.last.is_some_and(is_known) {
-            return;
-        }
-        let end = SystemTime::UNIX_EPOCH + since_1970;
-        let expires_at = humantime::format_rfc3339_seconds(end);
-        match end.duration_since(SystemTime::now()) {
-            Ok(left) if left > EXPIRES_SOON => return,
-            Ok(_) => warn!(%expires_at, "the certificate expires within a week"),
-            Err(_) => warn!(%expires_at, "the certificate has expired: clients refuse it"),
-        }
-        self.last = Some((expires, Instant::now()));
+/// Warns if the certificate in use ends soon or has ended. `last` is the end of the certificate that was
+/// warned of last, and when that was.
+fn warn_of_end(counts: &SecurityCounts, last: &mut Option<(i64, Instant)>) {
+    let expires = counts.certificate_expires.load(Ordering::Relaxed);
+    let since_1970 = Duration::from_secs(u64::try_from(expires).unwrap_or(0));
+    let is_known = |(of, at): (i64, Instant)| of == expires && at.elapsed() < WARN_AGAIN;
+    if expires == 0 || last.is_some_and(is_known) {
+        return;
     }
+    let end = SystemTime::UNIX_EPOCH + since_1970;
+    let expires_at = humantime::format_rfc3339_seconds(end);
+    match end.duration_since(SystemTime::now()) {
+        Ok(left) if left > EXPIRES_SOON => return,
+        Ok(_) => warn!(%expires_at, "the certificate expires within a week"),
+        Err(_) => warn!(%expires_at, "the certificate has expired: clients refuse it"),
+    }
+    *last = Some((expires, Instant::now()));
 }
 
 /// Checks all files every `period` and on SIGHUP, for as long as the runtime lives.
@@ -193,10 +192,10 @@ pub async fn reload(mut all: Vec<WatchedFiles>, period: Duration, mut hangups: H
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let counts = all.first().map(|files| Arc::clone(&files.counts));
-    let mut warnings = ExpiryWarnings::default();
+    let mut warned = None;
     loop {
         if let Some(counts) = &counts {
-            warnings.look(counts);
+            warn_of_end(counts, &mut warned);
         }
         tokio::select! {
             _ = ticks.tick() => {}
@@ -223,9 +222,4 @@ fn read(paths: &[PathBuf]) -> FileContents {
         content.map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
     paths.iter().map(read).collect()
-}
-
-/// Returns the contents of the files, if all files could be read.
-fn whole(contents: &FileContents) -> Result<Vec<Vec<u8>>, BoxError> {
-    Ok(contents.iter().cloned().collect::<Result<_, _>>()?)
 }

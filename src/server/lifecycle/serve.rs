@@ -79,7 +79,7 @@ where
     let counts = Arc::new(SecurityCounts::default());
     let security = Security::new(&config, &counts).map_err(Error::Unusable)?;
     let health = HealthState::new(config.expect_snapshot.clone());
-    let admin = Telemetry::open_admin(&config, health.clone(), feeds.clone())?;
+    let mut telemetry = Telemetry::start(&config, health.clone(), feeds)?;
     let kept = restore(&config, &health, &mut signals).await?;
     let ended = CancellationToken::new();
     let following = kept.keep_up(&config, &ended);
@@ -91,23 +91,19 @@ where
         .settings(&config.fixed)
         .map(DecisionLog::start);
     let (decisions, writer) = decisions.transpose().map_err(Error::Runtime)?.unzip();
-    let service = api::Service::new(Arc::clone(&kept.registry), draining.clone())
-        .with_feeds_on(beside.clone())
-        .with_decision_log(decisions.clone());
-    let telemetry = Telemetry::start(&config)?;
+    let mut service = api::Service::new(Arc::clone(&kept.registry), draining.clone());
+    service.beside = beside.clone();
+    service.decision_log = decisions.clone();
     let account = kept.registry.account();
     let port = Arc::new(PortCounts::default());
-    let limits = CallLimits::new(&config, security.guard, account, beside, &port)?;
+    let limits = CallLimits::new(&config, security.rules, account, beside, &port)?;
     let calls = ThreadCalls {
         limits: Arc::new(limits),
         observer: telemetry.observer(),
         services: services(&service, &health, config.limits.max_message_bytes)?,
     };
     let listener = Listener::bind(&config, telemetry.calls(), &port).await?;
-    let sources = kept.sources(&port, &health, decisions, counts, feeds);
-    if let Some(admin) = &admin {
-        telemetry.show(admin, &config, sources);
-    }
+    telemetry.show(kept.sources(&port, decisions, counts));
     info!(address = %listener.address, "listening");
     let terms = ConnectionTerms::new(security.tls, &config.fixed, &config.limits);
     let workers = Workers::start(config.threads(), &calls, listener, terms, &port)?;
@@ -121,7 +117,7 @@ where
     };
     let signal = until_told(preload(started), &health, &mut signals).await?;
     info!(?signal, "draining");
-    let drained = drain(&config, &health, &draining, workers, telemetry);
+    let drained = drain(&config, &health, &draining, workers, &mut telemetry);
     let drained = unless_told(drained, &mut signals).await;
     if let Some(writer) = writer {
         close_decisions(writer).await;
@@ -218,8 +214,7 @@ impl KeptSnapshots {
         if let Some(member) = &self.member {
             let follow = fleet::follow_all(member.clone(), ended.clone());
             following = Some(tasks::spawn(follow));
-            tasks::spawn(fleet::keep_checkpoints(member.clone()));
-            tasks::spawn(fleet::clean(member.clone()));
+            tasks::spawn(fleet::keep_small(member.clone()));
         }
         following
     }
@@ -228,14 +223,11 @@ impl KeptSnapshots {
     fn sources(
         &self,
         port: &Arc<PortCounts>,
-        health: &HealthState,
         decision_log: Option<DecisionLog>,
         security: Arc<SecurityCounts>,
-        feeds: Vec<Arc<FeedCounts>>,
     ) -> Sources {
         Sources {
             port: Arc::clone(port),
-            health: health.clone(),
             registry: Arc::clone(&self.registry),
             store: self.store.as_ref().map(|store| Arc::clone(store.counts())),
             shared_log: self.member.as_ref().map(|member| SharedLogSource {
@@ -244,7 +236,6 @@ impl KeptSnapshots {
             }),
             security,
             decision_log,
-            feeds,
         }
     }
 }
@@ -272,7 +263,7 @@ async fn drain(
     health: &HealthState,
     draining: &CancellationToken,
     workers: Workers,
-    telemetry: Telemetry,
+    telemetry: &mut Telemetry,
 ) -> Result<(), Error> {
     health.drain();
     sleep(config.drain.drain_pause).await;

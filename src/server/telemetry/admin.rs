@@ -2,7 +2,7 @@
 //! its health. First the port, then its pages.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::{io, thread};
 
 use axum::Router;
@@ -14,33 +14,23 @@ use tokio::runtime;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, info};
 
-use super::Sources;
+use super::RestoredSources;
 use super::health::HealthState;
 use super::metrics::Metrics;
 use crate::kubernetes::FeedCounts;
 use crate::server::Error;
 use crate::tasks;
 
-/// The open port. It ends when this is dropped.
-pub struct AdminPort {
-    restored: Arc<Restored>,
-    _stop: DropGuard,
-}
-
-impl AdminPort {
-    /// Shows the restored state from now on.
-    pub(super) fn show(&self, restored: RestoredPages) {
-        self.restored.get_or_init(|| restored);
-    }
-}
-
-/// Binds `address` and serves the pages until the port is dropped.
-pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<AdminPort, Error> {
+/// Binds `address` and serves the pages until the returned guard is dropped.
+pub(super) fn start(
+    address: SocketAddr,
+    pages: Pages,
+    metrics: Metrics,
+) -> Result<DropGuard, Error> {
     let listener = bind(address).map_err(|source| Error::Bind { address, source })?;
     let bound = listener.local_addr().unwrap_or(address);
     let stop = CancellationToken::new();
     let stopped = stop.clone();
-    let restored = Arc::clone(&pages.restored);
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -50,7 +40,7 @@ pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<AdminPort, Erro
         .spawn(move || {
             let serve = async {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                axum::serve(listener, pages.router()).await
+                axum::serve(listener, router(pages, metrics)).await
             };
             runtime.block_on(async {
                 tokio::select! {
@@ -63,10 +53,7 @@ pub(super) fn start(address: SocketAddr, pages: Pages) -> Result<AdminPort, Erro
         })
         .map_err(Error::Runtime)?;
     info!(address = %bound, "admin listening");
-    Ok(AdminPort {
-        restored,
-        _stop: stop.drop_guard(),
-    })
+    Ok(stop.drop_guard())
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -82,50 +69,35 @@ const INDEX: &str = "\
 ";
 
 /// The sources of the pages.
+#[derive(Clone)]
 pub struct Pages {
     pub health: HealthState,
     /// Feeds that run inside this process.
     pub feeds: Vec<Arc<FeedCounts>>,
     /// Unset while the server restores the content of its state directory or its log.
-    pub restored: Arc<Restored>,
+    pub sources: Arc<RestoredSources>,
 }
 
-/// The sources of the pages of a server that has restored its snapshots.
-pub struct RestoredPages {
-    pub metrics: Metrics,
-    pub sources: Arc<Sources>,
+/// All pages.
+fn router(pages: Pages, metrics: Metrics) -> Router {
+    Router::new()
+        .route("/", get(|| async { INDEX }))
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .with_state(pages)
+        .route("/metrics", get(render))
+        .with_state(Arc::new(metrics))
 }
-
-/// Sources that exist from some moment on.
-pub type Restored = OnceLock<RestoredPages>;
-
-impl Pages {
-    /// All pages.
-    fn router(self) -> Router {
-        Router::new()
-            .route("/", get(|| async { INDEX }))
-            .route("/metrics", get(metrics))
-            .route("/livez", get(|| async { "ok\n" }))
-            .route("/readyz", get(readyz))
-            .with_state(Arc::new(self))
-    }
-}
-
-type PagesState = State<Arc<Pages>>;
 
 /// Reads restored state on another thread than the port's: a scrape of many snapshots takes a while.
-async fn metrics(State(pages): PagesState) -> Result<Response, StatusCode> {
-    let render = move || match pages.restored.get() {
-        Some(restored) => restored.metrics.render(),
-        None => Metrics::of_start().render(),
-    };
-    let page = tasks::spawn_blocking(render).await;
+async fn render(State(metrics): State<Arc<Metrics>>) -> Result<Response, StatusCode> {
+    let page = tasks::spawn_blocking(move || metrics.render()).await;
     let failed = StatusCode::INTERNAL_SERVER_ERROR;
     let page = page.map_err(|_| failed)?.map_err(|_| failed)?;
     Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], page).into_response())
 }
 
-async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
+async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
     let mut lines = pages.health.unready();
     let mut status = StatusCode::SERVICE_UNAVAILABLE;
     if lines.is_empty() {
@@ -148,7 +120,7 @@ async fn readyz(State(pages): PagesState) -> (StatusCode, String) {
     lines.extend(others);
     // Trouble with the store leaves the server ready: decisions continue, even when all disks are
     // full.
-    let sources = pages.restored.get().map(|it| &it.sources);
+    let sources = pages.sources.get();
     let store = sources.and_then(|it| it.store.as_ref());
     let trouble = store.and_then(|counts| counts.trouble());
     lines.extend(trouble.map(|why| format!("read-only: {why}")));

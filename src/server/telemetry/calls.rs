@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request, Response};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use prost::Message;
@@ -157,17 +157,7 @@ pub fn method(path: &str) -> &'static str {
 type LabelPairs<const N: usize> = [(&'static str, &'static str); N];
 type Counters<const N: usize> = Family<LabelPairs<N>, Counter>;
 
-/// Makes [`durations`].
-#[derive(Debug, Clone, Copy)]
-struct Durations;
-
-impl MetricConstructor<Histogram> for Durations {
-    fn new_metric(&self) -> Histogram {
-        durations()
-    }
-}
-
-type Histograms = Family<LabelPairs<1>, Histogram, Durations>;
+type Histograms = Family<LabelPairs<1>, Histogram>;
 
 /// The counts of all calls.
 #[derive(Debug)]
@@ -196,7 +186,7 @@ impl Default for Calls {
         for limit in Limit::refusing() {
             refusals.get_or_create(&[("limit", limit.name())]).inc_by(0);
         }
-        let histograms = || Histograms::new_with_constructor(Durations);
+        let histograms = || Histograms::new_with_constructor(durations);
         Self {
             refusals,
             ended,

@@ -4,11 +4,9 @@
 //! protocol wants SERVICE_UNKNOWN and an open stream, because the name may become known.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::Pin;
 use std::sync::Arc;
 
-use futures::Stream;
-use futures::stream::try_unfold;
+use futures::stream::{BoxStream, try_unfold};
 use tokio::sync::watch;
 use tonic::server::NamedService;
 use tonic::{Request, Response, Status};
@@ -161,56 +159,55 @@ impl HealthState {
         });
     }
 
-    /// The status of `name` at once and then whenever it changes. Statuses that follow each other
+    /// The status of a name at once and then whenever it changes. Statuses that follow each other
     /// faster than the client reads are skipped.
-    fn statuses(&self, name: String, visitor: Option<Visitor>) -> Statuses {
-        let watch = HealthWatch {
-            facts: self.0.subscribe(),
-            name,
-            visitor,
-            sent: None,
-        };
-        Box::pin(try_unfold(watch, |mut watch| async move {
-            loop {
-                let status = watch.status()?;
-                // The change may have been another one.
-                if watch.sent.replace(status) != Some(status) {
-                    return Ok(Some((response(status), watch)));
-                }
-                let changed = watch.facts.changed().await;
-                changed.map_err(|_| api::Error::Draining)?;
+    fn statuses(&self, asked: AskedName) -> Statuses {
+        let asked = Arc::new(asked);
+        let begun = (self.0.subscribe(), None);
+        Box::pin(try_unfold(begun, move |(mut facts, sent)| {
+            let asked = Arc::clone(&asked);
+            async move {
+                let status = |facts: &Facts| {
+                    let status = asked.status(facts);
+                    status.unwrap_or(ServingStatus::ServiceUnknown)
+                };
+                let is_next = |facts: &Facts| facts.has_ended || Some(status(facts)) != sent;
+                let next = match facts.wait_for(is_next).await {
+                    Ok(facts) if !facts.has_ended => status(&facts),
+                    _ => return Err(api::Error::Draining.into()),
+                };
+                Ok(Some((response(next), (facts, Some(next)))))
             }
         }))
     }
 }
 
-/// A watch of a name.
-struct HealthWatch {
-    facts: watch::Receiver<Facts>,
+/// A name that a visitor asks about; `None` where visitors are not told apart.
+struct AskedName {
     name: String,
     visitor: Option<Visitor>,
-    /// The status that was sent last.
-    sent: Option<ServingStatus>,
 }
 
-impl HealthWatch {
-    /// The present status.
-    ///
-    /// # Errors
-    /// When no watch goes on any more.
-    fn status(&mut self) -> Result<ServingStatus, api::Error> {
-        let facts = self.facts.borrow_and_update();
-        if facts.has_ended {
-            return Err(api::Error::Draining);
+impl AskedName {
+    fn of(request: Request<HealthCheckRequest>) -> Self {
+        Self {
+            visitor: request.extensions().get().cloned(),
+            name: request.into_inner().service,
         }
-        let status = facts.status(&self.name);
-        let status = status.filter(|_| may_see(self.visitor.as_ref(), &self.name));
-        Ok(status.unwrap_or(ServingStatus::ServiceUnknown))
+    }
+
+    /// The status of the name, or none when it is unknown. The name of a snapshot that the visitor may
+    /// not read is answered like an unknown name.
+    fn status(&self, facts: &Facts) -> Option<ServingStatus> {
+        let is_open = self.name.is_empty() || self.name == SERVICE;
+        let sees = |visitor: &Visitor| visitor.may_see(&self.name);
+        let may_see = is_open || self.visitor.as_ref().is_none_or(sees);
+        facts.status(&self.name).filter(|_| may_see)
     }
 }
 
 /// The statuses that a watch sends.
-type Statuses = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+type Statuses = BoxStream<'static, Result<HealthCheckResponse, Status>>;
 
 impl snapshot::named::Observer for HealthState {
     fn snapshot_changed(&self, name: &str, synced: bool) {
@@ -252,14 +249,12 @@ impl Health for HealthState {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        let visitor = request.extensions().get::<Visitor>().cloned();
-        let name = request.into_inner().service;
-        let status = self.0.borrow().status(&name);
-        let status = status.filter(|_| may_see(visitor.as_ref(), &name));
-        match status {
+        let asked = AskedName::of(request);
+        match asked.status(&self.0.borrow()) {
             Some(status) => Ok(Response::new(response(status))),
             None => Err(Status::not_found(format!(
-                "no service or snapshot is named {name:?}"
+                "no service or snapshot is named {:?}",
+                asked.name
             ))),
         }
     }
@@ -270,17 +265,8 @@ impl Health for HealthState {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Statuses>, Status> {
-        let visitor = request.extensions().get::<Visitor>().cloned();
-        let name = request.into_inner().service;
-        Ok(Response::new(self.statuses(name, visitor)))
+        Ok(Response::new(self.statuses(AskedName::of(request))))
     }
-}
-
-/// Returns whether a visitor may know of a name. The name of a snapshot that it may not read is
-/// answered like an unknown name.
-fn may_see(visitor: Option<&Visitor>, name: &str) -> bool {
-    let is_open = name.is_empty() || name == SERVICE;
-    is_open || visitor.is_none_or(|visitor| visitor.may_see(name))
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {

@@ -8,13 +8,14 @@ pub mod logging;
 pub(super) mod metrics;
 mod traces;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::runtime::RuntimeMetrics;
+use tokio_util::sync::DropGuard;
 
-use self::admin::{AdminPort, Pages, RestoredPages};
+use self::admin::Pages;
 use self::calls::{CallObserver, Calls};
 use self::health::HealthState;
 use self::metrics::Metrics;
@@ -29,22 +30,43 @@ use crate::snapshot::Registry;
 use crate::store::StoreCounts;
 use crate::visible;
 
-/// The recorders of calls, with the metrics and traces that they feed.
+/// The recorders of calls, and the metrics, pages and traces that they feed.
 pub struct Telemetry {
     calls: Arc<Calls>,
     traces: Option<Traces>,
-    has_admin: bool,
+    sources: Arc<RestoredSources>,
+    /// Ends the admin port when it is dropped.
+    admin: Option<DropGuard>,
 }
 
+/// The sources of figures, once the server has restored its snapshots.
+type RestoredSources = OnceLock<Sources>;
+
 impl Telemetry {
-    /// The telemetry of a server. Starts to send traces, if they are configured.
-    pub fn start(config: &Config) -> Result<Self, Error> {
-        let traces = Traces::start(&config.traces);
-        Ok(Self {
+    /// The telemetry of a server. Starts to send traces and opens the admin port, if they are
+    /// configured. The port shows the health of the server at once, and the rest after
+    /// [`show`](Self::show).
+    pub fn start(
+        config: &Config,
+        health: HealthState,
+        feeds: Vec<Arc<FeedCounts>>,
+    ) -> Result<Self, Error> {
+        let mut telemetry = Self {
             calls: Arc::default(),
-            traces: traces.map_err(Error::serve)?,
-            has_admin: config.admin.admin_listen.is_some(),
-        })
+            traces: Traces::start(&config.traces).map_err(Error::serve)?,
+            sources: Arc::default(),
+            admin: None,
+        };
+        if let Some(address) = config.admin_listen {
+            let pages = Pages {
+                health,
+                feeds,
+                sources: Arc::clone(&telemetry.sources),
+            };
+            let metrics = Metrics::new(config, &telemetry.calls, pages.clone());
+            telemetry.admin = Some(admin::start(address, pages, metrics)?);
+        }
+        Ok(telemetry)
     }
 
     /// Returns the counts of calls and refusals.
@@ -52,44 +74,22 @@ impl Telemetry {
         &self.calls
     }
 
-    /// The recorder of calls; `None` without an admin port.
+    /// The recorder of calls; `None` if nothing shows what it records.
     pub fn observer(&self) -> Option<Arc<CallObserver>> {
         let tracer = self.traces.as_ref().map(Traces::tracer);
-        let is_wanted = self.has_admin || tracer.is_some();
+        let is_wanted = self.admin.is_some() || tracer.is_some();
         let calls = Arc::clone(&self.calls);
         is_wanted.then(|| Arc::new(CallObserver { calls, tracer }))
     }
 
-    /// Opens the admin port, if one is configured; it ends when the returned value is dropped. It
-    /// shows the health of the server at once, and the restored state after [`show`](Self::show).
-    pub fn open_admin(
-        config: &Config,
-        health: HealthState,
-        feeds: Vec<Arc<FeedCounts>>,
-    ) -> Result<Option<AdminPort>, Error> {
-        let Some(address) = config.admin.admin_listen else {
-            return Ok(None);
-        };
-        let pages = Pages {
-            health,
-            feeds,
-            restored: Arc::default(),
-        };
-        admin::start(address, pages).map(Some)
-    }
-
     /// Shows the restored state on the admin port.
-    pub fn show(&self, admin: &AdminPort, config: &Config, sources: Sources) {
-        let sources = Arc::new(sources);
-        admin.show(RestoredPages {
-            metrics: Metrics::new(config, &self.calls, Arc::clone(&sources)),
-            sources,
-        });
+    pub fn show(&self, sources: Sources) {
+        self.sources.get_or_init(|| sources);
     }
 
     /// Sends the waiting traces.
-    pub async fn stop(self) {
-        if let Some(traces) = self.traces {
+    pub async fn stop(&mut self) {
+        if let Some(traces) = self.traces.take() {
             traces.stop().await;
         }
     }
@@ -110,10 +110,9 @@ impl SharedLogSource {
     }
 }
 
-/// All sources of figures.
+/// The sources of figures of a server that has restored its snapshots.
 pub struct Sources {
     pub port: Arc<PortCounts>,
-    pub health: HealthState,
     pub registry: Arc<Registry>,
     /// The decision log; `None` when decisions are not logged.
     pub decision_log: Option<DecisionLog>,
@@ -122,8 +121,6 @@ pub struct Sources {
     /// The shared log; `None` when the server shares none.
     pub shared_log: Option<SharedLogSource>,
     pub security: Arc<SecurityCounts>,
-    /// Feeds that run inside this process.
-    pub feeds: Vec<Arc<FeedCounts>>,
 }
 
 /// The extents of logs and of the streams beside them, and whether the nats-servers can be reached,

@@ -5,8 +5,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +14,6 @@ use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
@@ -25,20 +23,18 @@ use tower::util::BoxCloneSyncService;
 use tracing::debug;
 
 use super::connections::{CallTurns, OpenCall, refuse_foreign};
-use super::decoded_size::{DecodedSizes, RequestLayout};
+use super::decoded_size::DecodedSizes;
 use super::requests::{IncomingRequest, RequestBody};
 use super::responses::{OutgoingAnswer, is_unknown_method};
-use crate::access::{
-    self, AccessRules, Caller, CallerIdentity, CertificateName, RuleBook, TokenHash, Visitor,
-};
+use crate::access::{self, Caller, CallerIdentity, CertificateName, RuleBook, TokenHash, Visitor};
 use crate::account::Account;
 use crate::api::{self, Beside, CallSlots, CallerKey, WorkPlace};
-use crate::limits::{Limit, Limits};
+use crate::limits::Limit;
 use crate::proto::v1::spread_service_server::SpreadServiceServer;
+use crate::server::Error;
 use crate::server::config::Config;
 use crate::server::telemetry::PortCounts;
 use crate::server::telemetry::calls::{CallObserver, ObservedCall};
-use crate::server::{BoxError, Error};
 
 /// A service that answers requests of the port.
 pub type OpenService = BoxCloneSyncService<Request<RequestBody>, Response<Body>, Infallible>;
@@ -70,8 +66,15 @@ impl Services {
 
 /// The terms on which calls are accepted.
 pub struct CallLimits {
-    pub(super) kinds: Kinds,
-    guard: Option<Guard>,
+    calls: CallSlots,
+    /// The slots of calls that stay open.
+    streams: CallSlots,
+    /// The slots of health checks, which no other call can take.
+    checks: CallSlots,
+    counts: Arc<PortCounts>,
+    max_message_bytes: usize,
+    /// The access rules, if callers are told apart.
+    rules: Option<Arc<RuleBook>>,
     /// Decodes large messages.
     pub(super) beside: Beside,
     pub(super) account: Arc<Account>,
@@ -82,31 +85,25 @@ pub struct CallLimits {
 impl CallLimits {
     pub fn new(
         config: &Config,
-        guard: Option<Guard>,
+        rules: Option<Arc<RuleBook>>,
         account: &Arc<Account>,
         beside: Beside,
         counts: &Arc<PortCounts>,
     ) -> Result<Self, Error> {
+        let limits = &*config.limits;
+        let slots = |limit| CallSlots::new(limit, limits, 0);
         Ok(Self {
-            kinds: Kinds::new(&config.limits, counts),
-            guard,
+            calls: slots(Limit::ConcurrentCalls),
+            streams: slots(Limit::Streams),
+            checks: slots(Limit::HealthChecks),
+            counts: Arc::clone(counts),
+            max_message_bytes: limits.max_message_bytes,
+            rules,
             beside,
             account: Arc::clone(account),
-            sizes: DecodedSizes::new(&config.limits).map_err(Error::serve)?,
+            sizes: DecodedSizes::new(limits).map_err(Error::serve)?,
             receive_timeout: config.fixed.receive_timeout,
         })
-    }
-
-    /// Returns the bytes that a message takes when it is decoded.
-    ///
-    /// # Errors
-    /// When a list or an object in it is longer than its limit allows.
-    pub(super) fn decoded_size(
-        &self,
-        layout: Option<RequestLayout>,
-        message: &[u8],
-    ) -> Result<usize, api::Error> {
-        layout.map_or(Ok(0), |layout| self.sizes.of(layout, message))
     }
 
     /// Identifies the caller, and takes a slot for the call.
@@ -116,14 +113,51 @@ impl CallLimits {
         request: &mut Request<Incoming>,
         peer: &Peer,
     ) -> Result<(CallerKey, KindSlot), api::Error> {
-        if let Some(guard) = &self.guard {
-            guard.identify(request, peer, !kind.is_spread())?;
+        let mut caller = None;
+        if let Some(book) = &self.rules {
+            let found = identify(request.headers(), peer.certificate.clone());
+            let found = found.and_then(|it| access::admit(book, it).ok_or(UNKNOWN_CALLER));
+            if let (Err(why), true) = (&found, kind.is_spread()) {
+                debug!(address = %peer.address, why, "refused a caller");
+                return Err(api::Error::Unauthenticated(why));
+            }
+            caller = found.ok();
+            request.extensions_mut().insert(Visitor(caller.clone()));
         }
-        let identity = request.extensions().get::<Caller>().map(Caller::identity);
+        let identity = caller.as_ref().map(Caller::identity);
         let who = CallerKey::new(identity, Some(peer.address.ip()));
         request.extensions_mut().insert(who.clone());
-        let slot = self.kinds.take(kind, &who)?;
+        let slot = self.take(kind, &who)?;
         Ok((who, slot))
+    }
+
+    /// Takes a slot for a call, until it is dropped.
+    ///
+    /// # Errors
+    /// [`api::Error::OverLimit`].
+    fn take(&self, kind: CallKind, who: &CallerKey) -> Result<KindSlot, api::Error> {
+        let slots = match kind {
+            CallKind::Call => &self.calls,
+            CallKind::Check => &self.checks,
+            _ => &self.streams,
+        };
+        let slot = slots.take(who)?;
+        count(kind, &self.counts).fetch_add(1, Ordering::Relaxed);
+        Ok(KindSlot {
+            kind,
+            counts: Arc::clone(&self.counts),
+            _slot: slot,
+        })
+    }
+
+    /// Returns the largest length of a message of a kind.
+    pub(super) fn max_message_bytes(&self, kind: CallKind) -> usize {
+        match kind {
+            CallKind::Call | CallKind::Feed | CallKind::Decisions => self.max_message_bytes,
+            CallKind::Check | CallKind::Watch | CallKind::Reflection => {
+                MAX_NAME_REQUEST_BYTES.min(self.max_message_bytes)
+            }
+        }
     }
 }
 
@@ -185,7 +219,8 @@ impl ThreadCalls {
         // The answer is pinned in place: its state is large, and moving it would cost more than most
         // answers.
         let answer = pin!(answer(&self.services, request, kind, who, limits));
-        let answered = by(last_moment, answer).await;
+        let answered = api::until(last_moment, answer).await;
+        let answered = answered.unwrap_or_else(|late| Err(late.into()));
         let response = answered.unwrap_or_else(Status::into_http);
         if let Some(call) = &mut call {
             call.answered(&response);
@@ -246,22 +281,6 @@ async fn run(
     response.ok_or_else(|| api::Error::Unimplemented(uri.path().to_owned()).into())
 }
 
-/// Returns the result of `answer`, or an error once its deadline has passed.
-async fn by<T>(
-    last_moment: Option<Instant>,
-    answer: Pin<&mut impl Future<Output = Result<T, Status>>>,
-) -> Result<T, Status> {
-    let Some(last_moment) = last_moment else {
-        return answer.await;
-    };
-    // The answer is polled first: a finished one needs no timer.
-    tokio::select! {
-        biased;
-        answer = answer => answer,
-        () = sleep_until(last_moment) => Err(api::Error::Deadline.into()),
-    }
-}
-
 /// The largest request of health and reflection. They hold names, and the longest name has some
 /// hundred bytes.
 const MAX_NAME_REQUEST_BYTES: usize = 8 << 10;
@@ -310,59 +329,6 @@ impl CallKind {
     }
 }
 
-/// The slots of all kinds.
-pub struct Kinds {
-    calls: CallSlots,
-    /// The slots of calls that stay open.
-    streams: CallSlots,
-    /// The slots of health checks, which no other call can take.
-    checks: CallSlots,
-    counts: Arc<PortCounts>,
-    max_message_bytes: usize,
-}
-
-impl Kinds {
-    pub fn new(limits: &Limits, counts: &Arc<PortCounts>) -> Self {
-        let slots = |limit| CallSlots::new(limit, limits, 0);
-        Self {
-            calls: slots(Limit::ConcurrentCalls),
-            streams: slots(Limit::Streams),
-            checks: slots(Limit::HealthChecks),
-            counts: Arc::clone(counts),
-            max_message_bytes: limits.max_message_bytes,
-        }
-    }
-
-    /// Takes a slot for a call, until it is dropped.
-    ///
-    /// # Errors
-    /// [`api::Error::OverLimit`].
-    pub fn take(&self, kind: CallKind, who: &CallerKey) -> Result<KindSlot, api::Error> {
-        let slots = match kind {
-            CallKind::Call => &self.calls,
-            CallKind::Check => &self.checks,
-            _ => &self.streams,
-        };
-        let slot = slots.take(who)?;
-        count(kind, &self.counts).fetch_add(1, Ordering::Relaxed);
-        Ok(KindSlot {
-            kind,
-            counts: Arc::clone(&self.counts),
-            _slot: slot,
-        })
-    }
-
-    /// Returns the largest length of a message of a kind.
-    pub fn max_message_bytes(&self, kind: CallKind) -> usize {
-        match kind {
-            CallKind::Call | CallKind::Feed | CallKind::Decisions => self.max_message_bytes,
-            CallKind::Check | CallKind::Watch | CallKind::Reflection => {
-                MAX_NAME_REQUEST_BYTES.min(self.max_message_bytes)
-            }
-        }
-    }
-}
-
 /// A slot that a call of a kind holds.
 pub struct KindSlot {
     kind: CallKind,
@@ -388,16 +354,6 @@ fn count(kind: CallKind, counts: &PortCounts) -> &AtomicUsize {
     }
 }
 
-/// The rules in the contents of the access file at `path`.
-///
-/// # Errors
-/// The fault of the contents.
-pub fn parse_rules(path: &Path, contents: &[u8]) -> Result<AccessRules, BoxError> {
-    let told = |fault: &dyn std::fmt::Display| format!("access-file {}: {fault}", path.display());
-    let text = std::str::from_utf8(contents).map_err(|error| told(&error))?;
-    Ok(access::parse(text).map_err(|error| told(&error))?)
-}
-
 /// The peer of a connection.
 #[derive(Debug)]
 pub struct Peer {
@@ -407,41 +363,6 @@ pub struct Peer {
     pub certificate: Option<Arc<[CertificateName]>>,
     /// Lets calls begin.
     pub turns: Arc<CallTurns>,
-}
-
-/// Admits only callers that an access rule names.
-#[derive(Clone)]
-pub struct Guard(pub Arc<RuleBook>);
-
-impl Guard {
-    /// Puts the caller into its request. A service that is open to everybody, but not for every
-    /// snapshot, gets a visitor.
-    ///
-    /// # Errors
-    /// When no rule names the caller, and the service is not open.
-    fn identify<B>(
-        &self,
-        request: &mut Request<B>,
-        peer: &Peer,
-        is_open: bool,
-    ) -> Result<(), api::Error> {
-        let caller = self.caller(request, peer);
-        if is_open {
-            request.extensions_mut().insert(Visitor(caller.ok()));
-            return Ok(());
-        }
-        let refused = |why: &&str| debug!(address = %peer.address, why, "refused a caller");
-        let caller = caller.inspect_err(refused);
-        let caller = caller.map_err(api::Error::Unauthenticated)?;
-        request.extensions_mut().insert(caller);
-        Ok(())
-    }
-
-    /// The caller of a request, or the reason why no rule matches it.
-    fn caller<B>(&self, request: &Request<B>, peer: &Peer) -> Result<Caller, &'static str> {
-        let identity = identify(request.headers(), peer.certificate.clone())?;
-        access::admit(&self.0, identity).ok_or(UNKNOWN_CALLER)
-    }
 }
 
 const UNKNOWN_CALLER: &str = "no rule of the access file is about these credentials";

@@ -63,6 +63,10 @@ const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES;
 /// HTTP/2 starts with frames of 16 KiB, which cost a batch twice the reads.
 const FRAME_BYTES: u32 = 64 << 10;
 
+/// The number of looks in a row that find a connection without progress, although its client could
+/// read on in an answer, before it is closed.
+const LOOKS: u32 = 10;
+
 /// A bound address.
 pub struct Listener {
     listener: TcpListener,
@@ -228,7 +232,7 @@ impl Accepted {
         // Looks that were missed while the thread was busy say nothing about a client.
         let mut looks = interval(terms.look);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut progress = ConnectionProgress::default();
+        let (mut progress, mut still) = (0, 0);
         let mut is_stopping = false;
         loop {
             let turn = poll_fn(|context| {
@@ -239,7 +243,10 @@ impl Accepted {
                 biased;
                 ended = turn => return debug!(?ended, "a connection has ended"),
                 _ = looks.tick() => {
-                    if progress.is_unread(&turns) {
+                    let now = turns.progress.load(Ordering::Relaxed);
+                    let is_still = now == progress && turns.unread.load(Ordering::Relaxed) > 0;
+                    (progress, still) = (now, if is_still { still + 1 } else { 0 });
+                    if still >= LOOKS {
                         return info!("closing a connection whose client does not read");
                     }
                 }
@@ -388,18 +395,12 @@ pub struct CallTurns {
     unread: AtomicUsize,
     /// Counts the times at which the client has read on in an answer.
     progress: AtomicUsize,
-    turn: ReadingTurn,
-}
-
-/// The part of a turn in which a connection reads.
-#[derive(Debug, Default)]
-struct ReadingTurn {
     /// The bytes that may be read in this turn.
     most: AtomicUsize,
     /// The bytes of these that were not read yet.
     left: AtomicUsize,
     /// The number of calls that had arrived before this turn.
-    arrived: AtomicUsize,
+    arrived_before: AtomicUsize,
 }
 
 impl CallTurns {
@@ -407,19 +408,19 @@ impl CallTurns {
     /// last one.
     pub fn begin(&self, connections: usize) {
         let arrived = self.arrived.load(Ordering::Relaxed);
-        let has_calls = self.turn.arrived.swap(arrived, Ordering::Relaxed) != arrived;
+        let has_calls = self.arrived_before.swap(arrived, Ordering::Relaxed) != arrived;
         let least = (TURN_BYTES_OF_ALL / connections.max(1)).clamp(MIN_TURN_BYTES, TURN_BYTES);
         // Large messages are not read in small pieces.
-        let before = self.turn.most.load(Ordering::Relaxed);
+        let before = self.most.load(Ordering::Relaxed);
         let bytes = if has_calls { 0 } else { 2 * before }.clamp(least, TURN_BYTES);
-        self.turn.most.store(bytes, Ordering::Relaxed);
-        self.turn.left.store(bytes, Ordering::Relaxed);
+        self.most.store(bytes, Ordering::Relaxed);
+        self.left.store(bytes, Ordering::Relaxed);
     }
 
     /// Returns the number of bytes that may be read now; `None` when the turn is over. Then the
     /// connection is woken for its next one.
     pub fn bytes_left(&self, context: &Context<'_>) -> Option<usize> {
-        match self.turn.left.load(Ordering::Relaxed) {
+        match self.left.load(Ordering::Relaxed) {
             0 => {
                 context.waker().wake_by_ref();
                 None
@@ -430,7 +431,7 @@ impl CallTurns {
 
     /// Records the number of bytes that were read.
     pub fn note_read(&self, bytes: usize) {
-        self.turn.left.fetch_sub(bytes, Ordering::Relaxed);
+        self.left.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Records that a call has arrived.
@@ -467,27 +468,6 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         self.note_unread(false);
-    }
-}
-
-/// The number of looks in a row that find a connection without progress before it is closed.
-pub const LOOKS: u32 = 10;
-
-/// Looks at a connection now and then, to find out whether it has to be closed.
-#[derive(Debug, Default)]
-pub struct ConnectionProgress {
-    progress: usize,
-    looks: u32,
-}
-
-impl ConnectionProgress {
-    /// Returns whether the client has not read on in any of its answers for all the last looks.
-    pub fn is_unread(&mut self, calls: &CallTurns) -> bool {
-        let progress = calls.progress.load(Ordering::Relaxed);
-        let has_read = std::mem::replace(&mut self.progress, progress) != progress;
-        let is_still = !has_read && calls.unread.load(Ordering::Relaxed) > 0;
-        self.looks = if is_still { self.looks + 1 } else { 0 };
-        self.looks >= LOOKS
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost::{DecodeError, Message};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
@@ -15,6 +14,7 @@ use super::requests::HEAD;
 use crate::api;
 use crate::limits::{Limit, Limits};
 use crate::matching::{Path, Violations};
+use crate::proto::encoded::{LENGTH_DELIMITED, next_field};
 use crate::proto::v1::FILE_DESCRIPTOR_SET;
 
 /// The bytes of a list, a map, a text or `bytes` in the struct that it is a field of.
@@ -38,9 +38,12 @@ pub struct RequestLayout(usize);
 struct Layout {
     /// The size of the message's struct, without the memory that it points to.
     size: usize,
-    /// The number of its lists and maps.
-    lists: usize,
-    /// The bytes that it may have on the wire, if it is an object of Kubernetes or a selector.
+    /// The number of things that are counted in it: the entries of its lists and maps, its bytes if
+    /// they have a limit, and what is counted in messages that it has at most once. A decoder puts the
+    /// parts of such a message together, so all parts share the counts.
+    counts: usize,
+    /// The bytes that it may have on the wire, if it is an object of Kubernetes or a selector. They are
+    /// its first count.
     max_bytes: Option<usize>,
     /// The fields, by number.
     fields: Vec<Option<Field>>,
@@ -54,18 +57,12 @@ struct Field {
     first: usize,
     /// The bytes for each further occurrence.
     more: usize,
+    /// The place among the counts of its message: of the entries of a list, or of the first count of a
+    /// message that is in no list.
+    count: usize,
     /// The limit of its entries; `None` if it is neither a list nor a map.
-    list: Option<ListLimit>,
+    list: Option<(Limit, usize)>,
     content: Content,
-}
-
-/// The limit of the entries of a list or a map.
-#[derive(Clone, Copy)]
-struct ListLimit {
-    /// The number among the lists of its message.
-    number: usize,
-    limit: Limit,
-    most: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -112,23 +109,31 @@ impl DecodedSizes {
         self.requests.get(path).copied().map(RequestLayout)
     }
 
-    /// An upper bound of the bytes that a request takes when it is decoded, without its own bytes.
+    /// An upper bound of the bytes that a request takes when it is decoded, without its own bytes; 0 for
+    /// one whose layout is not known.
     ///
     /// # Errors
-    /// When a list or an object is longer than its limit allows. Then the message is not read to its
-    /// end.
-    pub fn of(&self, request: RequestLayout, message: &[u8]) -> Result<usize, api::Error> {
+    /// When the bytes are no message, or a list or an object is longer than its limit allows. Then the
+    /// message is not read to its end.
+    pub fn of(&self, request: Option<RequestLayout>, message: &[u8]) -> Result<usize, api::Error> {
+        let Some(RequestLayout(layout)) = request else {
+            return Ok(0);
+        };
+        let layout = &self.layouts[layout];
         let mut scan = Scan {
             layouts: &self.layouts,
-            weight: 0,
-            counts: Vec::new(),
+            weight: layout.size,
+            counts: vec![0; layout.counts],
         };
-        match scan.message(request.0, message.get(HEAD..).unwrap_or_default()) {
+        match scan.message(layout, 0, message.get(HEAD..).unwrap_or_default()) {
+            Ok(()) => Ok(scan.weight),
             Err(Fault::TooLong { path, limit, most }) => {
                 Err(Violations::too_long(Path::root(&path), limit, most).into())
             }
-            // The bytes after a fault are not decoded either.
-            Ok(()) | Err(Fault::Undecodable) => Ok(scan.weight),
+            Err(Fault::Undecodable) => {
+                let fault = "its bytes are no message of the protocol";
+                Err(api::Error::Undecodable(fault.to_owned()))
+            }
         }
     }
 }
@@ -153,10 +158,11 @@ impl<'a> Protocol<'a> {
     }
 
     fn layout(&self, message: &DescriptorProto, limits: &Limits) -> Layout {
+        let max_bytes = is_object(message).then(|| limits.get(Limit::ObjectBytes));
         let mut layout = Layout {
             size: self.size(message),
-            lists: 0,
-            max_bytes: is_object(message).then(|| limits.get(Limit::ObjectBytes)),
+            counts: usize::from(max_bytes.is_some()),
+            max_bytes,
             fields: Vec::new(),
         };
         for field in &message.field {
@@ -164,17 +170,26 @@ impl<'a> Protocol<'a> {
             let length = layout.fields.len().max(at + 1);
             layout.fields.resize_with(length, || None);
             let list = (field.label() == Label::Repeated).then(|| {
-                layout.lists += 1;
                 let limit = list_limit(message, field);
-                ListLimit {
-                    number: layout.lists - 1,
-                    limit,
-                    most: limits.get(limit),
-                }
+                (limit, limits.get(limit))
             });
-            layout.fields[at] = Some(self.field(field, list));
+            layout.fields[at] = Some(self.field(field, layout.counts, list));
+            layout.counts += self.counts(field);
         }
         layout
+    }
+
+    /// The number of things that are counted in a field of a message.
+    fn counts(&self, field: &FieldDescriptorProto) -> usize {
+        let message = self.message(field).map(|number| self.messages[number]);
+        match (field.label(), message) {
+            (Label::Repeated, _) => 1,
+            (_, None) => 0,
+            (_, Some(message)) => {
+                let fields = message.field.iter().map(|field| self.counts(field));
+                usize::from(is_object(message)) + fields.sum::<usize>()
+            }
+        }
     }
 
     /// The number of the message type of a field, if it has one.
@@ -182,7 +197,12 @@ impl<'a> Protocol<'a> {
         self.numbers.get(field.type_name()).copied()
     }
 
-    fn field(&self, field: &FieldDescriptorProto, list: Option<ListLimit>) -> Field {
+    fn field(
+        &self,
+        field: &FieldDescriptorProto,
+        count: usize,
+        list: Option<(Limit, usize)>,
+    ) -> Field {
         let message = self.message(field);
         let options = message.and_then(|number| self.messages[number].options.as_ref());
         let size = self.value_size(field);
@@ -199,6 +219,7 @@ impl<'a> Protocol<'a> {
             name: field.json_name().to_owned(),
             first,
             more,
+            count,
             list,
             content: match (message, field.r#type()) {
                 (Some(number), _) => Content::Message(number),
@@ -268,18 +289,7 @@ enum Fault {
     },
 }
 
-impl From<DecodeError> for Fault {
-    fn from(_: DecodeError) -> Self {
-        Self::Undecodable
-    }
-}
-
 impl Fault {
-    fn too_long(path: &str, limit: Limit, most: usize) -> Self {
-        let path = path.to_owned();
-        Self::TooLong { path, limit, most }
-    }
-
     /// Puts a field before the rest of the path; the `index` is that of an element.
     fn within(self, field: &Field, index: Option<usize>) -> Self {
         let Self::TooLong { path, limit, most } = self else {
@@ -296,92 +306,80 @@ impl Fault {
 struct Scan<'a> {
     layouts: &'a [Layout],
     weight: usize,
-    /// The entries so far of the lists of the messages that are being read, the innermost last.
+    /// The counts of the messages that are being read, those of the innermost last.
     counts: Vec<usize>,
 }
 
 impl Scan<'_> {
-    /// Adds the memory of a message that is not in another one, or in a list.
-    fn message(&mut self, layout: usize, message: &[u8]) -> Result<(), Fault> {
+    /// Adds the memory of the fields of a message, or of a part of one, whose counts begin at `counts`.
+    fn message(&mut self, layout: &Layout, counts: usize, message: &[u8]) -> Result<(), Fault> {
         let layouts = self.layouts;
-        self.weight = self.weight.saturating_add(layouts[layout].size);
-        self.fields(&layouts[layout], message)
-    }
-
-    /// Adds the memory of the fields of a message.
-    fn fields(&mut self, layout: &Layout, message: &[u8]) -> Result<(), Fault> {
-        let mut rest = message;
-        if let Some(most) = layout.max_bytes.filter(|most| rest.len() > *most) {
-            return Err(Fault::too_long("", Limit::ObjectBytes, most));
+        if let Some(most) = layout.max_bytes {
+            self.count(counts, message.len(), (Limit::ObjectBytes, most))?;
         }
-        let lists = self.counts.len();
-        self.counts.resize(lists + layout.lists, 0);
-        let (mut seen, mut joined) = (0_u128, 0_u128);
+        let (mut rest, mut seen) = (message, 0_u128);
         while !rest.is_empty() {
-            let (number, kind) = decode_key(&mut rest)?;
-            let field = layout.fields.get(number as usize).and_then(Option::as_ref);
-            let Some(field) = field else {
-                skip_field(kind, number, &mut rest, DecodeContext::default())?;
+            let (key, content) = next_field(&mut rest).ok_or(Fault::Undecodable)?;
+            let number = usize::try_from(key >> 3).unwrap_or(usize::MAX);
+            let Some(field) = layout.fields.get(number).and_then(Option::as_ref) else {
                 continue;
             };
-            let bit = 1_u128.checked_shl(number).unwrap_or(0);
-            let is_first = seen & bit == 0;
+            let bit = 1_u128.checked_shl(number as u32).unwrap_or(0);
+            self.add(if seen & bit == 0 {
+                field.first
+            } else {
+                field.more
+            });
             seen |= bit;
-            self.add(if is_first { field.first } else { field.more });
-            if kind != WireType::LengthDelimited {
-                self.count(field, lists, 1)?;
-                skip_field(kind, number, &mut rest, DecodeContext::default())?;
-                continue;
+            let entries = match field.content {
+                // Each has at least one byte on the wire, and a list grows by doubling.
+                Content::Numbers if key & 7 == LENGTH_DELIMITED => {
+                    self.add(content.len().saturating_mul(16));
+                    content.len()
+                }
+                // Allocators round sizes up.
+                Content::Text => {
+                    self.add(content.len() + content.len() / 8 + 16);
+                    1
+                }
+                _ => 1,
+            };
+            let count = counts + field.count;
+            let mut index = None;
+            if let Some(limit) = field.list {
+                let counted = self.count(count, entries, limit);
+                let counted = counted.map_err(|fault| fault.within(field, None))?;
+                index = Some(counted.saturating_sub(1));
             }
-            let length = usize::try_from(decode_varint(&mut rest)?).unwrap_or(usize::MAX);
-            let (content, after) = rest.split_at_checked(length).ok_or(Fault::Undecodable)?;
-            rest = after;
-            if is_first || field.list.is_some() {
-                self.content(field, lists, content)?;
-            } else if joined & bit == 0 {
-                // A decoder puts the parts of a message together, and their lists.
-                joined |= bit;
-                self.content(field, lists, &parts_of(number, message)?)?;
+            if let Content::Message(inner) = field.content {
+                let inner = &layouts[inner];
+                let end = self.counts.len();
+                let read = match index {
+                    None => self.message(inner, count, content),
+                    Some(_) => {
+                        self.counts.resize(end + inner.counts, 0);
+                        self.message(inner, end, content)
+                    }
+                };
+                read.map_err(|fault| fault.within(field, index))?;
+                self.counts.truncate(end);
             }
         }
-        self.counts.truncate(lists);
         Ok(())
     }
 
-    /// Adds the memory of what an occurrence of a field holds.
-    fn content(&mut self, field: &Field, lists: usize, content: &[u8]) -> Result<(), Fault> {
-        match field.content {
-            // Each has at least one byte on the wire, and a list grows by doubling.
-            Content::Numbers => {
-                self.add(content.len().saturating_mul(16));
-                self.count(field, lists, content.len())
-            }
-            Content::Text => {
-                // Allocators round sizes up.
-                self.add(content.len() + content.len() / 8 + 16);
-                self.count(field, lists, 1)
-            }
-            Content::Message(layout) => {
-                self.count(field, lists, 1)?;
-                let layouts = self.layouts;
-                let read = self.fields(&layouts[layout], content);
-                let index = field.list.map(|list| self.counts[lists + list.number] - 1);
-                read.map_err(|fault| fault.within(field, index))
-            }
-        }
-    }
-
-    /// Counts entries of a list.
-    fn count(&mut self, field: &Field, lists: usize, more: usize) -> Result<(), Fault> {
-        let Some(list) = field.list else {
-            return Ok(());
-        };
-        let count = &mut self.counts[lists + list.number];
-        *count += more;
-        let ListLimit { limit, most, .. } = list;
+    /// Adds to a count, and returns it.
+    fn count(&mut self, at: usize, more: usize, limit: (Limit, usize)) -> Result<usize, Fault> {
+        let count = &mut self.counts[at];
+        *count = count.saturating_add(more);
+        let (limit, most) = limit;
         match *count <= most {
-            true => Ok(()),
-            false => Err(Fault::too_long(&field.name, limit, most)),
+            true => Ok(*count),
+            false => Err(Fault::TooLong {
+                path: String::new(),
+                limit,
+                most,
+            }),
         }
     }
 
@@ -390,31 +388,15 @@ impl Scan<'_> {
     }
 }
 
-/// Joins what all occurrences of a field hold.
-fn parts_of(field: u32, mut message: &[u8]) -> Result<Vec<u8>, Fault> {
-    let mut joined = Vec::new();
-    while !message.is_empty() {
-        let (number, kind) = decode_key(&mut message)?;
-        if number != field || kind != WireType::LengthDelimited {
-            skip_field(kind, number, &mut message, DecodeContext::default())?;
-            continue;
-        }
-        let length = usize::try_from(decode_varint(&mut message)?).unwrap_or(usize::MAX);
-        let (part, after) = message.split_at_checked(length).ok_or(Fault::Undecodable)?;
-        joined.extend_from_slice(part);
-        message = after;
-    }
-    Ok(joined)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proto::v1;
 
-    fn request(weights: &DecodedSizes, method: &str) -> RequestLayout {
+    fn request(weights: &DecodedSizes, method: &str) -> Option<RequestLayout> {
         let path = format!("/evenkeel.v1.SpreadService/{method}");
-        weights.request(&path).expect("a method of the service")
+        let layout = weights.request(&path);
+        Some(layout.expect("a method of the service"))
     }
 
     fn weight(weights: &DecodedSizes, method: &str, message: &impl Message) -> usize {
@@ -558,45 +540,8 @@ mod tests {
         assert_eq!(refusal(&[about(annotated(large))]), told("pod"));
         let second = [overlaid(annotated(small)), overlaid(annotated(large))];
         assert_eq!(refusal(&second), told("overlay[1].pod"));
-    }
-
-    #[test]
-    fn maps_and_packed_numbers_are_lists() {
-        let labels = (0..4).map(|n| (format!("key-{n}"), String::new()));
-        let pod = v1::Pod {
-            metadata: Some(v1::ObjectMeta {
-                labels: labels.collect(),
-                ..v1::ObjectMeta::default()
-            }),
-            ..v1::Pod::default()
-        };
-        let told = "pod.metadata.labels: has too many entries, over max-list-entries of 3";
-        assert_eq!(refusal(&[about(pod)]), told);
-        // No request has a packed list yet, so the test takes an answer.
-        let limits = Limits {
-            max_list_entries: 3,
-            ..Limits::default()
-        };
-        let mut weights = DecodedSizes::new(&limits).expect("descriptors");
-        let at = weights.layouts.iter().position(|layout| {
-            let fields = layout.fields.iter().flatten();
-            fields.clone().any(|field| field.name == "packedScores")
-        });
-        weights
-            .requests
-            .insert("packed".to_owned(), at.expect("an answer has one"));
-        let packed = |count| {
-            let scores = v1::ScoreResponse {
-                packed_scores: vec![1; count],
-                ..v1::ScoreResponse::default()
-            };
-            let mut bytes = vec![0; HEAD];
-            scores.encode(&mut bytes).expect("there is room");
-            let layout = weights.request("packed").expect("it was inserted");
-            weights.of(layout, &bytes)
-        };
-        assert!(packed(3).is_ok());
-        assert!(packed(4).is_err());
+        let in_parts = [about(annotated(small)), about(annotated(small))];
+        assert_eq!(refusal(&in_parts), told("pod"));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl IncomingRequest {
     /// # Errors
     /// When there is no memory for it, or a list has more entries than a limit allows.
     pub fn weigh(&mut self) -> Result<Charge, Status> {
-        let decoded = self.limits.decoded_size(self.layout, &self.current)?;
+        let decoded = self.limits.sizes.of(self.layout, &self.current)?;
         self.charge_decoded(decoded)
     }
 
@@ -148,10 +148,10 @@ impl IncomingRequest {
             // A large one is weighed beside the threads that serve.
             let (limits, layout) = (Arc::clone(&self.limits), self.layout);
             let whole = whole.clone();
-            let weigh = async move { limits.decoded_size(layout, &whole) };
+            let weigh = async move { limits.sizes.of(layout, &whole) };
             self.limits.beside.run(self.who.clone(), weigh).await?
         } else {
-            self.limits.decoded_size(self.layout, &whole)
+            self.limits.sizes.of(self.layout, &whole)
         };
         self.current = whole;
         let charge = self.charge_decoded(decoded?)?;
@@ -261,7 +261,7 @@ impl IncomingRequest {
             return Err(Status::unimplemented("messages must not be compressed"));
         }
         let length = u32::from_be_bytes(length) as usize;
-        let most = self.limits.kinds.max_message_bytes(self.kind);
+        let most = self.limits.max_message_bytes(self.kind);
         if length <= most {
             return Ok(length);
         }

@@ -86,7 +86,7 @@ impl OutgoingAnswer {
         if code.is_some_and(|code| Code::from_bytes(code.as_bytes()) == Code::OutOfRange) {
             let over = Exceeded {
                 limit: Limit::MessageBytes,
-                most: self.limits.kinds.max_message_bytes(CallKind::Call),
+                most: self.limits.max_message_bytes(CallKind::Call),
                 actual: None,
             };
             trailers = trailers_of(&api::Error::OverLimit(over).into());

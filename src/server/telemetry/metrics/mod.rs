@@ -20,7 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{self, Unit};
 
-use super::Sources;
+use super::admin::Pages;
 use super::calls::Calls;
 use crate::limits::Limits;
 use crate::server::config::Config;
@@ -37,25 +37,7 @@ impl Metrics {
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// The metrics of a server with these parts.
-    pub fn new(config: &Config, calls: &Arc<Calls>, sources: Arc<Sources>) -> Self {
-        let mut metrics = Self::with(ServerParts {
-            calls: Arc::clone(calls),
-            sources,
-            limits: Limits::clone(&config.limits),
-            labelled: config.fixed.metrics_snapshots,
-        });
-        // The port is read before the calls that have ended, so a call that leaves the port in
-        // between is counted as ended.
-        calls.register(metrics.0.sub_registry_with_prefix(PREFIX));
-        metrics
-    }
-
-    /// The metrics of a server that has not restored its snapshots yet.
-    pub fn of_start() -> Self {
-        Self::with(parts::NotReady)
-    }
-
-    fn with(parts: impl Collector) -> Self {
+    pub fn new(config: &Config, calls: &Arc<Calls>, pages: Pages) -> Self {
         let mut all = registry::Registry::default();
         all.register_collector(Box::new(parts::ProcessMetrics(SystemTime::now())));
         let own = all.sub_registry_with_prefix(PREFIX);
@@ -65,7 +47,15 @@ impl Metrics {
             ("os", std::env::consts::OS),
         ]);
         own.register("build", "The program that runs", build);
-        own.register_collector(Box::new(parts));
+        own.register_collector(Box::new(ServerParts {
+            calls: Arc::clone(calls),
+            pages,
+            limits: Limits::clone(&config.limits),
+            labelled: config.fixed.metrics_snapshots,
+        }));
+        // The port is read before the calls that have ended, so a call that leaves the port in
+        // between is counted as ended.
+        calls.register(all.sub_registry_with_prefix(PREFIX));
         Self(all)
     }
 
@@ -80,7 +70,7 @@ impl Metrics {
 /// The parts of the server that are read.
 struct ServerParts {
     calls: Arc<Calls>,
-    sources: Arc<Sources>,
+    pages: Pages,
     limits: Limits,
     /// The number of snapshots with their own label.
     labelled: usize,
@@ -94,7 +84,12 @@ impl fmt::Debug for ServerParts {
 
 impl Collector for ServerParts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (encoder, sources) = (&mut encoder, &*self.sources);
+        let encoder = &mut encoder;
+        let is_ready = self.pages.health.unready().is_empty();
+        parts::READY.gauge(encoder, u32::from(is_ready))?;
+        let Some(sources) = self.pages.sources.get() else {
+            return Ok(());
+        };
         parts::load(encoder, sources, &self.calls, &self.limits)?;
         snapshots::encode(encoder, &sources.registry, self.labelled)?;
         parts::account(encoder, sources.registry.account())?;
@@ -107,8 +102,8 @@ impl Collector for ServerParts {
         if let Some(source) = &sources.shared_log {
             snapshots::encode_log(encoder, source, self.labelled)?;
         }
-        if !sources.feeds.is_empty() {
-            parts::feeds(encoder, &sources.feeds)?;
+        if !self.pages.feeds.is_empty() {
+            parts::feeds(encoder, &self.pages.feeds)?;
         }
         snapshots::encode_work(encoder, sources.registry.counters())?;
         parts::security(encoder, &sources.security)

@@ -20,17 +20,7 @@ use crate::server::telemetry::Sources;
 use crate::server::telemetry::calls::Calls;
 use crate::store::StoreCounts;
 
-const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
-/// The health of a server that has not started.
-#[derive(Debug)]
-pub(super) struct NotReady;
-
-impl Collector for NotReady {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        READY.gauge(&mut encoder, 0)
-    }
-}
-
+pub(super) const READY: Family = plain("ready", "Whether health says SERVING: 1 or 0");
 const IN_FLIGHT: Family = plain("calls_in_flight", "Calls under way, without feeds");
 const FEEDS: Family = plain("open_feeds", "Feeds open now");
 const DECISIONS: Family = plain("open_decision_streams", "Streams of questions open now");
@@ -105,7 +95,6 @@ pub(super) fn load(
     calls: &Calls,
     limits: &Limits,
 ) -> fmt::Result {
-    READY.gauge(encoder, u32::from(sources.health.unready().is_empty()))?;
     let port = &sources.port;
     let open = |count: &AtomicUsize| count.load(Ordering::Relaxed);
     IN_FLIGHT.gauge(encoder, open(&port.calls))?;
