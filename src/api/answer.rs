@@ -13,16 +13,11 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use tonic::Response;
 
 use crate::decision_log::{Brief, Pending};
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::{
     Deadline, Defaults, Imagined, Nodes, ReadView, Slot, Snapshot, Stopped, bits,
 };
 use crate::spread::{DomainReport, NodeRefusal, NodeScore, Reason, Report};
-
-/// A count for the wire.
-pub fn count(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
 
 /// Returns the named nodes that the snapshot does not hold, each once, in their order.
 pub fn unknown_nodes<'n>(names: impl Iterator<Item = &'n str>, nodes: &Nodes) -> Vec<String> {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::answer::{count, defaults_kind};
+use super::answer::defaults_kind;
 use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
 use super::request::{self, PageTokens};
 use crate::matching::{Path, Selector, Violations, names};
-use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
+use crate::proto::{count, v1};
 use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot, State, Stopped};
 use crate::spread::describe::{
     Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, WorkloadId, ZONE,
@@ -335,7 +335,7 @@ impl ValidDescription {
         let known = check_key(&key, pod_groups.read_view())?;
         let (pods, balance) = judge_selected(pod_groups, selector, &key, self.max_domains)?;
         match known {
-            Ok(()) => Ok((pods, vec![topology_spread(balance)])),
+            Ok(()) => Ok((pods, vec![balance.into_wire()])),
             Err(unknown) if is_asked => Err(Error::NoTopologyKey(unknown)),
             Err(_) => Ok((pods, Vec::new())),
         }
@@ -370,6 +370,7 @@ fn note_one_domain(
     };
     raise(&mut coverage.one_domain_count, 1);
     if coverage.one_domain.len() < LISTED_IDLE {
+        let idle = &idle.numbers;
         let only = idle.domains.first().filter(|_| idle.domain_count == 1);
         coverage.one_domain.push(v1::OneDomain {
             namespace: namespace.to_owned(),
@@ -390,13 +391,7 @@ fn raise(count: &mut i64, more: impl Into<i64>) {
 impl DescriptionPage {
     /// Writes the label keys of nodes into the answer.
     fn note_keys(&mut self, read_view: &ReadView<'_>) -> Result<(), Stopped> {
-        let keys = topology_keys(read_view)?.into_iter();
-        let keys = keys.map(|found| v1::TopologyKey {
-            key: found.key,
-            value_count: count(found.values),
-            node_count: count(found.nodes),
-        });
-        self.response.topology_keys = keys.collect();
+        self.response.topology_keys = topology_keys(read_view)?;
         Ok(())
     }
 
@@ -429,7 +424,11 @@ fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSprea
         labels: judged.workload.labels,
         pod_count: count(judged.pods),
         pending_count: count(judged.pending),
-        topologies: judged.balances.into_iter().map(topology_spread).collect(),
+        topologies: judged
+            .balances
+            .into_iter()
+            .map(Balance::into_wire)
+            .collect(),
         fault: judged.fault.unwrap_or_default(),
         selected_count: count(judged.selected),
         pods: Vec::new(),
@@ -441,34 +440,6 @@ fn member(pod: NamedPod, read_view: &ReadView<'_>) -> v1::WorkloadMember {
     v1::WorkloadMember {
         name: pod.name,
         node: node.unwrap_or_default(),
-    }
-}
-
-/// Returns the spread of pods over one topology, for the wire.
-pub(super) fn topology_spread(balance: Balance) -> v1::TopologySpread {
-    let (excess, effect) = (balance.excess(), balance.effect().unwrap_or_default());
-    let domains = balance.domains.into_iter();
-    let domains = domains.map(|share| v1::DomainSpread {
-        value: share.value,
-        matching_pods: share.pods,
-        skew: share.pods.saturating_sub(balance.global_minimum),
-        eligible_nodes: share.eligible_nodes,
-    });
-    let active = balance.constraint.as_ref();
-    let index = active.map_or(0, |active| active.index);
-    v1::TopologySpread {
-        topology_key: balance.topology_key,
-        constraint: active.map(|active| active.to_wire()),
-        constraint_index: i32::try_from(index).unwrap_or(i32::MAX),
-        from_defaults: active.is_some_and(|active| active.from_defaults),
-        domain_count: count(balance.domain_count),
-        global_minimum: balance.global_minimum,
-        min_domains_unmet: balance.min_domains_unmet,
-        skew: balance.skew,
-        excess,
-        outside_pods: balance.outside_pods,
-        domains: domains.collect(),
-        effect: effect.to_owned(),
     }
 }
 
@@ -489,7 +460,7 @@ impl WorkloadRank {
             let alike = judged.balances.iter().filter(|b| b.is_hard() == hard);
             Reverse(alike.map(Balance::excess).max().unwrap_or(0))
         };
-        let skew = judged.balances.iter().map(|balance| balance.skew).max();
+        let skew = judged.balances.iter().map(|it| it.numbers.skew).max();
         Self {
             hard_excess: excess(true),
             soft_excess: excess(false),

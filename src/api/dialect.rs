@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::answer::{self, Candidates, ListedAnswer};
 use crate::matching::{Path, Violations};
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::{Limits, ReadView, Slot, Stopped};
 use crate::spread::fleet::PlacementSpec;
 use crate::spread::{NodeChecks, NodeRefusal, Picker, PlaceOptions, Question, Report, Tallies};
@@ -128,8 +128,8 @@ impl DecisionTerms {
         Ok(v1::FilterResponse {
             revision: read_view.revision,
             reasons: answer::reason_counts(&tallies.refused),
-            feasible_count: answer::count(tallies.feasible),
-            node_count: answer::count(tallies.judged),
+            feasible_count: count(tallies.feasible),
+            node_count: count(tallies.judged),
             unchecked: pod.unchecked(self.checks, read_view)?,
             unknown_deletes: read_view.unknown_deletes.to_vec(),
             defaults: answer::defaults_kind(read_view.defaults),

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::answer::count;
 use super::error::Error;
 use super::executor::WorkPlace;
 use super::read_your_writes::AskedSnapshot;
@@ -20,7 +19,7 @@ use super::request::{self, PageTokens};
 use super::request_context::deadline_after;
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::encode;
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::reads::Summary;
 use crate::snapshot::{Limits, Snapshot, State, Stopped};
 use crate::verify::{Mismatch, Verification, verify};

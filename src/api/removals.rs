@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{count, defaults_kind};
-use super::describe::topology_spread;
+use super::answer::defaults_kind;
 use super::error::Error;
 use super::read_your_writes::AskedSnapshot;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::revisions::{CLONE_SET, is_scaled_by_revisions};
 use crate::matching::{Path, Violations, names};
-use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision};
+use crate::plan::{RemovalOptions, rank_removals};
 use crate::proto::v1;
 use crate::snapshot::{Limits, PodGroups, Snapshot, Stopped};
-use crate::spread::describe::{Balance, NamedWorkload, Survey};
+use crate::spread::describe::{NamedWorkload, Survey};
 
 /// A valid request.
 #[derive(Debug)]
@@ -98,27 +97,11 @@ impl ValidRemovals {
             sizes: &self.sizes,
             max_domains: self.max_domains,
         };
-        let plan = RemovalPlan::of(&workload, pods, options)?;
         let read_view = pods.read_view();
-        let spread = |all: Vec<Balance>| all.into_iter().map(topology_spread).collect();
-        let removals = |all: Vec<PlannedRemoval>| all.into_iter().map(removal).collect();
-        let better = plan.better.unwrap_or_default();
         Ok(Some(v1::RankRemovalsResponse {
             revision: read_view.revision,
-            removals: removals(plan.removed.pods),
-            pod_count: count(plan.pods),
-            before: spread(plan.before),
-            after: spread(plan.removed.after),
-            unknown_pod_count: count(plan.unknown),
-            optimal: plan.optimal,
-            fault: workload.fault.unwrap_or_default(),
-            rule: rule(&self.workload.kind).into(),
-            better_removals: removals(better.pods),
-            better_after: spread(better.after),
-            selected_count: count(workload.selected),
-            revisions: plan.revisions.into_iter().map(shrunk).collect(),
             defaults: defaults_kind(read_view.defaults),
-            ..Default::default()
+            ..rank_removals(workload, pods, options)?
         }))
     }
 }
@@ -134,22 +117,6 @@ fn unscalable(kind: &str) -> Option<String> {
     Some(format!(
         "must not be {kind}: it {why}, and creates one that is removed again"
     ))
-}
-
-fn rule(kind: &str) -> v1::RemovalRule {
-    match RemovalRule::of(kind) {
-        RemovalRule::Unknown => v1::RemovalRule::Unspecified,
-        RemovalRule::DeletionCost => v1::RemovalRule::DeletionCost,
-        RemovalRule::HighestOrdinals => v1::RemovalRule::HighestOrdinals,
-    }
-}
-
-fn shrunk(revision: ShrunkRevision) -> v1::ShrunkRevision {
-    v1::ShrunkRevision {
-        hash: revision.hash,
-        pod_count: count(revision.pods),
-        removal_count: count(revision.removed),
-    }
 }
 
 /// Returns the facts about pods in a request, by their names.
@@ -212,19 +179,4 @@ fn sizes(
         }
     }
     sizes
-}
-
-fn removal(planned: PlannedRemoval) -> v1::Removal {
-    let domains = planned.domains.into_iter();
-    let domains = domains.map(|left| v1::RemovalDomain {
-        topology_key: left.topology_key,
-        value: left.value,
-        matching_pods: left.matching_pods,
-    });
-    v1::Removal {
-        name: planned.name,
-        uid: planned.uid,
-        node: planned.node,
-        domains: domains.collect(),
-    }
 }

@@ -22,14 +22,9 @@ mod removals;
 mod spread_model;
 
 pub use joint::picker;
-pub use movable::{EvictionRules, MoveEffect, StayingPods};
-pub use nodes_drain::{DrainOptions, DrainPlan, PodOfNode};
-pub use nodes_need::{NeedOptions, NeedPlan, NeededPods};
-pub use nodes_spare::SpareOptions;
-pub use rebalance::{
-    Blocker, BlockerKind, PlannedMove, RebalanceOptions, RebalancePlan, RebalancedWorkload,
-};
-pub use removals::{
-    LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ReplicaSetShare,
-    ShrunkRevision, sizes_after,
-};
+pub use movable::{EvictionRules, StayingPods};
+pub use nodes_drain::{DrainOptions, drain_nodes};
+pub use nodes_need::{NeedOptions, NeededPods, need_nodes};
+pub use nodes_spare::{SpareOptions, spare_nodes};
+pub use rebalance::{RebalanceOptions, rebalance};
+pub use removals::{RemovalOptions, ReplicaSetShare, rank_removals, sizes_after};

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::movable::{MovablePod, MovablePods, MoveEffect, Moved, PodClass, best_of, move_pod};
+use super::movable::{MovablePod, MovablePods, Moved, PodClass, best_of, move_pod};
 use super::moves::{BoardGoal, GoalCounts, MoveBoard, SourceCell, TargetCell};
 use super::rebalance::RebalanceOptions;
 use crate::matching::Selector;
+use crate::proto::v1;
 use crate::snapshot::{
     Deadline, DomainId, Imagined, PartitionInUse, PodGroup, PodGroups, ReadView, Slot, Stopped,
 };
@@ -123,7 +124,7 @@ impl SpreadModel {
         let mine = all.iter().filter(|(id, _)| chosen.contains(id));
         let mine: Vec<_> = mine.map(|(id, workload)| (*id, workload)).collect();
         let groups = mine.iter().flat_map(|(_, workload)| &workload.groups);
-        let groups: Vec<&PodGroup> = groups.map(|(group, _)| *group).collect();
+        let groups: Vec<&PodGroup> = groups.copied().collect();
         let found = pods.named(groups.iter().copied())?.into_iter();
         let found = found.map(|pod| (groups[pod.group].id(), pod));
         let movable = MovablePods::of(pods, namespace, &mine, found, &options.rules)?;
@@ -220,7 +221,7 @@ impl SpreadModel {
     }
 
     /// Records that a pod is on another node now.
-    pub fn note(&mut self, pod: usize, to: Slot, made_by: Option<usize>) {
+    pub fn note(&mut self, pod: usize, to: Slot, successor_of: i32) {
         let (class, from) = (self.pods[pod].class, self.pods[pod].node);
         for goal in 0..self.goals.len() {
             if self.classes[class].counts[goal] {
@@ -229,7 +230,7 @@ impl SpreadModel {
             }
         }
         self.pods[pod].node = to;
-        self.pods[pod].made_by = made_by;
+        self.pods[pod].successor_of = successor_of;
     }
 
     /// Returns whether a workload violates a constraint that is to be repaired.
@@ -280,7 +281,7 @@ fn goals_of(
     options: &RebalanceOptions,
     at: Option<usize>,
 ) -> Result<Vec<ModelGoal>, Stopped> {
-    let own = workload.groups.iter().flat_map(|(group, _)| &group.nodes);
+    let own = workload.groups.iter().flat_map(|group| &group.nodes);
     let goal = |wanted: Option<&WantedSpread<'_>>| {
         let (counted, key, constraint, selector) = match (wanted, &workload.by_key) {
             (Some(wanted), _) => {
@@ -406,7 +407,7 @@ impl Moving<'_, '_> {
             };
             let mut pods = self.within_nodes(pods, &mut nodes, affords_node);
             // Pods that no earlier move created come first.
-            pods.sort_by_key(|pod| self.model.pods[*pod].made_by.is_some());
+            pods.sort_by_key(|pod| self.model.pods[*pod].successor_of > 0);
             board.sources.push(SourceCell {
                 class: *class,
                 domains,
@@ -561,7 +562,7 @@ pub fn replay(
             let Ok(moved) = move_pod(imagined, (namespace, &pod.name), class, choose)? else {
                 return Ok((Some(step), false));
             };
-            model.note(step.pod, moved.to, model.pods[step.pod].made_by);
+            model.note(step.pod, moved.to, model.pods[step.pod].successor_of);
             made.push(Stepped {
                 pod: step.pod,
                 from_slot,
@@ -575,7 +576,7 @@ pub fn replay(
         return Ok(Ok(made));
     };
     for Stepped { pod, from_slot, .. } in made.into_iter().rev() {
-        model.note(pod, from_slot, model.pods[pod].made_by);
+        model.note(pod, from_slot, model.pods[pod].successor_of);
     }
     Ok(Err(refused.clone()))
 }
@@ -585,7 +586,7 @@ fn effects(
     step: &MoveStep,
     to: Slot,
     read_view: &ReadView<'_>,
-) -> Vec<MoveEffect> {
+) -> Vec<v1::MoveEffect> {
     let class = &model.classes[step.class];
     let from = model.pods[step.pod].node;
     let own = model.goals.iter().enumerate();
@@ -602,10 +603,13 @@ fn effects(
             let count = domain.map_or(0, |domain| goal.counts.count(domain));
             (value.unwrap_or_default().to_owned(), i64::from(count))
         };
-        MoveEffect {
+        let ((from_value, from_pods), (to_value, to_pods)) = (domain(from), domain(to));
+        v1::MoveEffect {
             topology_key: goal.key.to_string(),
-            from: domain(from),
-            to: domain(to),
+            from_value,
+            from_pods,
+            to_value,
+            to_pods,
         }
     })
     .collect()

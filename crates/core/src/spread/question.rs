@@ -566,6 +566,11 @@ impl Active {
         self.self_match > 0 && *self.counted() != Selector::Nothing
     }
 
+    /// The index of the constraint, for the wire.
+    pub fn wire_index(&self) -> i32 {
+        i32::try_from(self.index).unwrap_or(i32::MAX)
+    }
+
     /// The constraint as evaluated, for the wire.
     pub fn to_wire(&self) -> v1::TopologySpreadConstraint {
         self.constraint.to_wire(self.selector.to_wire())

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes};
 use crate::explain::summary::Causes;
 use crate::explain::words::{
-    Diagnosis, among, count, hint, joined, plural, quoted, so_many, suggest, verb,
+    Diagnosis, among, hint, joined, plural, quoted, so_many, suggest, verb,
 };
 use crate::matching::{Constraint, Lack, Policy, Shortage};
-use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
+use crate::proto::{count, v1};
 use crate::snapshot::Stopped;
 use crate::spread::Active;
 

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::explain::case::{Case, JudgedNode};
-use crate::explain::words::{Diagnosis, among, count, general_hint, number, plural, so_many, verb};
+use crate::explain::words::{Diagnosis, among, general_hint, number, plural, so_many, verb};
 use crate::matching::{Lack, Shortage};
-use crate::proto::v1;
 use crate::proto::v1::hint::Kind;
+use crate::proto::{count, v1};
 use crate::snapshot::Stopped;
 use crate::spread::NominatedOn;
 
