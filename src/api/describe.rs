@@ -15,8 +15,8 @@ use crate::proto::v1::describe_spread_request::Subject as Wire;
 use crate::proto::{count, v1};
 use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot, State, Stopped};
 use crate::spread::describe::{
-    Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, WorkloadId, ZONE,
-    check_key, judge_selected, topology_keys,
+    Balance, JudgedWorkload, NamedWorkload, Survey, WorkloadId, ZONE, check_key, judge_selected,
+    topology_keys,
 };
 
 /// The most encoded bytes of a page with more than one workload: below the 4 MiB that clients
@@ -30,7 +30,8 @@ const LISTED_IDLE: usize = 10;
 #[derive(Debug)]
 pub struct ValidDescription {
     subject: DescribeSubject,
-    by: By,
+    /// The topology key by which workloads are judged, if not by their constraints.
+    by: Option<Arc<str>>,
     max_domains: usize,
     page_size: usize,
     /// The last workload of the previous page.
@@ -127,8 +128,8 @@ impl ValidDescription {
             faults.add(Path::root("listPods"), "must not be set without a workload");
         }
         let by = match &*wire.topology_key {
-            "" => By::Constraints,
-            key => By::Key(key.into()),
+            "" => None,
+            key => Some(key.into()),
         };
         let valid = Self {
             subject,
@@ -176,7 +177,7 @@ impl ValidDescription {
         look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let read_view = pod_groups.read_view();
-        if let By::Key(key) = &self.by {
+        if let Some(key) = &self.by {
             check_key(key, read_view)?.map_err(Error::NoTopologyKey)?;
         }
         let named = match &self.subject {
@@ -194,7 +195,7 @@ impl ValidDescription {
     ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut page = DescriptionPage {
             response: v1::DescribeSpreadResponse {
-                coverage: (self.by == By::Constraints).then(v1::ConstraintCoverage::default),
+                coverage: (self.by.is_none()).then(v1::ConstraintCoverage::default),
                 ..Default::default()
             },
             ..DescriptionPage::default()
@@ -206,11 +207,16 @@ impl ValidDescription {
                 let workloads = count(survey.workload_count());
                 raise(&mut page.response.workload_count, workloads);
                 page.response.defaults = defaults_kind(read_view.defaults);
-                if self.by == By::Constraints && std::mem::take(&mut is_first) {
+                if self.by.is_none() && std::mem::take(&mut is_first) {
                     page.note_keys(read_view)?;
                 }
-                for judged in survey.judge_all(&self.by) {
-                    self.note(namespace, judged?, &mut page);
+                for judged in survey.judge_all(self.by.as_ref()) {
+                    let judged = judged?;
+                    if let Some(coverage) = &mut page.response.coverage {
+                        survey.note_rule(&judged, coverage)?;
+                        note_one_domain(namespace, &judged, coverage);
+                    }
+                    self.note(namespace, judged, &mut page);
                 }
                 Ok(())
             };
@@ -227,15 +233,9 @@ impl ValidDescription {
         raise(&mut page.response.violating_count, violates);
         raise(&mut page.response.exceeding_count, exceeds);
         raise(&mut page.response.faulty_count, judged.fault.is_some());
-        if let Some(standing) = judged.standing {
-            let coverage = page.response.coverage.get_or_insert_default();
-            raise(&mut coverage.pending_pods, count(judged.pending));
-            note_standing(standing, coverage);
-            note_one_domain(namespace, &judged, coverage);
-        }
-        let unranked = self.by != By::Constraints && !judged.is_ranked();
+        let unranked = self.by.is_some() && !judged.is_ranked();
         raise(&mut page.response.unranked_count, unranked);
-        let listed = violates || exceeds || judged.fault.is_some() || self.by != By::Constraints;
+        let listed = violates || exceeds || judged.fault.is_some() || self.by.is_some();
         let listed = listed && !unranked;
         if !listed || self.after.as_ref().is_some_and(|after| rank <= *after) {
             return;
@@ -257,14 +257,14 @@ impl ValidDescription {
                 let listed = survey.pods_by_name(named)?.into_iter();
                 pods = listed.map(|pod| member(pod, read_view)).collect();
             }
-            let judged = survey.judge_one(named, &self.by)?;
+            let judged = survey.judge_one(named, self.by.as_ref())?;
             let is_told =
                 |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
             // The caller did not ask for zones, so they are left out if no node has one.
             if judged.as_ref().is_none_or(is_told) || check_key(ZONE, read_view)?.is_err() {
                 return Ok(judged);
             }
-            Ok(survey.judge_one(named, &By::Key(ZONE.into()))?)
+            Ok(survey.judge_one(named, Some(&ZONE.into()))?)
         };
         let look = |pod_groups: PodGroups<'_>| self.look_at(namespace, &pod_groups, judge);
         let judged: Option<JudgedWorkload> = at.state.survey(namespace, at.is_given_up, look)?;
@@ -329,8 +329,8 @@ impl ValidDescription {
         selector: &Selector,
     ) -> Result<(usize, Vec<v1::TopologySpread>), Error> {
         let (key, is_asked): (Arc<str>, _) = match &self.by {
-            By::Constraints => (ZONE.into(), false),
-            By::Key(key) => (Arc::clone(key), true),
+            None => (ZONE.into(), false),
+            Some(key) => (Arc::clone(key), true),
         };
         let known = check_key(&key, pod_groups.read_view())?;
         let (pods, balance) = judge_selected(pod_groups, selector, &key, self.max_domains)?;
@@ -338,22 +338,6 @@ impl ValidDescription {
             Ok(()) => Ok((pods, vec![balance.into_wire()])),
             Err(unknown) if is_asked => Err(Error::NoTopologyKey(unknown)),
             Err(_) => Ok((pods, Vec::new())),
-        }
-    }
-}
-
-/// Counts a workload by the rule that keeps it even.
-fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage) {
-    match standing {
-        SpreadStanding::Constrained => raise(&mut coverage.own_count, 1),
-        SpreadStanding::Defaulted => raise(&mut coverage.default_count, 1),
-        SpreadStanding::Single => raise(&mut coverage.single_count, 1),
-        SpreadStanding::Fixed => raise(&mut coverage.fixed_count, 1),
-        SpreadStanding::Faulty => {}
-        SpreadStanding::Unconstrained(concentration) => {
-            raise(&mut coverage.unconstrained_count, 1);
-            raise(&mut coverage.in_one_zone_count, concentration.in_one_zone);
-            raise(&mut coverage.on_one_node_count, concentration.on_one_node);
         }
     }
 }

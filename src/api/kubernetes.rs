@@ -4,16 +4,15 @@ use std::borrow::Cow;
 
 use super::answer::{self, ListedAnswer};
 use super::dialect::{DecisionTerms, Dialect};
+use super::error::Error;
 use super::place;
+use super::placing::Placing;
 use crate::explain::{self, Case};
 use crate::matching::{Path, Violations};
-use crate::plan;
 use crate::proto::v1;
 use crate::snapshot::{Limits, ReadView, Stopped};
 use crate::spread::place::Placer;
-use crate::spread::{
-    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores,
-};
+use crate::spread::{Filter, Judgement, PlaceOptions, Question, Report, Scores};
 
 /// Checks the options of a `Place` request.
 pub fn options(
@@ -151,19 +150,15 @@ impl Dialect for Question {
 
     fn place(
         &self,
-        checks: NodeChecks,
+        placing: &Placing,
         options: &PlaceOptions,
+        waits: bool,
+        begun: v1::PlaceResponse,
         read_view: &ReadView<'_>,
-        place: &mut dyn FnMut(&mut dyn Picker),
-    ) -> Result<(), Stopped> {
+    ) -> Result<v1::PlaceResponse, Error> {
         let constraints = self.constraints_on(read_view)?;
-        let placer = Placer::of(self, &constraints, checks, options, read_view)?;
-        place(&mut *plan::picker(placer, options));
-        Ok(())
-    }
-
-    fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {
-        answer::constraint_report(report)
+        let picker = Placer::of(self, &constraints, placing.checks, options, read_view)?;
+        placing.pick(picker, answer::constraint_report, waits, begun, read_view)
     }
 }
 

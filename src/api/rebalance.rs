@@ -105,7 +105,11 @@ fn check_exists(options: &RebalanceOptions, imagined: &mut Imagined<'_>) -> Resu
         return Ok(());
     };
     let pods = imagined.read(namespace).pod_groups()?;
-    match options.survey(&pods, namespace)?.has(named) {
+    match options
+        .rules
+        .survey(&pods, namespace, Some(named))?
+        .has(named)
+    {
         true => Ok(()),
         false => Err(Error::no_workload(namespace, named)),
     }

@@ -11,99 +11,66 @@ use crate::matching::revisions::{CLONE_SET, is_scaled_by_revisions};
 use crate::matching::{Path, Violations, names};
 use crate::plan::{RemovalOptions, rank_removals};
 use crate::proto::v1;
-use crate::snapshot::{Limits, PodGroups, Snapshot, Stopped};
-use crate::spread::describe::{NamedWorkload, Survey};
+use crate::snapshot::{Limits, PodGroups, Snapshot};
 
-/// A valid request.
-#[derive(Debug)]
-pub struct ValidRemovals {
-    namespace: String,
-    workload: NamedWorkload,
-    count: usize,
-    facts: BTreeMap<String, v1::PodFacts>,
-    sizes: BTreeMap<String, i32>,
-    max_domains: usize,
-    limits: Limits,
+/// Checks a request.
+///
+/// # Errors
+/// Every fault of the request.
+pub fn check(
+    wire: v1::RankRemovalsRequest,
+    limits: &Limits,
+) -> Result<(AskedSnapshot, RemovalOptions), Error> {
+    let mut faults = Violations::default();
+    let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
+    names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
+    let workload = request::workload(wire.workload.unwrap_or_default(), &mut faults);
+    if let Some(why) = unscalable(&workload.kind) {
+        faults.add(Path::root("workload").field("kind"), why);
+    }
+    let path = Path::root("count");
+    let count = usize::try_from(wire.count).unwrap_or(0);
+    if count == 0 {
+        faults.add(path, "must be at least 1");
+    }
+    faults.at_most(path, limits, Limit::Replicas, count);
+    let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
+    let facts = facts(wire.pods, limits, &mut faults);
+    let sizes = sizes(wire.revisions, &workload.kind, limits, &mut faults);
+    let max_domains = request::max_domains(wire.max_domains, &mut faults);
+    let options = RemovalOptions {
+        namespace: names::namespace_or_default(&wire.namespace).to_owned(),
+        limits: limits.clone(),
+        facts,
+        sizes,
+        max_domains,
+        workload,
+        count,
+    };
+    Ok(faults.finish((asked, options))?)
 }
 
-impl ValidRemovals {
-    /// Checks a request.
-    ///
-    /// # Errors
-    /// Every fault of the request.
-    pub fn of(
-        wire: v1::RankRemovalsRequest,
-        limits: &Limits,
-    ) -> Result<(AskedSnapshot, Self), Error> {
-        let mut faults = Violations::default();
-        let snapshot = request::snapshot_name(&wire.snapshot, Path::root("snapshot"), &mut faults);
-        names::check_namespace(&wire.namespace, Path::root("namespace"), &mut faults);
-        let workload = request::workload(wire.workload.unwrap_or_default(), &mut faults);
-        if let Some(why) = unscalable(&workload.kind) {
-            faults.add(Path::root("workload").field("kind"), why);
-        }
-        let path = Path::root("count");
-        let count = usize::try_from(wire.count).unwrap_or(0);
-        if count == 0 {
-            faults.add(path, "must be at least 1");
-        }
-        faults.at_most(path, limits, Limit::Replicas, count);
-        let asked = AskedSnapshot::of(snapshot, wire.min_revision, wire.epoch, limits, &mut faults);
-        let facts = facts(wire.pods, limits, &mut faults);
-        let sizes = sizes(wire.revisions, &workload.kind, limits, &mut faults);
-        let max_domains = request::max_domains(wire.max_domains, &mut faults);
-        let valid = Self {
-            namespace: names::namespace_or_default(&wire.namespace).to_owned(),
-            limits: limits.clone(),
-            facts,
-            sizes,
-            max_domains,
-            workload,
-            count,
-        };
-        Ok(faults.finish((asked, valid))?)
-    }
-
-    /// Plans, and answers without the epoch and age of the snapshot.
-    ///
-    /// # Errors
-    /// [`Error::NoWorkload`] when the workload has no pods, and [`Error::Deadline`] when
-    /// `is_given_up` returned true.
-    pub fn answer(
-        self,
-        snapshot: &Snapshot,
-        is_given_up: &dyn Fn() -> bool,
-    ) -> Result<v1::RankRemovalsResponse, Error> {
-        let look = |pods: PodGroups<'_>| self.plan(&pods);
-        let planned = snapshot.state().survey(&self.namespace, is_given_up, look);
-        planned?.ok_or_else(|| Error::no_workload(&self.namespace, &self.workload))
-    }
-
-    fn plan(&self, pods: &PodGroups<'_>) -> Result<Option<v1::RankRemovalsResponse>, Stopped> {
-        let survey = Survey::of(
-            pods,
-            &self.namespace,
-            &self.limits,
-            self.max_domains,
-            Some(&self.workload),
-        )?;
-        let Some(workload) = survey.wanted_of(&self.workload)? else {
-            return Ok(None);
-        };
-        let options = RemovalOptions {
-            named: &self.workload,
-            count: self.count,
-            facts: &self.facts,
-            sizes: &self.sizes,
-            max_domains: self.max_domains,
-        };
-        let read_view = pods.read_view();
-        Ok(Some(v1::RankRemovalsResponse {
+/// Plans, and answers without the epoch and age of the snapshot.
+///
+/// # Errors
+/// [`Error::NoWorkload`] when the workload has no pods, and [`Error::Deadline`] when
+/// `is_given_up` returned true.
+pub fn answer(
+    options: RemovalOptions,
+    snapshot: &Snapshot,
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<v1::RankRemovalsResponse, Error> {
+    let plan = |pods: PodGroups<'_>| {
+        let (read_view, planned) = (pods.read_view(), rank_removals(&pods, &options)?);
+        Ok::<_, Error>(planned.map(|planned| v1::RankRemovalsResponse {
             revision: read_view.revision,
             defaults: defaults_kind(read_view.defaults),
-            ..rank_removals(workload, pods, options)?
+            ..planned
         }))
-    }
+    };
+    let namespace = &options.namespace;
+    let planned = snapshot.state().survey(namespace, is_given_up, plan)?;
+    planned.ok_or_else(|| Error::no_workload(namespace, &options.workload))
 }
 
 /// The reason why the pods of a kind of controller cannot be scaled down by a number.

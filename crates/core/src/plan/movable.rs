@@ -67,17 +67,6 @@ pub struct MovablePod {
     pub successor_of: i32,
 }
 
-/// Where a pod went.
-#[derive(Debug)]
-pub struct Moved {
-    /// The node of its successor.
-    pub to: Slot,
-    /// The name of that node.
-    pub node: String,
-    /// The effect on each constraint.
-    pub effects: Vec<v1::MoveEffect>,
-}
-
 impl MovablePods {
     /// Sorts pods into classes. Those are left out that are on no node or of none of the workloads.
     pub fn of(
@@ -147,23 +136,28 @@ impl MovablePods {
     }
 }
 
-/// Deletes a pod, if it is still there, and puts its successor on the node that `choose` returns.
-/// Nothing is changed if that refuses.
+/// Deletes a pod, if it is still there, and puts its successor on the node that `choose` returns with
+/// the effects of that. Nothing is changed if that refuses. The move names the new node and the effects.
 pub fn move_pod<N>(
     imagined: &mut Imagined<'_>,
     (namespace, name): (&str, &str),
     class: &PodClass,
     choose: impl FnOnce(&ReadView<'_>) -> Result<Result<(Slot, Vec<v1::MoveEffect>), N>, Stopped>,
-) -> Result<Result<Moved, N>, Stopped> {
+) -> Result<Result<(Slot, v1::PodMove), N>, Stopped> {
     let old = imagined.read(namespace).whole_pod(namespace, name);
     if old.is_some() {
         imagined.change([deletion("Pod", namespace, name)])?;
     }
     let view = imagined.read(namespace);
-    let chosen = choose(&view)?.map(|(to, effects)| {
-        let node = view.nodes.name(to).to_owned();
-        let made = successor(class, (namespace, name), to, &view);
-        (Moved { to, node, effects }, made)
+    let chosen = choose(&view)?.map(|(to, why)| {
+        let step = v1::PodMove {
+            namespace: namespace.to_owned(),
+            pod: name.to_owned(),
+            to: view.nodes.name(to).to_owned(),
+            why,
+            ..Default::default()
+        };
+        ((to, step), successor(class, (namespace, name), to, &view))
     });
     match chosen {
         Ok((moved, made)) => {

@@ -15,7 +15,7 @@ use crate::proto::v1::change::Object;
 use crate::proto::v1::move_blocker::Kind;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;
 use crate::snapshot::{DomainCounts, Imagined, NamedPod, NodeRef, ReadView, Slot, Stopped};
-use crate::spread::describe::{Balance, By, JudgedWorkload, WorkloadId};
+use crate::spread::describe::{Balance, JudgedWorkload, WorkloadId};
 use crate::spread::{Active, Constraints, Filter, NodeChecks, Reason};
 
 /// The most times that nodes which could not be emptied are tried again after others.
@@ -362,16 +362,13 @@ impl Drainer {
                 true => Err(judged.tallies.refused),
             })
         })?;
-        Ok(moved.map(|moved| v1::PodMove {
-            namespace: pod.namespace.to_string(),
+        Ok(moved.map(|(_, step)| v1::PodMove {
             workload: Some(pod.workload.to_wire()),
-            pod: pod.name.clone(),
             uid: pod.uid.clone(),
             successor_of: pod.successor_of,
             from: node.to_owned(),
-            to: moved.node,
-            why: moved.effects,
             waits_for_node: waits,
+            ..step
         }))
     }
 
@@ -450,10 +447,7 @@ fn judge_all(
     for (namespace, leaving) in leaving {
         let read_view = imagined.read(namespace);
         let pods = read_view.pod_groups()?;
-        for judged in rules
-            .survey(&pods, namespace, None)?
-            .judge_all(&By::Constraints)
-        {
+        for judged in rules.survey(&pods, namespace, None)?.judge_all(None) {
             let mut judged = judged?;
             if !leaving.contains(&judged.workload) {
                 let balances = judged.balances.iter_mut();

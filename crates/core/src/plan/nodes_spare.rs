@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::movable::EvictionRules;
 use super::nodes_drain::{DrainOptions, Drainer, PodFate, PodsByNode, drain_nodes, gather};
-use crate::matching::{Lack, Requested, Selector};
+use crate::matching::{Requested, Resource, Selector};
 use crate::proto::{count, v1};
 use crate::snapshot::{Deadline, Imagined, NodeRef, ReadView, Slot, Stopped};
 
@@ -40,7 +40,7 @@ struct SpareCandidate {
 }
 
 /// Amounts of each resource.
-type RoomAmounts = BTreeMap<Lack, i128>;
+type RoomAmounts = BTreeMap<Resource, i128>;
 
 /// Finds nodes that can go together, and plans how they are drained. The answer is as that of a drain.
 pub fn spare_nodes(
@@ -173,7 +173,7 @@ fn room_bound(
         let (of, amount) = amount?;
         *total.entry(of.clone()).or_default() += amount;
     }
-    let mut costs: HashMap<Lack, Vec<i128>> = HashMap::new();
+    let mut costs: HashMap<Resource, Vec<i128>> = HashMap::new();
     for node in all {
         let mut cost = free.get(&node.slot).cloned().unwrap_or_default();
         let own = pods.get(&node.name).into_iter().flatten();

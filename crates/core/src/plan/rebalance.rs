@@ -10,9 +10,7 @@ use crate::matching::{Selector, TaintedNode};
 use crate::proto::v1::move_blocker::Kind;
 use crate::proto::{count, v1};
 use crate::snapshot::{DomainId, Imagined, PodGroups, ReadView, Stopped};
-use crate::spread::describe::{
-    Balance, By, JudgedWorkload, NamedWorkload, Survey, WorkloadId, WorkloadPods,
-};
+use crate::spread::describe::{Balance, JudgedWorkload, NamedWorkload, WorkloadId, WorkloadPods};
 use crate::spread::{Filter, NodeChecks, Reason};
 
 /// The most rounds over all namespaces. After a workload has moved, another may find room.
@@ -45,15 +43,6 @@ pub struct RebalanceOptions {
 }
 
 impl RebalanceOptions {
-    /// The workloads of a namespace.
-    pub fn survey<'s, 'a>(
-        &'s self,
-        pods: &'s PodGroups<'a>,
-        namespace: &str,
-    ) -> Result<Survey<'s, 'a>, Stopped> {
-        self.rules.survey(pods, namespace, self.workload.as_ref())
-    }
-
     /// Returns whether a workload is to be repaired.
     ///
     /// # Errors
@@ -82,8 +71,8 @@ impl RebalanceOptions {
     }
 }
 
-/// The workloads of a plan by namespace, each with the measure by which it is judged.
-type PlannedWorkloads = BTreeMap<(String, WorkloadId), (By, v1::RebalancedWorkload)>;
+/// The workloads of a plan by namespace, each with the key by which it is judged, if not by constraints.
+type PlannedWorkloads = BTreeMap<(String, WorkloadId), (Option<Arc<str>>, v1::RebalancedWorkload)>;
 
 /// A workload without moves, as it was judged before these.
 pub(super) fn unmoved(namespace: &str, before: JudgedWorkload) -> v1::RebalancedWorkload {
@@ -174,7 +163,7 @@ impl Planner<'_, '_> {
         }
         for workload in 0..model.workloads.len() {
             let of = &model.workloads[workload];
-            let place = (namespace.to_owned(), of.id.clone());
+            let place = (namespace.to_owned(), of.before.workload.clone());
             let noted = self.workloads.entry(place.clone());
             noted.or_insert_with(|| (of.by.clone(), unmoved(namespace, of.before.clone())));
             self.repair_workload(&place, &mut model, workload)?;
@@ -225,27 +214,26 @@ impl Planner<'_, '_> {
     }
 
     fn note(&mut self, place: &(String, WorkloadId), model: &mut SpreadModel, steps: Vec<Stepped>) {
-        for step in steps {
-            let pod = model.pods[step.pod].clone();
+        for Stepped { pod, to, step, .. } in steps {
+            let MovablePod {
+                name,
+                uid,
+                successor_of,
+                ..
+            } = model.pods[pod].clone();
             *self.left.entry(step.from.clone()).or_default() += 1;
-            let made = (place.0.clone(), pod.name.clone());
             self.answer.moves.push(v1::PodMove {
-                namespace: place.0.clone(),
                 workload: Some(place.1.to_wire()),
-                uid: match pod.successor_of {
-                    0 => pod.uid,
+                uid: match successor_of {
+                    0 => uid,
                     _ => String::new(),
                 },
-                pod: pod.name,
-                successor_of: pod.successor_of,
-                from: step.from,
-                to: step.moved.node,
-                why: step.moved.effects,
-                waits_for_node: false,
+                successor_of,
+                ..step
             });
             let number = number_of_last(&self.answer.moves);
-            self.made.insert(made, number);
-            model.note(step.pod, step.moved.to, number);
+            self.made.insert((place.0.clone(), name), number);
+            model.note(pod, to, number);
             if let Some((_, noted)) = self.workloads.get_mut(place) {
                 noted.move_count += 1;
             }
@@ -267,16 +255,17 @@ impl Planner<'_, '_> {
         for namespace in touched {
             let read_view = imagined.read(namespace);
             let pods = read_view.pod_groups()?;
-            let survey = options.survey(&pods, namespace)?;
+            let named = options.workload.as_ref();
+            let survey = options.rules.survey(&pods, namespace, named)?;
             let own = workloads.iter_mut();
             for ((_, id), (by, noted)) in own.filter(|((name, _), _)| **name == **namespace) {
-                let after = survey.judge_listed(id, by)?.into_iter();
+                let after = survey.judge_listed(id, by.as_ref())?.into_iter();
                 let after = after.flat_map(|after| after.balances);
                 noted.after = after.map(Balance::into_wire).collect();
             }
             let model = SpreadModel::of(&pods, namespace, options)?;
             for (at, of) in model.workloads.iter().enumerate() {
-                let place = (namespace.to_string(), of.id.clone());
+                let place = (namespace.to_string(), of.before.workload.clone());
                 let noted = workloads.get_mut(&place);
                 let Some((_, noted)) = noted.filter(|_| model.violates(at)) else {
                     continue;

@@ -8,8 +8,10 @@ use crate::matching::revisions::{CLONE_SET, CONTROLLER_REVISION, template_hash_l
 use crate::proto::{count, v1};
 use crate::snapshot::owners::PodNumbering;
 use crate::snapshot::pod::Phase;
-use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, ReadView, Slot, Stopped};
-use crate::spread::describe::{Balance, NamedWorkload, WantedSpread, WorkloadPods};
+use crate::snapshot::{
+    DomainCounts, DomainId, Limits, NamedPod, PodGroups, ReadView, Slot, Stopped,
+};
+use crate::spread::describe::{Balance, NamedWorkload, Survey, WantedSpread, WorkloadPods};
 
 /// The rank of a pod in this order: the pod with the smallest rank goes first. Times are compared
 /// exactly. The controller instead compares ages rounded down to a power of two, by which the order
@@ -78,18 +80,22 @@ pub fn removal_rule(kind: &str) -> v1::RemovalRule {
 }
 
 /// The options of a plan of removals.
-#[derive(Debug, Clone, Copy)]
-pub struct RemovalOptions<'a> {
+#[derive(Debug)]
+pub struct RemovalOptions {
+    /// The namespace of the workload.
+    pub namespace: String,
     /// The workload.
-    pub named: &'a NamedWorkload,
+    pub workload: NamedWorkload,
     /// The number of pods that go.
     pub count: usize,
     /// The fields of the pods that their controller reads, by the pod's name.
-    pub facts: &'a BTreeMap<String, v1::PodFacts>,
+    pub facts: BTreeMap<String, v1::PodFacts>,
     /// The pods that each revision keeps, by its hash, if they are known.
-    pub sizes: &'a BTreeMap<String, i32>,
+    pub sizes: BTreeMap<String, i32>,
     /// The number of domains to list.
     pub max_domains: usize,
+    /// The limits for pods.
+    pub limits: Limits,
 }
 
 /// A replica set of a Deployment that is scaled down.
@@ -139,24 +145,34 @@ struct Removing<'p, 'a> {
     max_domains: usize,
 }
 
-/// Plans which pods of a workload go. The answer is without the revision and the kind of default
-/// constraints.
+/// Plans which pods of a workload go; `None` when the workload has no pods. The answer is without the
+/// revision and the kind of default constraints.
 pub fn rank_removals(
-    workload: WorkloadPods<'_>,
     pods: &PodGroups<'_>,
-    options: RemovalOptions<'_>,
-) -> Result<v1::RankRemovalsResponse, Stopped> {
-    let ranked = in_order(pods.named(workload.groups.iter().copied())?, options.facts);
+    options: &RemovalOptions,
+) -> Result<Option<v1::RankRemovalsResponse>, Stopped> {
+    let RemovalOptions {
+        namespace,
+        workload: named,
+        max_domains,
+        limits,
+        ..
+    } = options;
+    let survey = Survey::of(pods, namespace, limits, *max_domains, Some(named))?;
+    let Some(workload) = survey.wanted_of(named)? else {
+        return Ok(None);
+    };
+    let ranked = in_order(pods.named(workload.groups.iter().copied())?, &options.facts);
     let counted = workload.wanted.iter();
     let counted = counted.map(|wanted| Counted::of(wanted, &workload, pods));
     let removing = Removing {
         counted: counted.collect::<Result<_, _>>()?,
-        max_domains: options.max_domains,
+        max_domains: *max_domains,
         workload: &workload,
         pods,
     };
     let read_view = pods.read_view();
-    let rule = removal_rule(&options.named.kind);
+    let rule = removal_rule(&named.kind);
     let mut answer = v1::RankRemovalsResponse {
         pod_count: count(ranked.len()),
         before: to_wire(removing.balances(&[])),
@@ -168,7 +184,7 @@ pub fn rank_removals(
         ..Default::default()
     };
     if rule == v1::RemovalRule::HighestOrdinals {
-        let numbering = read_view.owners().numbering(&options.named.name);
+        let numbering = read_view.owners().numbering(&named.name);
         let highest = highest(&ranked, numbering.unwrap_or_default(), options);
         let removed = removing.without(&highest)?;
         let (best, _) = best(&[], &ranked, &removing.counted, highest.len(), read_view)?;
@@ -179,18 +195,18 @@ pub fn rank_removals(
         }
         answer.removals = removed.pods;
         answer.after = to_wire(removed.after);
-        return Ok(answer);
+        return Ok(Some(answer));
     }
     let all = ranked.len();
     // Where all pods go there is nothing to split.
     let is_split = !options.sizes.is_empty() || options.count < all;
-    let label = revision_label(&options.named.kind, options.sizes).filter(|_| is_split);
-    let revisions = revisions(ranked, label, options.sizes, &removing);
+    let label = revision_label(&named.kind, &options.sizes).filter(|_| is_split);
+    let revisions = revisions(ranked, label, &options.sizes, &removing);
     let left = count(all.saturating_sub(options.count));
     let sizes = match label {
         None => BTreeMap::from([(String::new(), i32::try_from(left).unwrap_or(i32::MAX))]),
         Some(_) if options.sizes.is_empty() => {
-            sizes_after(shares(&revisions, options.facts), left, 0)
+            sizes_after(shares(&revisions, &options.facts), left, 0)
         }
         Some(_) => options.sizes.clone(),
     };
@@ -220,7 +236,7 @@ pub fn rank_removals(
     let removed = removing.without(&gone)?;
     answer.removals = removed.pods;
     answer.after = to_wire(removed.after);
-    Ok(answer)
+    Ok(Some(answer))
 }
 
 fn to_wire(balances: Vec<Balance>) -> Vec<v1::TopologySpread> {
@@ -382,9 +398,9 @@ impl Removing<'_, '_> {
 fn highest<'r>(
     ranked: &'r [RankedPod],
     numbering: PodNumbering,
-    options: RemovalOptions<'_>,
+    options: &RemovalOptions,
 ) -> Vec<&'r NamedPod> {
-    let ordinal = |pod: &NamedPod| options.named.ordinal_of(&pod.name).map(i64::from);
+    let ordinal = |pod: &NamedPod| options.workload.ordinal_of(&pod.name).map(i64::from);
     let pods = ranked.iter().map(|it| &it.pod);
     let last = pods.clone().filter_map(ordinal).max().unwrap_or(0);
     let first = i64::from(numbering.start);
@@ -419,15 +435,15 @@ fn best<'r>(
     let gone = gone.iter().map(|it| &it.pod);
     let away: Vec<&NamedPod> = before.iter().copied().chain(gone.clone()).collect();
     let choice = choice(&away, free, counted, read_view)?;
-    let chosen = choice.choose(count - forced, read_view.deadline)?;
+    let (removed, optimal) = choice.choose(count - forced, read_view.deadline)?;
     let mut taken = vec![0; choice.cells.len()];
-    let in_order = choice.in_order(&chosen.removed, read_view.deadline)?;
+    let in_order = choice.in_order(&removed, read_view.deadline)?;
     let picked = in_order.into_iter().map(|cell| {
         let rank = choice.cells[cell].ranks[taken[cell]];
         taken[cell] += 1;
         &free[rank].pod
     });
-    Ok((gone.chain(picked).collect(), chosen.optimal))
+    Ok((gone.chain(picked).collect(), optimal))
 }
 
 /// The pods in the order in which a ReplicaSet deletes them.

@@ -183,7 +183,7 @@ impl Question {
         let amounts = requests.flat_map(|requests| requests.amounts.iter());
         let amounts = amounts.map(|(resource, amount)| match resource {
             Resource::Memory | Resource::EphemeralStorage => i128::from(amount),
-            Resource::Cpu | Resource::Named(_) => i128::from(amount) << 22,
+            _ => i128::from(amount) << 22,
         });
         amounts.sum()
     }

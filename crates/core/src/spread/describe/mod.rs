@@ -5,10 +5,10 @@
 mod survey;
 mod workload;
 
-pub use survey::{By, Survey, example, judge_selected};
+pub use survey::{Survey, example, judge_selected};
 pub use workload::{
-    Balance, Concentration, JudgedWorkload, NamedWorkload, OF_THE_NODE, SpreadStanding,
-    WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by, ordinal_of, selects,
+    Balance, JudgedWorkload, NamedWorkload, OF_THE_NODE, WantedSpread, WorkloadId, WorkloadPods,
+    controller, is_controlled_by, selects,
 };
 
 use std::collections::{HashMap, HashSet};

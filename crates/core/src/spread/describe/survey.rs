@@ -8,26 +8,17 @@ use prost::Message;
 
 use super::ZONE;
 use super::workload::{
-    Balance, Concentration, JudgedWorkload, NamedWorkload, SpreadStanding, WantedSpread,
-    WorkloadId, WorkloadPods, controller, direct_controller,
+    Balance, JudgedWorkload, NamedWorkload, WantedSpread, WorkloadId, WorkloadPods, controller,
+    direct_controller,
 };
 use crate::matching::{Constraint, Path, Selector};
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::partition::Eligibility;
 use crate::snapshot::{DomainKey, Limits, NamedPod, PodGroup, PodGroups, Slot, Stopped, partition};
 use crate::spread::Question;
 
 /// The kind of workloads whose pods are each tied to a node.
 const DAEMON_SET: &str = "DaemonSet";
-
-/// The measure that workloads are judged by: constraints or a topology key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum By {
-    /// Their constraints: their own, or the default ones.
-    Constraints,
-    /// A topology key.
-    Key(Arc<str>),
-}
 
 /// The workloads of a namespace.
 pub struct Survey<'c, 'a> {
@@ -68,15 +59,16 @@ impl<'c, 'a> Survey<'c, 'a> {
             let group = group?;
             let pod = example(pod_groups, group, namespace);
             read_view.deadline.entry(pod.encoded_len(), 0)?;
-            let metadata = pod.metadata.clone().unwrap_or_default();
-            let is_owned = controller(&metadata).is_some();
+            let none = v1::ObjectMeta::default();
+            let metadata = pod.metadata.as_ref().unwrap_or(&none);
+            let is_owned = controller(metadata).is_some();
             let mut adopter = None;
             if !is_owned {
                 let owners = read_view.owners();
                 read_view.deadline.step(owners.len())?;
                 adopter = owners.adopter(&metadata.labels);
             }
-            let direct = direct_controller(&metadata, adopter);
+            let direct = direct_controller(metadata, adopter);
             let member = Member {
                 group,
                 is_owned,
@@ -138,13 +130,14 @@ impl<'c, 'a> Survey<'c, 'a> {
         self.workloads.len()
     }
 
-    /// Judges every workload.
+    /// Judges every workload, by a topology key or else by its constraints: its own, or the default
+    /// ones.
     pub fn judge_all<'s>(
         &'s self,
-        by: &'s By,
+        by: Option<&'s Arc<str>>,
     ) -> impl Iterator<Item = Result<JudgedWorkload, Stopped>> + 's {
         let all = self.workloads.iter();
-        all.map(|(workload, members)| self.judge(workload, members, by))
+        all.map(move |(workload, members)| self.judge(workload, members, by))
     }
 
     /// Judges one workload, by kind and name of its controller. This can also be a replica set of a
@@ -152,7 +145,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     pub fn judge_one(
         &self,
         named: &NamedWorkload,
-        by: &By,
+        by: Option<&Arc<str>>,
     ) -> Result<Option<JudgedWorkload>, Stopped> {
         let found = self.named(named);
         let judged = found.map(|(workload, members)| self.judge(&workload, &members, by));
@@ -163,7 +156,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     pub fn judge_listed(
         &self,
         workload: &WorkloadId,
-        by: &By,
+        by: Option<&Arc<str>>,
     ) -> Result<Option<JudgedWorkload>, Stopped> {
         let members = self.workloads.get(workload);
         let judged = members.map(|members| self.judge(workload, members, by));
@@ -211,7 +204,7 @@ impl<'c, 'a> Survey<'c, 'a> {
         &self,
         workload: &WorkloadId,
         members: &[Member<'_>],
-        by: &By,
+        by: Option<&Arc<str>>,
     ) -> Result<JudgedWorkload, Stopped> {
         let pods = members.iter().map(|member| member.group.pods).sum();
         let mut judged = JudgedWorkload {
@@ -219,18 +212,12 @@ impl<'c, 'a> Survey<'c, 'a> {
             pods,
             pending: pods - on_nodes(members).count(),
             selected: selected(workload, members),
-            standing: None,
             balances: Vec::new(),
             fault: None,
         };
         match by {
-            By::Constraints => {
-                self.judge_by_constraints(members, &mut judged)?;
-                judged.standing = Some(self.standing(members, &judged)?);
-            }
-            By::Key(key) => {
-                judged.balances = vec![self.balance_by(key, members)?];
-            }
+            None => self.judge_by_constraints(members, &mut judged)?,
+            Some(key) => judged.balances = vec![self.balance_by(key, members)?],
         }
         Ok(judged)
     }
@@ -356,47 +343,60 @@ impl<'c, 'a> Survey<'c, 'a> {
         })
     }
 
-    /// Returns the rule that keeps a workload even, after the workload was judged by its
-    /// constraints.
-    fn standing(
+    /// Counts a workload, after it was judged by its constraints, by the rule that keeps it even: its
+    /// own constraints, the default ones, or none although it has several pods, that none is needed
+    /// because it has one, or has an effect because each pod may run on only one node. The rule of a
+    /// workload with a fault is not known.
+    pub fn note_rule(
         &self,
-        members: &[Member<'_>],
         judged: &JudgedWorkload,
-    ) -> Result<SpreadStanding, Stopped> {
+        coverage: &mut v1::ConstraintCoverage,
+    ) -> Result<(), Stopped> {
+        coverage.pending_pods += count(judged.pending);
+        let members = self.workloads.get(&judged.workload);
+        let members = members.map_or(&[][..], |members| members);
         let constraints = judged.balances.iter();
         let mut constraints = constraints.filter_map(|balance| balance.constraint.as_ref());
         let is_pinned = |member: &Member<'_>| self.pod_groups.is_pinned(member.group);
-        Ok(if constraints.any(|active| !active.from_defaults) {
-            SpreadStanding::Constrained
+        let workloads = if constraints.any(|active| !active.from_defaults) {
+            &mut coverage.own_count
         } else if !judged.balances.is_empty() {
-            SpreadStanding::Defaulted
+            &mut coverage.default_count
         } else if judged.fault.is_some() {
-            SpreadStanding::Faulty
+            return Ok(());
         } else if judged.workload.is_static() || members.iter().all(is_pinned) {
-            SpreadStanding::Fixed
+            &mut coverage.fixed_count
         } else if judged.pods == 1 {
-            SpreadStanding::Single
+            &mut coverage.single_count
         } else {
-            SpreadStanding::Unconstrained(self.concentration(members)?)
-        })
+            self.note_concentration(members, coverage)?;
+            &mut coverage.unconstrained_count
+        };
+        *workloads += 1;
+        Ok(())
     }
 
-    /// Returns whether all pods that are on a node are in one place.
-    fn concentration(&self, members: &[Member<'_>]) -> Result<Concentration, Stopped> {
+    /// Counts a workload of which all pods that are on a node are in one of several zones or on one of
+    /// several nodes.
+    fn note_concentration(
+        &self,
+        members: &[Member<'_>],
+        coverage: &mut v1::ConstraintCoverage,
+    ) -> Result<(), Stopped> {
         let placed = on_nodes(members).count();
         if placed < 2 {
-            return Ok(Concentration::default());
+            return Ok(());
         }
         let first = on_nodes(members).next();
         let zone: Arc<str> = ZONE.into();
-        let zones = self.balance_by(&zone, members)?;
-        let zones = zones.numbers;
+        let zones = self.balance_by(&zone, members)?.numbers;
         let fullest = zones.domains.first().map_or(0, |it| it.matching_pods);
-        Ok(Concentration {
-            in_one_zone: zones.domain_count > 1 && usize::try_from(fullest) == Ok(placed),
-            on_one_node: self.pod_groups.read_view().nodes.len() > 1
-                && on_nodes(members).all(|slot| Some(slot) == first),
-        })
+        let in_one_zone = zones.domain_count > 1 && fullest == count(placed);
+        let on_one_node = self.pod_groups.read_view().nodes.len() > 1
+            && on_nodes(members).all(|slot| Some(slot) == first);
+        coverage.in_one_zone_count += i64::from(in_one_zone);
+        coverage.on_one_node_count += i64::from(on_one_node);
+        Ok(())
     }
 
     fn question(&self, pod: &v1::Pod) -> Result<Question, String> {

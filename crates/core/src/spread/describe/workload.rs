@@ -124,13 +124,6 @@ pub fn is_controlled_by(
     direct == Some((kind, name))
 }
 
-/// The number of a stateful set's pod, by its name; `None` if it has none.
-pub fn ordinal_of(stateful_set: &str, pod: &str) -> Option<u32> {
-    let number = pod.strip_prefix(stateful_set)?.strip_prefix('-')?;
-    let is_plain = number == "0" || !number.starts_with(['0', '+']);
-    number.parse().ok().filter(|_| is_plain)
-}
-
 /// Returns whether a selector matches the labels of a pod.
 pub fn selects(selector: &Selector, pod: &v1::Pod) -> bool {
     let metadata = pod.metadata.as_ref();
@@ -167,8 +160,10 @@ impl NamedWorkload {
 
     /// The number of a pod, if the workload numbers its pods.
     pub fn ordinal_of(&self, pod: &str) -> Option<u32> {
-        let is_numbered = self.kind == "StatefulSet";
-        ordinal_of(&self.name, pod).filter(|_| is_numbered)
+        let pod = Some(pod).filter(|_| self.kind == "StatefulSet")?;
+        let number = pod.strip_prefix(&*self.name)?.strip_prefix('-')?;
+        let is_plain = number == "0" || !number.starts_with(['0', '+']);
+        number.parse().ok().filter(|_| is_plain)
     }
 }
 
@@ -303,33 +298,6 @@ impl Balance {
     }
 }
 
-/// The rule that keeps a workload even.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpreadStanding {
-    /// The workload has its own constraints.
-    Constrained,
-    /// Default constraints apply.
-    Defaulted,
-    /// No rule applies, although the workload has several pods.
-    Unconstrained(Concentration),
-    /// No rule applies, and the workload has a single pod.
-    Single,
-    /// No rule can have an effect, because each pod may run on only one node, like the pods of
-    /// daemon sets and static pods.
-    Fixed,
-    /// The rule is unknown, because the spec of the pods is invalid.
-    Faulty,
-}
-
-/// Says if the pods of a workload are all in one place, although they may run in several.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Concentration {
-    /// True if all are in one of several zones that the workload may run in.
-    pub in_one_zone: bool,
-    /// True if all are on one of several nodes.
-    pub on_one_node: bool,
-}
-
 /// A workload with its spread.
 #[derive(Debug, Clone)]
 pub struct JudgedWorkload {
@@ -341,8 +309,6 @@ pub struct JudgedWorkload {
     pub pending: usize,
     /// The number of these pods that name no controller and were found by a selector.
     pub selected: usize,
-    /// The rule that keeps the workload even; `None` when it is judged by a key.
-    pub standing: Option<SpreadStanding>,
     /// The balance of each distinct constraint in force, or of the key. Pods of two revisions may
     /// have different constraints.
     pub balances: Vec<Balance>,
