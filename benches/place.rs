@@ -136,8 +136,8 @@ fn kubernetes(size: (usize, usize, usize), clock: &mut Clock) {
 }
 
 /// Picks, however long that takes.
-fn picked(picker: &mut dyn Picker) -> Outcome {
-    let outcome = picker.run(false, &Deadline::lasting(&|| false));
+fn picked(mut picker: impl Picker, jointly: bool) -> Outcome {
+    let outcome = plan::pick(&mut picker, jointly, false, &Deadline::lasting(&|| false));
     outcome.expect("nobody gives it up")
 }
 
@@ -155,7 +155,7 @@ fn both(
             let constraints = question.constraints_on(&read_view)?;
             let checks = NodeChecks::All;
             let placer = Placer::of(question, &constraints, checks, options, &read_view)?;
-            Ok(picked(&mut *plan::picker(placer, options)))
+            Ok(picked(placer, options.jointly))
         };
         let outcome = snapshot.read(namespace, Batch::default(), place);
         outcome.expect("nobody gives it up")
@@ -315,7 +315,7 @@ fn pick_clusters(clusters: usize, picks: usize, clock: &mut Clock) {
         let snapshot = world.snapshot();
         let pick = |read_view: ReadView<'_>| {
             let picker = fleet::PickN::of(&question, NodeChecks::All, &options, &read_view);
-            Ok(picked(&mut picker?))
+            Ok(picked(picker?, false))
         };
         let ns = clock.median_ns(name, || {
             let outcome = snapshot.read("default", Batch::default(), pick);

@@ -19,8 +19,8 @@ use evenkeel::api::Service;
 use evenkeel::kubernetes::Transport;
 use evenkeel::matching::Path;
 use evenkeel::plan::{
-    DrainOptions, DrainPlan, EvictionRules, NeedOptions, NeedPlan, NeededPods, RebalanceOptions,
-    RebalancePlan, SpareOptions, StayingPods,
+    DrainOptions, EvictionRules, NeedOptions, NeededPods, RebalanceOptions, SpareOptions,
+    StayingPods, drain_nodes, need_nodes, rebalance, spare_nodes,
 };
 use evenkeel::proto::v1;
 use evenkeel::proto::v1::change::Object;
@@ -56,18 +56,18 @@ fn main() {
     let options = options();
     for _ in 0..5 {
         let start = thread_time();
-        let plan = |imagined: &mut Imagined<'_>| RebalancePlan::of(imagined, &options);
+        let plan = |imagined: &mut Imagined<'_>| rebalance(imagined, &options);
         let snapshot = world.snapshot();
         let plan = snapshot.imagine(&Batch::default(), &|| false, plan);
         let took = thread_time() - start;
         let plan = plan.expect("nobody gives up");
-        let even = plan.workloads.values().filter(|it| it.blockers.is_empty());
+        let even = plan.workloads.iter().filter(|it| it.blockers.is_empty());
         println!(
             "{} moves, {} of {} workloads even, fewest: {}: {:.0} ms of CPU",
             plan.moves.len(),
             even.count(),
             plan.workloads.len(),
-            plan.is_least,
+            plan.optimal,
             took.as_secs_f64() * 1e3
         );
     }
@@ -128,23 +128,23 @@ fn nodes() {
     let snapshot = world.snapshot();
     for _ in 0..3 {
         let start = thread_time();
-        let plan = |imagined: &mut Imagined<'_>| DrainPlan::of(imagined, &drain);
+        let plan = |imagined: &mut Imagined<'_>| drain_nodes(imagined, &drain);
         let drained = snapshot.imagine(&Batch::default(), &|| false, plan);
         let drained = drained.expect("nobody gives up");
         let took = millis_since(start);
         let (moves, blocked) = (drained.moves.len(), drained.blocked.len());
         println!("drain: {moves} moves, {blocked} blocked: {took:.0} ms of CPU");
         let start = thread_time();
-        let plan = |imagined: &mut Imagined<'_>| DrainPlan::of_spare(imagined, &spare);
+        let plan = |imagined: &mut Imagined<'_>| spare_nodes(imagined, &spare);
         let spared = snapshot.imagine(&Batch::default(), &|| false, plan);
         let spared = spared.expect("nobody gives up");
         let took = millis_since(start);
         let (nodes, bound) = (spared.nodes.len(), spared.bound);
         println!("spare: {nodes} of at most {bound:?}: {took:.0} ms of CPU");
         let start = thread_time();
-        let plan = |imagined: &mut Imagined<'_>| NeedPlan::of(imagined, need());
+        let plan = |imagined: &mut Imagined<'_>| need_nodes(imagined, need());
         let needed = snapshot.imagine(&Batch::default(), &|| false, plan);
-        let NeedPlan {
+        let v1::PlanNodesResponse {
             price,
             bound,
             unplaced,

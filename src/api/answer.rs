@@ -13,16 +13,11 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use tonic::Response;
 
 use crate::decision_log::{Brief, Pending};
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::{
     Deadline, Defaults, Imagined, Nodes, ReadView, Slot, Snapshot, Stopped, bits,
 };
 use crate::spread::{DomainReport, NodeRefusal, NodeScore, Reason, Report};
-
-/// A count for the wire.
-pub fn count(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
 
 /// Returns the named nodes that the snapshot does not hold, each once, in their order.
 pub fn unknown_nodes<'n>(names: impl Iterator<Item = &'n str>, nodes: &Nodes) -> Vec<String> {
@@ -122,42 +117,6 @@ fn pack(bits: &FixedBitSet) -> Bytes {
     bytes.into()
 }
 
-/// A refused node, for the wire.
-pub fn node_verdict(node: String, refusal: &NodeRefusal) -> v1::NodeVerdict {
-    v1::NodeVerdict {
-        node,
-        code: code(refusal).into(),
-        reason: refusal.text().into_owned(),
-        constraint_index: index(refusal.constraint_index),
-        matching_pods: refusal.matching_pods,
-        skew: refusal.skew,
-        reasons: refusal.reasons().map(refusal_reason).collect(),
-        nominated_pods: count(refusal.nominated_pods),
-    }
-}
-
-/// Returns the code of a refusal, which says whether the node would be feasible if other pods
-/// moved.
-pub fn code(refusal: &NodeRefusal) -> v1::Code {
-    match refusal.is_resolvable {
-        true => v1::Code::Unschedulable,
-        false => v1::Code::UnschedulableAndUnresolvable,
-    }
-}
-
-/// A reason of a refusal, in a form for programs.
-fn refusal_reason(reason: &Reason) -> v1::RefusalReason {
-    v1::RefusalReason {
-        code: reason.code().into(),
-        resource: reason.resource().unwrap_or_default().to_owned(),
-    }
-}
-
-/// The index of a constraint for the wire; -1 for none.
-pub fn index(index: Option<usize>) -> i32 {
-    index.and_then(|i| i32::try_from(i).ok()).unwrap_or(-1)
-}
-
 /// Returns the number of nodes with each reason, for the wire: most first, then by the words.
 pub fn reason_counts(refused: &BTreeMap<Reason, usize>) -> Vec<v1::ReasonCount> {
     let counted = |(reason, nodes): (&Reason, &usize)| v1::ReasonCount {
@@ -182,7 +141,7 @@ pub fn constraint_report(report: &Report<'_>) -> v1::ConstraintReport {
         feasible_nodes: domain.feasible_nodes,
     };
     v1::ConstraintReport {
-        constraint_index: index(Some(report.active.index)),
+        constraint_index: report.active.wire_index(),
         constraint: Some(report.active.to_wire()),
         from_defaults: report.active.from_defaults,
         domain_count: count(report.domain_count),
@@ -260,7 +219,7 @@ impl ListedAnswer<v1::FilterResponse> {
         refusal: &NodeRefusal,
         deadline: &Deadline<'_>,
     ) -> Result<(), Stopped> {
-        let verdict = node_verdict(node.to_owned(), refusal);
+        let verdict = refusal.to_wire(node.to_owned());
         let before = self.lists.len();
         prost::encoding::message::encode(4, &verdict, &mut self.lists);
         // While the lists move to a larger place, both places are in memory.

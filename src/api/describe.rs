@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::answer::{count, defaults_kind};
+use super::answer::defaults_kind;
 use super::error::Error;
 use super::request::{self, PageTokens};
 use crate::matching::{Path, Selector, Violations, names};
-use crate::proto::v1;
 use crate::proto::v1::describe_spread_request::Subject as Wire;
+use crate::proto::{count, v1};
 use crate::snapshot::{Limits, NamedPod, PodGroups, ReadView, Snapshot, State, Stopped};
 use crate::spread::describe::{
-    Balance, By, JudgedWorkload, NamedWorkload, SpreadStanding, Survey, WorkloadId, ZONE,
-    check_key, judge_selected, topology_keys,
+    Balance, JudgedWorkload, NamedWorkload, Survey, WorkloadId, ZONE, check_key, judge_selected,
+    topology_keys,
 };
 
 /// The most encoded bytes of a page with more than one workload: below the 4 MiB that clients
@@ -29,7 +29,8 @@ const LISTED_IDLE: usize = 10;
 #[derive(Debug)]
 pub struct ValidDescription {
     subject: DescribeSubject,
-    by: By,
+    /// The topology key by which workloads are judged, if not by their constraints.
+    by: Option<Arc<str>>,
     max_domains: usize,
     page_size: usize,
     /// The last workload of the previous page.
@@ -121,8 +122,8 @@ impl ValidDescription {
             faults.add(Path::root("listPods"), "must not be set without a workload");
         }
         let by = match &*wire.topology_key {
-            "" => By::Constraints,
-            key => By::Key(key.into()),
+            "" => None,
+            key => Some(key.into()),
         };
         Some(Self {
             subject,
@@ -169,7 +170,7 @@ impl ValidDescription {
         look: impl FnOnce(&Survey<'_, '_>, &ReadView<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let read_view = pod_groups.read_view();
-        if let By::Key(key) = &self.by {
+        if let Some(key) = &self.by {
             check_key(key, read_view)?.map_err(Error::NoTopologyKey)?;
         }
         let named = match &self.subject {
@@ -187,7 +188,7 @@ impl ValidDescription {
     ) -> Result<v1::DescribeSpreadResponse, Error> {
         let mut page = DescriptionPage {
             response: v1::DescribeSpreadResponse {
-                coverage: (self.by == By::Constraints).then(v1::ConstraintCoverage::default),
+                coverage: (self.by.is_none()).then(v1::ConstraintCoverage::default),
                 ..Default::default()
             },
             ..DescriptionPage::default()
@@ -199,11 +200,16 @@ impl ValidDescription {
                 let workloads = count(survey.workload_count());
                 raise(&mut page.response.workload_count, workloads);
                 page.response.defaults = defaults_kind(read_view.defaults);
-                if self.by == By::Constraints && std::mem::take(&mut is_first) {
+                if self.by.is_none() && std::mem::take(&mut is_first) {
                     page.note_keys(read_view)?;
                 }
-                for judged in survey.judge_all(&self.by) {
-                    self.note(namespace, judged?, &mut page);
+                for judged in survey.judge_all(self.by.as_ref()) {
+                    let judged = judged?;
+                    if let Some(coverage) = &mut page.response.coverage {
+                        survey.note_rule(&judged, coverage)?;
+                        note_one_domain(namespace, &judged, coverage);
+                    }
+                    self.note(namespace, judged, &mut page);
                 }
                 Ok(())
             };
@@ -220,15 +226,9 @@ impl ValidDescription {
         raise(&mut page.response.violating_count, violates);
         raise(&mut page.response.exceeding_count, exceeds);
         raise(&mut page.response.faulty_count, judged.fault.is_some());
-        if let Some(standing) = judged.standing {
-            let coverage = page.response.coverage.get_or_insert_default();
-            raise(&mut coverage.pending_pods, count(judged.pending));
-            note_standing(standing, coverage);
-            note_one_domain(namespace, &judged, coverage);
-        }
-        let unranked = self.by != By::Constraints && !judged.is_ranked();
+        let unranked = self.by.is_some() && !judged.is_ranked();
         raise(&mut page.response.unranked_count, unranked);
-        let listed = violates || exceeds || judged.fault.is_some() || self.by != By::Constraints;
+        let listed = violates || exceeds || judged.fault.is_some() || self.by.is_some();
         let listed = listed && !unranked;
         if !listed || self.after.as_ref().is_some_and(|after| rank <= *after) {
             return;
@@ -250,14 +250,14 @@ impl ValidDescription {
                 let listed = survey.pods_by_name(named)?.into_iter();
                 pods = listed.map(|pod| member(pod, read_view)).collect();
             }
-            let judged = survey.judge_one(named, &self.by)?;
+            let judged = survey.judge_one(named, self.by.as_ref())?;
             let is_told =
                 |judged: &JudgedWorkload| !judged.balances.is_empty() || judged.fault.is_some();
             // The caller did not ask for zones, so they are left out if no node has one.
             if judged.as_ref().is_none_or(is_told) || check_key(ZONE, read_view)?.is_err() {
                 return Ok(judged);
             }
-            Ok(survey.judge_one(named, &By::Key(ZONE.into()))?)
+            Ok(survey.judge_one(named, Some(&ZONE.into()))?)
         };
         let look = |pod_groups: PodGroups<'_>| self.look_at(namespace, &pod_groups, judge);
         let judged: Option<JudgedWorkload> = at.state.survey(namespace, at.is_given_up, look)?;
@@ -322,31 +322,15 @@ impl ValidDescription {
         selector: &Selector,
     ) -> Result<(usize, Vec<v1::TopologySpread>), Error> {
         let (key, is_asked): (Arc<str>, _) = match &self.by {
-            By::Constraints => (ZONE.into(), false),
-            By::Key(key) => (Arc::clone(key), true),
+            None => (ZONE.into(), false),
+            Some(key) => (Arc::clone(key), true),
         };
         let known = check_key(&key, pod_groups.read_view())?;
         let (pods, balance) = judge_selected(pod_groups, selector, &key, self.max_domains)?;
         match known {
-            Ok(()) => Ok((pods, vec![topology_spread(balance)])),
+            Ok(()) => Ok((pods, vec![balance.into_wire()])),
             Err(unknown) if is_asked => Err(Error::NoTopologyKey(unknown)),
             Err(_) => Ok((pods, Vec::new())),
-        }
-    }
-}
-
-/// Counts a workload by the rule that keeps it even.
-fn note_standing(standing: SpreadStanding, coverage: &mut v1::ConstraintCoverage) {
-    match standing {
-        SpreadStanding::Constrained => raise(&mut coverage.own_count, 1),
-        SpreadStanding::Defaulted => raise(&mut coverage.default_count, 1),
-        SpreadStanding::Single => raise(&mut coverage.single_count, 1),
-        SpreadStanding::Fixed => raise(&mut coverage.fixed_count, 1),
-        SpreadStanding::Faulty => {}
-        SpreadStanding::Unconstrained(concentration) => {
-            raise(&mut coverage.unconstrained_count, 1);
-            raise(&mut coverage.in_one_zone_count, concentration.in_one_zone);
-            raise(&mut coverage.on_one_node_count, concentration.on_one_node);
         }
     }
 }
@@ -363,6 +347,7 @@ fn note_one_domain(
     };
     raise(&mut coverage.one_domain_count, 1);
     if coverage.one_domain.len() < LISTED_IDLE {
+        let idle = &idle.numbers;
         let only = idle.domains.first().filter(|_| idle.domain_count == 1);
         coverage.one_domain.push(v1::OneDomain {
             namespace: namespace.to_owned(),
@@ -383,13 +368,7 @@ fn raise(count: &mut i64, more: impl Into<i64>) {
 impl DescriptionPage {
     /// Writes the label keys of nodes into the answer.
     fn note_keys(&mut self, read_view: &ReadView<'_>) -> Result<(), Stopped> {
-        let keys = topology_keys(read_view)?.into_iter();
-        let keys = keys.map(|found| v1::TopologyKey {
-            key: found.key,
-            value_count: count(found.values),
-            node_count: count(found.nodes),
-        });
-        self.response.topology_keys = keys.collect();
+        self.response.topology_keys = topology_keys(read_view)?;
         Ok(())
     }
 
@@ -422,7 +401,11 @@ fn workload_spread(namespace: &str, judged: JudgedWorkload) -> v1::WorkloadSprea
         labels: judged.workload.labels,
         pod_count: count(judged.pods),
         pending_count: count(judged.pending),
-        topologies: judged.balances.into_iter().map(topology_spread).collect(),
+        topologies: judged
+            .balances
+            .into_iter()
+            .map(Balance::into_wire)
+            .collect(),
         fault: judged.fault.unwrap_or_default(),
         selected_count: count(judged.selected),
         pods: Vec::new(),
@@ -434,34 +417,6 @@ fn member(pod: NamedPod, read_view: &ReadView<'_>) -> v1::WorkloadMember {
     v1::WorkloadMember {
         name: pod.name,
         node: node.unwrap_or_default(),
-    }
-}
-
-/// Returns the spread of pods over one topology, for the wire.
-pub(super) fn topology_spread(balance: Balance) -> v1::TopologySpread {
-    let (excess, effect) = (balance.excess(), balance.effect().unwrap_or_default());
-    let domains = balance.domains.into_iter();
-    let domains = domains.map(|share| v1::DomainSpread {
-        value: share.value,
-        matching_pods: share.pods,
-        skew: share.pods.saturating_sub(balance.global_minimum),
-        eligible_nodes: share.eligible_nodes,
-    });
-    let active = balance.constraint.as_ref();
-    let index = active.map_or(0, |active| active.index);
-    v1::TopologySpread {
-        topology_key: balance.topology_key,
-        constraint: active.map(|active| active.to_wire()),
-        constraint_index: i32::try_from(index).unwrap_or(i32::MAX),
-        from_defaults: active.is_some_and(|active| active.from_defaults),
-        domain_count: count(balance.domain_count),
-        global_minimum: balance.global_minimum,
-        min_domains_unmet: balance.min_domains_unmet,
-        skew: balance.skew,
-        excess,
-        outside_pods: balance.outside_pods,
-        domains: domains.collect(),
-        effect: effect.to_owned(),
     }
 }
 
@@ -482,7 +437,7 @@ impl WorkloadRank {
             let alike = judged.balances.iter().filter(|b| b.is_hard() == hard);
             Reverse(alike.map(Balance::excess).max().unwrap_or(0))
         };
-        let skew = judged.balances.iter().map(|balance| balance.skew).max();
+        let skew = judged.balances.iter().map(|it| it.numbers.skew).max();
         Self {
             hard_excess: excess(true),
             soft_excess: excess(false),

@@ -8,11 +8,13 @@ use fixedbitset::FixedBitSet;
 use prost::Message;
 
 use super::answer::{self, Candidates, ListedAnswer};
+use super::error::Error;
+use super::placing::ValidPlacement;
 use crate::matching::{Path, Violations};
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::{Limits, ReadView, Slot, Stopped};
 use crate::spread::fleet::PlacementSpec;
-use crate::spread::{NodeChecks, NodeRefusal, Picker, PlaceOptions, Question, Report, Tallies};
+use crate::spread::{NodeChecks, NodeRefusal, PlaceOptions, Question, Report, Tallies};
 
 /// A pod that was checked by the rules of a dialect.
 pub trait Dialect: Debug + Send + Sync {
@@ -43,17 +45,15 @@ pub trait Dialect: Debug + Send + Sync {
         read_view: &ReadView<'_>,
     ) -> Result<v1::ExplainResponse, Stopped>;
 
-    /// Makes a picker, and has pods placed by it.
+    /// Places pods, unless they wait for others, and completes the answer that was begun.
     fn place(
         &self,
-        checks: NodeChecks,
+        placing: &ValidPlacement,
         options: &PlaceOptions,
+        waits: bool,
+        begun: v1::PlaceResponse,
         read_view: &ReadView<'_>,
-        place: &mut dyn FnMut(&mut dyn Picker),
-    ) -> Result<(), Stopped>;
-
-    /// The numbers behind a constraint, for the wire.
-    fn report(&self, report: &Report<'_>) -> v1::ConstraintReport;
+    ) -> Result<v1::PlaceResponse, Error>;
 }
 
 /// The nodes and checks of a decision, and the extent of its answer.
@@ -128,8 +128,8 @@ impl DecisionTerms {
         Ok(v1::FilterResponse {
             revision: read_view.revision,
             reasons: answer::reason_counts(&tallies.refused),
-            feasible_count: answer::count(tallies.feasible),
-            node_count: answer::count(tallies.judged),
+            feasible_count: count(tallies.feasible),
+            node_count: count(tallies.judged),
             unchecked: pod.unchecked(self.checks, read_view)?,
             unknown_deletes: read_view.unknown_deletes.to_vec(),
             defaults: answer::defaults_kind(read_view.defaults),
@@ -171,7 +171,7 @@ impl DecisionTerms {
                         tallies.refuse(reason.clone(), 1);
                     }
                     if lists_infeasible {
-                        let verdict = answer::node_verdict(name.to_owned(), &refusal);
+                        let verdict = refusal.to_wire(name.to_owned());
                         let length = verdict.encoded_len();
                         listed = listed.saturating_add(length);
                         response.infeasible.push(verdict);

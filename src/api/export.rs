@@ -11,15 +11,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Status;
 
-use super::answer::count;
 use super::error::Error;
 use super::request::{self, PageTokens};
 use crate::matching::{Path, Violations};
 use crate::proto::encoded::encode;
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::reads::Summary;
 use crate::snapshot::{Limits, Snapshot, State, Stopped};
-use crate::verify::{Mismatch, Verification, verify};
+use crate::verify::verify;
 
 /// The approximate bytes of a part of an export: well below the 4 MiB that clients accept by
 /// default.
@@ -178,30 +177,9 @@ pub fn verified(
     is_given_up: &dyn Fn() -> bool,
 ) -> Result<v1::VerifySnapshotResponse, Stopped> {
     let report = verify(state, is_given_up)?;
-    log_mismatches(snapshot.name(), &report);
-    Ok(v1::VerifySnapshotResponse {
-        revision: report.revision,
-        epoch: snapshot.epoch().to_owned(),
-        node_count: count(report.nodes),
-        pod_count: count(report.pods),
-        label_set_count: count(report.label_sets),
-        partition_count: count(report.partitions),
-        view_count: count(report.views),
-        mismatch_count: count(report.findings.total),
-        mismatches: report
-            .findings
-            .described
-            .into_iter()
-            .map(mismatch)
-            .collect(),
-    })
-}
-
-/// Logs the differences, with both values.
-fn log_mismatches(snapshot: &str, report: &Verification) {
-    for mismatch in &report.findings.described {
+    for mismatch in &report.mismatches {
         tracing::error!(
-            snapshot,
+            snapshot = snapshot.name(),
             revision = report.revision,
             namespace = mismatch.namespace,
             subject = mismatch.subject,
@@ -211,14 +189,8 @@ fn log_mismatches(snapshot: &str, report: &Verification) {
             "what is kept has drifted from a recount"
         );
     }
-}
-
-fn mismatch(mismatch: Mismatch) -> v1::Mismatch {
-    v1::Mismatch {
-        namespace: mismatch.namespace,
-        subject: mismatch.subject,
-        aspect: mismatch.aspect,
-        kept: mismatch.kept,
-        recounted: mismatch.recounted,
-    }
+    Ok(v1::VerifySnapshotResponse {
+        epoch: snapshot.epoch().to_owned(),
+        ..report
+    })
 }

@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 
 use super::answer::{self, ListedAnswer};
 use super::dialect::{DecisionTerms, Dialect};
+use super::error::Error;
+use super::placing::ValidPlacement;
+use crate::explain;
 use crate::proto::v1;
 use crate::snapshot::{ReadView, Slot, Stopped, bits};
 use crate::spread::fleet::{self, Judge, PlacementSpec};
-use crate::spread::{
-    self, NodeChecks, NodeRefusal, NodeScore, Picker, PlaceOptions, Report, Tallies,
-};
-use crate::{explain, plan};
+use crate::spread::{self, NodeRefusal, NodeScore, PlaceOptions, Report, Tallies};
 
 impl Dialect for PlacementSpec {
     fn pod(&self) -> &spread::Question {
@@ -147,18 +147,14 @@ impl Dialect for PlacementSpec {
 
     fn place(
         &self,
-        checks: NodeChecks,
+        placing: &ValidPlacement,
         options: &PlaceOptions,
+        waits: bool,
+        begun: v1::PlaceResponse,
         read_view: &ReadView<'_>,
-        place: &mut dyn FnMut(&mut dyn Picker),
-    ) -> Result<(), Stopped> {
-        let picker = fleet::PickN::of(self, checks, options, read_view)?;
-        place(&mut *plan::picker(picker, options));
-        Ok(())
-    }
-
-    fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {
-        constraint_report(report)
+    ) -> Result<v1::PlaceResponse, Error> {
+        let picker = fleet::PickN::of(self, placing.checks, options, read_view)?;
+        placing.pick(picker, constraint_report, waits, begun, read_view)
     }
 }
 

@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use super::answer::{self, ListedAnswer};
 use super::dialect::{DecisionTerms, Dialect};
+use super::error::Error;
+use super::placing::ValidPlacement;
 use crate::explain::{self, Case};
-use crate::plan;
 use crate::proto::v1;
 use crate::snapshot::{ReadView, Stopped};
 use crate::spread::place::Placer;
-use crate::spread::{
-    Filter, Judgement, NodeChecks, Picker, PlaceOptions, Question, Report, Scores,
-};
+use crate::spread::{Filter, Judgement, PlaceOptions, Question, Report, Scores};
 
 impl Dialect for Question {
     fn pod(&self) -> &Question {
@@ -127,19 +126,15 @@ impl Dialect for Question {
 
     fn place(
         &self,
-        checks: NodeChecks,
+        placing: &ValidPlacement,
         options: &PlaceOptions,
+        waits: bool,
+        begun: v1::PlaceResponse,
         read_view: &ReadView<'_>,
-        place: &mut dyn FnMut(&mut dyn Picker),
-    ) -> Result<(), Stopped> {
+    ) -> Result<v1::PlaceResponse, Error> {
         let constraints = self.constraints_on(read_view)?;
-        let placer = Placer::of(self, &constraints, checks, options, read_view)?;
-        place(&mut *plan::picker(placer, options));
-        Ok(())
-    }
-
-    fn report(&self, report: &Report<'_>) -> v1::ConstraintReport {
-        answer::constraint_report(report)
+        let picker = Placer::of(self, &constraints, placing.checks, options, read_view)?;
+        placing.pick(picker, answer::constraint_report, waits, begun, read_view)
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::answer::{count, plan_head};
+use super::answer::plan_head;
 use super::error::Error;
-use super::rebalance::{blocker_kind, eviction_rules, pod_move, rebalanced};
+use super::rebalance::eviction_rules;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Selector, Violations, names};
 use crate::plan::{
-    DrainOptions, DrainPlan, NeedOptions, NeedPlan, NeededPods, PodOfNode, SpareOptions,
+    DrainOptions, NeedOptions, NeededPods, SpareOptions, drain_nodes, need_nodes, spare_nodes,
 };
 use crate::proto::v1;
 use crate::proto::v1::plan_nodes_request::Question as NodeQuestion;
@@ -101,13 +101,13 @@ impl ValidNodeQuestion {
                 Self::Need(options) => {
                     let like = options.templates.iter().map(|it| &it.node);
                     exist(imagined, like.filter(|name| !name.is_empty()))?;
-                    needed_nodes(NeedPlan::of(imagined, *options)?)
+                    need_nodes(imagined, *options)?
                 }
                 Self::Drain(options) => {
                     exist(imagined, options.nodes.iter())?;
-                    drained(DrainPlan::of(imagined, &options)?)
+                    drain_nodes(imagined, &options)?
                 }
-                Self::Spare(options) => drained(DrainPlan::of_spare(imagined, &options)?),
+                Self::Spare(options) => spare_nodes(imagined, &options)?,
             };
             Ok::<_, Error>(v1::PlanNodesResponse {
                 revision,
@@ -239,75 +239,5 @@ fn check_templates(
     if combinations > MOST_COMBINATIONS {
         let rule = format!("must have at most {MOST_COMBINATIONS} combinations of domains");
         faults.add(list, rule);
-    }
-}
-
-fn drained(plan: DrainPlan) -> v1::PlanNodesResponse {
-    let bound = plan.bound.unwrap_or_default();
-    let node = |(name, emptied)| v1::LeavingNode { name, emptied };
-    let pod = |of: PodOfNode| v1::PodOfNode {
-        namespace: of.pod.namespace.to_string(),
-        pod: of.pod.name,
-        node: of.node,
-        workload: Some(v1::WorkloadName {
-            kind: of.pod.workload.kind.clone(),
-            name: of.pod.workload.name.clone(),
-            selector: None,
-        }),
-        kind: of.kind.map(blocker_kind).unwrap_or_default().into(),
-        text: of.text,
-    };
-    let workloads = plan.workloads.into_iter();
-    v1::PlanNodesResponse {
-        nodes: plan.nodes.into_iter().map(node).collect(),
-        moves: plan.moves.into_iter().map(pod_move).collect(),
-        blocked: plan.blocked.into_iter().map(pod).collect(),
-        with_node: plan.along.into_iter().map(pod).collect(),
-        workloads: workloads
-            .map(|((namespace, id), it)| rebalanced(namespace, id, it))
-            .collect(),
-        optimal: plan.is_proven,
-        bound: count(bound.0),
-        bound_reason: bound.1,
-        ..Default::default()
-    }
-}
-
-fn needed_nodes(plan: NeedPlan) -> v1::PlanNodesResponse {
-    let nodes = plan.nodes.into_iter().map(|(it, names)| v1::NewNodes {
-        template: it.template,
-        domains: it.domains,
-        price: count(it.price),
-        names,
-    });
-    let placed = plan.placed.into_iter().map(|(at, node, pods)| {
-        let of = &plan.pods[at];
-        v1::PlacedPods {
-            namespace: of.question.namespace.clone(),
-            name: of.name.clone(),
-            index: of.index,
-            node: node.into(),
-            count: count(pods),
-        }
-    });
-    let unplaced = plan.unplaced.into_iter().map(|(at, pods, reasons)| {
-        let of = &plan.pods[at];
-        v1::UnplacedPods {
-            namespace: of.question.namespace.clone(),
-            name: of.name.clone(),
-            index: of.index,
-            count: count(pods),
-            reasons,
-        }
-    });
-    v1::PlanNodesResponse {
-        new_nodes: nodes.collect(),
-        placed: placed.collect(),
-        unplaced: unplaced.collect(),
-        price: count(plan.price),
-        optimal: plan.is_proven,
-        bound: count(plan.bound.0),
-        bound_reason: plan.bound.1,
-        ..Default::default()
     }
 }

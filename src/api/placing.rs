@@ -10,11 +10,10 @@ use super::read_your_writes::AskedSnapshot;
 use super::request_context::RequestContext;
 use crate::limits::Limit;
 use crate::matching::{Path, Violations};
+use crate::plan;
 use crate::proto::v1;
-use crate::snapshot::{
-    Batch, Deadline, Hold, Imagined, Limits, Nodes, ReadView, Retryable, Snapshot,
-};
-use crate::spread::{NodeChecks, Pick, PickStep, Picker, PlaceOptions};
+use crate::snapshot::{Batch, Hold, Imagined, Limits, Nodes, ReadView, Retryable, Snapshot};
+use crate::spread::{NodeChecks, Pick, Picker, PlaceOptions, Report};
 
 /// A valid `Place` request.
 #[derive(Debug)]
@@ -221,38 +220,38 @@ impl ValidPlacement {
             bound: options.jointly.then_some(0),
             ..Default::default()
         };
-        let mut answer = None;
-        let mut place = |picker: &mut dyn Picker| {
-            let constraints = self.reports(workload, picker);
-            let response = v1::PlaceResponse {
-                constraints: constraints.clone(),
-                constraints_before: constraints,
-                ..response.clone()
-            };
-            answer = Some(match waits {
-                true => Ok(response),
-                false => self.pick(workload, picker, response, read_view.deadline),
-            });
-        };
         let question = &workload.question;
-        question.place(self.checks, options, read_view, &mut place)?;
-        answer.unwrap_or(Ok(response))
+        question.place(self, options, waits, response, read_view)
     }
 
-    /// Picks, and completes the response.
-    fn pick(
+    /// Picks, unless the workload waits for another, and completes the answer that was begun.
+    pub fn pick<P: Picker>(
         &self,
-        workload: &ValidWorkload,
-        picker: &mut dyn Picker,
-        response: v1::PlaceResponse,
-        deadline: &Deadline<'_>,
+        mut picker: P,
+        report: fn(&Report<'_>) -> v1::ConstraintReport,
+        waits: bool,
+        begun: v1::PlaceResponse,
+        read_view: &ReadView<'_>,
     ) -> Result<v1::PlaceResponse, Error> {
+        let reports = |picker: &P| -> Vec<v1::ConstraintReport> {
+            let reports = picker.reports(self.max_domains);
+            reports.iter().map(report).collect()
+        };
+        let before = reports(&picker);
+        if waits {
+            return Ok(v1::PlaceResponse {
+                constraints: before.clone(),
+                constraints_before: before,
+                ..begun
+            });
+        }
         let with_steps = self.view == v1::View::Full;
         if with_steps {
             let scores = picker.step_scores();
             self.limits.check(Limit::StepScores, scores)?;
         }
-        let outcome = picker.run(with_steps, deadline)?;
+        let jointly = self.options.jointly;
+        let outcome = plan::pick(&mut picker, jointly, with_steps, read_view.deadline)?;
         let placement = |pick: Pick| v1::Placement {
             node: pick.node.into(),
             score: pick.score,
@@ -266,43 +265,13 @@ impl ValidPlacement {
             bound,
             score_bound: outcome.total_bound,
             reasons: answer::reason_counts(&outcome.reasons),
-            steps: outcome.steps.into_iter().map(step).collect(),
+            steps: outcome.steps,
             removed: outcome.removed,
-            constraints: self.reports(workload, picker),
-            ..response
+            constraints: reports(&picker),
+            constraints_before: before,
+            ..begun
         })
     }
-
-    fn reports(&self, workload: &ValidWorkload, picker: &dyn Picker) -> Vec<v1::ConstraintReport> {
-        let reports = picker.reports(self.max_domains);
-        let reports = reports.iter();
-        reports.map(|r| workload.question.report(r)).collect()
-    }
-}
-
-/// A step for the wire.
-fn step(step: PickStep) -> v1::PlacementStep {
-    let mut wire = v1::PlacementStep {
-        ranking: step.ranking.into_iter().map(Into::into).collect(),
-        picked: step.picked.into_iter().map(Into::into).collect(),
-        ..Default::default()
-    };
-    for (node, verdict) in step.verdicts {
-        match verdict {
-            // A cluster's topology spread score is taken as it is.
-            Ok(score) => wire.scores.push(v1::NodeScore {
-                node: node.into(),
-                score,
-                raw: score,
-                ignored: false,
-            }),
-            Err(refusal) => {
-                let refused = answer::node_verdict(node.into(), &refusal);
-                wire.violations.push(refused);
-            }
-        }
-    }
-    wire
 }
 
 /// The most orders of workloads that are tried.

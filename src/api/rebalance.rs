@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use super::answer::{count, plan_head};
-use super::describe::topology_spread;
+use super::answer::plan_head;
 use super::error::Error;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::{Path, Selector, Violations, names};
-use crate::plan::{
-    Blocker, BlockerKind, EvictionRules, PlannedMove, RebalanceOptions, RebalancePlan,
-    RebalancedWorkload, StayingPods,
-};
+use crate::plan::{EvictionRules, RebalanceOptions, StayingPods, rebalance};
 use crate::proto::v1;
 use crate::snapshot::{Batch, Imagined, Limits, Snapshot};
-use crate::spread::describe::{JudgedWorkload, WorkloadId, check_key};
+use crate::spread::describe::check_key;
 
 /// Checks a request.
 pub fn check(
@@ -83,22 +79,14 @@ pub fn answer(
 ) -> Result<v1::RebalanceResponse, Error> {
     let plan = |imagined: &mut Imagined<'_>| {
         check_exists(&options, imagined)?;
-        let head = plan_head(imagined);
-        Ok::<_, Error>((head, RebalancePlan::of(imagined, &options)?))
+        let (revision, defaults) = plan_head(imagined);
+        Ok(v1::RebalanceResponse {
+            revision,
+            defaults,
+            ..rebalance(imagined, &options)?
+        })
     };
-    let ((revision, defaults), plan) = snapshot.imagine(&Batch::default(), is_given_up, plan)?;
-    let workloads = plan.workloads.into_iter();
-    Ok(v1::RebalanceResponse {
-        revision,
-        moves: plan.moves.into_iter().map(pod_move).collect(),
-        workloads: workloads
-            .map(|((namespace, id), it)| rebalanced(namespace, id, it))
-            .collect(),
-        optimal: plan.is_least,
-        capped: plan.is_capped,
-        defaults,
-        ..Default::default()
-    })
+    snapshot.imagine(&Batch::default(), is_given_up, plan)
 }
 
 /// Checks that the topology key and the workload exist.
@@ -110,7 +98,11 @@ fn check_exists(options: &RebalanceOptions, imagined: &mut Imagined<'_>) -> Resu
         return Ok(());
     };
     let pods = imagined.read(namespace).pod_groups()?;
-    match options.survey(&pods, namespace)?.has(named) {
+    match options
+        .rules
+        .survey(&pods, namespace, Some(named))?
+        .has(named)
+    {
         true => Ok(()),
         false => Err(Error::no_workload(namespace, named)),
     }
@@ -148,75 +140,5 @@ pub(super) fn eviction_rules<'p>(
         stay,
         max_domains,
         limits: limits.clone(),
-    }
-}
-
-pub(super) fn pod_move(planned: PlannedMove) -> v1::PodMove {
-    let effect = |effect: crate::plan::MoveEffect| v1::MoveEffect {
-        topology_key: effect.topology_key,
-        from_value: effect.from.0,
-        from_pods: effect.from.1,
-        to_value: effect.to.0,
-        to_pods: effect.to.1,
-    };
-    let made_by = planned.made_by.map_or(0, |at| at.saturating_add(1));
-    v1::PodMove {
-        namespace: planned.namespace,
-        pod: planned.pod,
-        uid: planned.uid,
-        from: planned.from,
-        to: planned.to,
-        workload: Some(v1::WorkloadName {
-            kind: planned.workload.kind,
-            name: planned.workload.name,
-            selector: None,
-        }),
-        why: planned.effects.into_iter().map(effect).collect(),
-        successor_of: i32::try_from(made_by).unwrap_or(i32::MAX),
-        waits_for_node: planned.waits_for_node,
-    }
-}
-
-pub(super) fn rebalanced(
-    namespace: String,
-    id: WorkloadId,
-    it: RebalancedWorkload,
-) -> v1::RebalancedWorkload {
-    let spread =
-        |judged: JudgedWorkload| judged.balances.into_iter().map(topology_spread).collect();
-    v1::RebalancedWorkload {
-        namespace,
-        kind: id.kind,
-        name: id.name,
-        labels: id.labels,
-        move_count: count(it.moves),
-        fault: it.before.fault.clone().unwrap_or_default(),
-        selected_count: count(it.before.selected),
-        before: spread(it.before),
-        after: it.after.map(spread).unwrap_or_default(),
-        blockers: it.blockers.into_iter().map(blocker).collect(),
-    }
-}
-
-/// The kind of a blocker, for the wire.
-pub(super) fn blocker_kind(kind: BlockerKind) -> v1::move_blocker::Kind {
-    use v1::move_blocker::Kind;
-    match kind {
-        BlockerKind::Constraint => Kind::Constraint,
-        BlockerKind::Node => Kind::Node,
-        BlockerKind::Room => Kind::Room,
-        BlockerKind::Budget => Kind::Budget,
-        BlockerKind::Pod => Kind::Pod,
-        BlockerKind::Cap => Kind::Cap,
-    }
-}
-
-fn blocker(it: Blocker) -> v1::MoveBlocker {
-    v1::MoveBlocker {
-        kind: blocker_kind(it.kind).into(),
-        topology_key: it.topology_key,
-        domain: it.domain,
-        text: it.text,
-        count: count(it.count),
     }
 }

@@ -2,118 +2,68 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{count, defaults_kind};
-use super::describe::topology_spread;
+use super::answer::defaults_kind;
 use super::error::Error;
 use super::request;
 use crate::limits::Limit;
 use crate::matching::revisions::{CLONE_SET, is_scaled_by_revisions};
 use crate::matching::{Path, Violations, names};
-use crate::plan::{PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ShrunkRevision};
+use crate::plan::{RemovalOptions, rank_removals};
 use crate::proto::v1;
-use crate::snapshot::{Limits, PodGroups, Snapshot, Stopped};
-use crate::spread::describe::{Balance, NamedWorkload, Survey};
+use crate::snapshot::{Limits, PodGroups, Snapshot};
 
-/// A valid request.
-#[derive(Debug)]
-pub struct ValidRemovals {
-    namespace: String,
-    workload: NamedWorkload,
-    count: usize,
-    facts: BTreeMap<String, v1::PodFacts>,
-    sizes: BTreeMap<String, i32>,
-    max_domains: usize,
-    limits: Limits,
+/// Checks a request.
+pub fn check(
+    wire: v1::RankRemovalsRequest,
+    limits: &Limits,
+    faults: &mut Violations,
+) -> Option<RemovalOptions> {
+    names::check_namespace(&wire.namespace, Path::root("namespace"), faults);
+    let workload = request::workload(wire.workload.unwrap_or_default(), faults);
+    if let Some(why) = unscalable(&workload.kind) {
+        faults.add(Path::root("workload").field("kind"), why);
+    }
+    let path = Path::root("count");
+    let count = usize::try_from(wire.count).unwrap_or(0);
+    if count == 0 {
+        faults.add(path, "must be at least 1");
+    }
+    faults.at_most(path, limits, Limit::Replicas, count);
+    let facts = facts(wire.pods, limits, faults);
+    let sizes = sizes(wire.revisions, &workload.kind, limits, faults);
+    let max_domains = request::max_domains(wire.max_domains, faults);
+    Some(RemovalOptions {
+        namespace: names::namespace_or_default(&wire.namespace).to_owned(),
+        limits: limits.clone(),
+        facts,
+        sizes,
+        max_domains,
+        workload,
+        count,
+    })
 }
 
-impl ValidRemovals {
-    /// Checks a request.
-    pub fn check(
-        wire: v1::RankRemovalsRequest,
-        limits: &Limits,
-        faults: &mut Violations,
-    ) -> Option<Self> {
-        names::check_namespace(&wire.namespace, Path::root("namespace"), faults);
-        let workload = request::workload(wire.workload.unwrap_or_default(), faults);
-        if let Some(why) = unscalable(&workload.kind) {
-            faults.add(Path::root("workload").field("kind"), why);
-        }
-        let path = Path::root("count");
-        let count = usize::try_from(wire.count).unwrap_or(0);
-        if count == 0 {
-            faults.add(path, "must be at least 1");
-        }
-        faults.at_most(path, limits, Limit::Replicas, count);
-        let facts = facts(wire.pods, limits, faults);
-        let sizes = sizes(wire.revisions, &workload.kind, limits, faults);
-        let max_domains = request::max_domains(wire.max_domains, faults);
-        Some(Self {
-            namespace: names::namespace_or_default(&wire.namespace).to_owned(),
-            limits: limits.clone(),
-            facts,
-            sizes,
-            max_domains,
-            workload,
-            count,
-        })
-    }
-
-    /// Plans, and answers without the epoch and age of the snapshot.
-    ///
-    /// # Errors
-    /// [`Error::NoWorkload`] when the workload has no pods, and [`Error::Deadline`] when
-    /// `is_given_up` returned true.
-    pub fn answer(
-        self,
-        snapshot: &Snapshot,
-        is_given_up: &dyn Fn() -> bool,
-    ) -> Result<v1::RankRemovalsResponse, Error> {
-        let look = |pods: PodGroups<'_>| self.plan(&pods);
-        let planned = snapshot.state().survey(&self.namespace, is_given_up, look);
-        planned?.ok_or_else(|| Error::no_workload(&self.namespace, &self.workload))
-    }
-
-    fn plan(&self, pods: &PodGroups<'_>) -> Result<Option<v1::RankRemovalsResponse>, Stopped> {
-        let survey = Survey::of(
-            pods,
-            &self.namespace,
-            &self.limits,
-            self.max_domains,
-            Some(&self.workload),
-        )?;
-        let Some(workload) = survey.wanted_of(&self.workload)? else {
-            return Ok(None);
-        };
-        let options = RemovalOptions {
-            named: &self.workload,
-            count: self.count,
-            facts: &self.facts,
-            sizes: &self.sizes,
-            max_domains: self.max_domains,
-        };
-        let plan = RemovalPlan::of(&workload, pods, options)?;
-        let read_view = pods.read_view();
-        let spread = |all: Vec<Balance>| all.into_iter().map(topology_spread).collect();
-        let removals = |all: Vec<PlannedRemoval>| all.into_iter().map(removal).collect();
-        let better = plan.better.unwrap_or_default();
-        Ok(Some(v1::RankRemovalsResponse {
+/// Plans, and answers without the epoch and age of the snapshot.
+///
+/// # Errors
+/// [`Error::NoWorkload`] when the workload has no pods, and [`Error::Deadline`] when
+/// `is_given_up` returned true.
+pub fn answer(
+    options: RemovalOptions,
+    snapshot: &Snapshot,
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<v1::RankRemovalsResponse, Error> {
+    let plan = |pods: PodGroups<'_>| {
+        let (read_view, planned) = (pods.read_view(), rank_removals(&pods, &options)?);
+        Ok::<_, Error>(planned.map(|planned| v1::RankRemovalsResponse {
             revision: read_view.revision,
-            removals: removals(plan.removed.pods),
-            pod_count: count(plan.pods),
-            before: spread(plan.before),
-            after: spread(plan.removed.after),
-            unknown_pod_count: count(plan.unknown),
-            optimal: plan.optimal,
-            fault: workload.fault.unwrap_or_default(),
-            rule: rule(&self.workload.kind).into(),
-            better_removals: removals(better.pods),
-            better_after: spread(better.after),
-            selected_count: count(workload.selected),
-            revisions: plan.revisions.into_iter().map(shrunk).collect(),
             defaults: defaults_kind(read_view.defaults),
-            ..Default::default()
+            ..planned
         }))
-    }
+    };
+    let namespace = &options.namespace;
+    let planned = snapshot.state().survey(namespace, is_given_up, plan)?;
+    planned.ok_or_else(|| Error::no_workload(namespace, &options.workload))
 }
 
 /// The reason why the pods of a kind of controller cannot be scaled down by a number.
@@ -127,22 +77,6 @@ fn unscalable(kind: &str) -> Option<String> {
     Some(format!(
         "must not be {kind}: it {why}, and creates one that is removed again"
     ))
-}
-
-fn rule(kind: &str) -> v1::RemovalRule {
-    match RemovalRule::of(kind) {
-        RemovalRule::Unknown => v1::RemovalRule::Unspecified,
-        RemovalRule::DeletionCost => v1::RemovalRule::DeletionCost,
-        RemovalRule::HighestOrdinals => v1::RemovalRule::HighestOrdinals,
-    }
-}
-
-fn shrunk(revision: ShrunkRevision) -> v1::ShrunkRevision {
-    v1::ShrunkRevision {
-        hash: revision.hash,
-        pod_count: count(revision.pods),
-        removal_count: count(revision.removed),
-    }
 }
 
 /// Returns the facts about pods in a request, by their names.
@@ -205,19 +139,4 @@ fn sizes(
         }
     }
     sizes
-}
-
-fn removal(planned: PlannedRemoval) -> v1::Removal {
-    let domains = planned.domains.into_iter();
-    let domains = domains.map(|left| v1::RemovalDomain {
-        topology_key: left.topology_key,
-        value: left.value,
-        matching_pods: left.matching_pods,
-    });
-    v1::Removal {
-        name: planned.name,
-        uid: planned.uid,
-        node: planned.node,
-        domains: domains.collect(),
-    }
 }

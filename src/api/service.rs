@@ -25,13 +25,12 @@ use super::executor::{Beside, Executor, FairLimiter, until};
 use super::export::{self, ValidNodeList};
 use super::nodes::ValidNodeQuestion;
 use super::read_your_writes::{AskedSnapshot, Lookups};
-use super::removals::ValidRemovals;
 use super::request::{self, PageTokens};
 use super::request_context::{
     AboutRevision, AboutSnapshot, OpenedCall, RequestContext, decode, may_read, open, open_stream,
 };
 use super::update::{self, Feed, ValidUpdate, run_feed};
-use super::{rebalance, reservations};
+use super::{rebalance, removals, reservations};
 use crate::access::Role;
 use crate::decision_log::{DecisionLog, LoggedRequest, Pending};
 use crate::kubernetes::Transport;
@@ -254,8 +253,7 @@ impl SpreadService for Service {
     }
 
     async fn rank_removals(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
-        self.look(request, ValidRemovals::check, ValidRemovals::answer)
-            .await
+        self.look(request, removals::check, removals::answer).await
     }
 
     async fn reserve_pods(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {

@@ -18,7 +18,7 @@ use super::render::{self, PodNotJudged};
 use super::{completions, source};
 use crate::explain::joined;
 use crate::matching::names::HOSTNAME;
-use crate::matching::{Lack, Requested, Requests, RequestsByVersion, Resource};
+use crate::matching::{Requested, Requests, RequestsByVersion, Resource};
 use crate::proto::v1::change::Object;
 use crate::proto::v1::describe_spread_request::Subject;
 use crate::proto::v1::{
@@ -553,8 +553,7 @@ fn amounts(requests: &Requests) -> Amounts {
     let mut requested = Requested::default();
     requested.add(Some(requests));
     RESOURCES.map(|wanted| {
-        let wanted = Lack::Resource(wanted);
-        let found = requested.totals().find(|(lack, _)| *lack == wanted);
+        let found = requested.totals().find(|(of, _)| *of == wanted);
         found.map_or(0, |(_, amount)| amount)
     })
 }

@@ -27,6 +27,11 @@ pub mod v1 {
 
 pub use pbjson_types::{Duration, Timestamp};
 
+/// A count for the wire.
+pub fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
 /// A `google.protobuf.StringValue`. Its bytes are the same as those of Kubernetes'
 /// `resource.Quantity`. In JSON it is a text, or a number as in manifests.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]

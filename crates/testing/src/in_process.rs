@@ -43,8 +43,8 @@ impl InProcess {
     #[track_caller]
     pub fn verify(&self) -> usize {
         let report = verify(&self.snapshot.state(), &|| false).expect("it is not cancelled");
-        assert_eq!(report.findings.described, []);
-        report.views
+        assert_eq!(report.mismatches, []);
+        usize::try_from(report.view_count).expect("a count")
     }
 }
 

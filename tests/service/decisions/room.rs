@@ -86,29 +86,13 @@ async fn quantities_at_the_edges() {
     let server = Server::start().await;
     let nothing = json!([{"node": {"metadata": {"name": "nothing"}}}]);
     server.update("", changes(nothing)).await;
-    let texts = [
-        "0",
-        "1n",
-        "0.1n",
-        "0.1Mi",
-        ".5",
-        "1e30",
-        "1e400",
-        "1e-400",
-        "1E",
-        "8Ei",
-        "7.9Ei",
-        "9223372036854775807",
-        "9223372036854775807m",
-        "9999999999999999999",
-        "0.0000000001Ei",
-        "3.76022846700396791863243Ei",
-        "1234567890123456789012345678901e-30",
-        "2500u",
-        "1e3",
-    ];
+    let texts = "0 1n 0.1n 0.1Mi .5 1e30 1e400 1e-400 1E 8Ei 7.9Ei 9223372036854775807 \
+        9223372036854775807m 9999999999999999999 0.0000000001Ei 3.76022846700396791863243Ei \
+        1234567890123456789012345678901e-30 2500u 1e3 -0 0.0 +1 1. 1500m 5e-1 1k 100Ki \
+        1.0000001Gi 128974848000m 007 0.0000000000000000000000000000000000001 \
+        10000000000000000000000000000000000e-34";
     for resource in ["cpu", "memory", "a.b/c"] {
-        for text in texts {
+        for text in texts.split_whitespace() {
             let amount = requests::amount(resource, text);
             let unit = if resource == "cpu" { "m" } else { "" };
             let node = |name: &str, has: i128| {

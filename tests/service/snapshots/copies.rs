@@ -157,7 +157,7 @@ async fn they_hold_what_is_there_while_overlays_come_and_go() {
         let state = snapshot.state();
         assert_eq!(objects(state.changes()), truth);
         let report = verify(&state, &|| false).expect("it is not cancelled");
-        assert_eq!(report.findings.total, 0, "{:?}", report.findings.described);
+        assert_eq!(report.mismatch_count, 0, "{:?}", report.mismatches);
         copies += 1;
     }
     drop(overlays);

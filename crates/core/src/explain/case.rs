@@ -282,7 +282,10 @@ impl<'a> Case<'a> {
         let (question, checks) = (self.question, self.checks);
         let read_view = &self.read_view;
         let mut placer = Placer::of(question, constraints, checks, &options, read_view)?;
-        Ok(placer.run(false, read_view.deadline)?.picks.len())
+        Ok(placer
+            .run_along(&[], false, read_view.deadline)?
+            .picks
+            .len())
     }
 
     /// The nodes where the pod would find room if pods of a lower priority went, as kube-scheduler

@@ -8,13 +8,12 @@ use super::case::all_nodes;
 use super::hints::empty_values;
 use super::insight::{domains, first};
 use super::words::{
-    Diagnosis, among, count, hint, joined, plural, quoted, sentence, so_many, title, verb,
-    wire_index,
+    Diagnosis, among, hint, joined, plural, quoted, sentence, so_many, title, verb,
 };
-use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::hint::Kind;
 use crate::proto::v1::left_out::Cause;
+use crate::proto::{count, v1};
 use crate::snapshot::{NodeRef, ReadView, Slot, Stopped};
 use crate::spread::fleet::{HolderSpread, Judge, PlacementSpec, holders, score, to_wire};
 use crate::spread::{Active, NodeRefusal};
@@ -182,7 +181,7 @@ impl<'a> PlacementCase<'a> {
         let clusters = self.clusters.iter();
         let admitted = clusters.filter(|cluster| spread.admits(cluster.slot));
         v1::ConstraintInsight {
-            constraint_index: wire_index(&spread.active),
+            constraint_index: spread.active.wire_index(),
             minimum: match (constraint.is_hard(), report.domain_count) {
                 (false, _) => Minimum::Unspecified,
                 (true, 0) => Minimum::WithoutDomains,
@@ -406,7 +405,7 @@ fn greedy(case: &PlacementCase<'_>) -> Option<Diagnosis> {
     );
     let (first, second) = (hard[0], hard[1]);
     let mut hint = hint(Kind::FleetGreedy, &first.active, message);
-    hint.other_constraint_index = wire_index(&second.active);
+    hint.other_constraint_index = second.active.wire_index();
     Some(hint.into())
 }
 

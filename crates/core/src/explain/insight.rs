@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::case::{Case, Hard, all_nodes};
-use super::words::{count, wire_index};
-use crate::proto::v1;
 use crate::proto::v1::constraint_insight::Minimum;
 use crate::proto::v1::left_out::Cause;
+use crate::proto::{count, v1};
 use crate::snapshot::{DomainCount, DomainKey, NodeRef, Query, Stopped, partition};
 use crate::spread::{Active, Report};
 
@@ -22,7 +21,7 @@ pub fn all(case: &Case<'_>, max_domains: usize) -> Result<Vec<v1::ConstraintInsi
     let of = |active: &Active| {
         case.step()?;
         let mut insight = v1::ConstraintInsight {
-            constraint_index: wire_index(active),
+            constraint_index: active.wire_index(),
             left_out: left_out(case, active)?,
             admitted_node_count: count(case.nodes.len()),
             ..Default::default()

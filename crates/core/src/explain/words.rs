@@ -1,7 +1,7 @@
 //! The forms of numbers, names and lists in sentences, and the findings of an explanation: hints and
 //! remedies.
 
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::spread::Active;
 
 /// The number of names that a sentence lists.
@@ -124,15 +124,10 @@ pub fn title(active: &Active) -> String {
     )
 }
 
-/// The index of a constraint, for the wire.
-pub fn wire_index(active: &Active) -> i32 {
-    i32::try_from(active.index).unwrap_or(i32::MAX)
-}
-
 /// A hint about a constraint.
 pub fn hint(kind: v1::hint::Kind, active: &Active, message: String) -> v1::Hint {
     v1::Hint {
-        constraint_index: wire_index(active),
+        constraint_index: active.wire_index(),
         ..general_hint(kind, message)
     }
 }
@@ -152,11 +147,6 @@ pub fn general_hint(kind: v1::hint::Kind, message: String) -> v1::Hint {
 pub fn suggest(hint: &mut v1::Hint, suggested: &Active, nodes: usize) {
     hint.admitted_node_count = count(nodes);
     hint.suggested_constraint = Some(suggested.to_wire());
-}
-
-/// A count for the wire.
-pub fn count(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

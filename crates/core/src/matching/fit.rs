@@ -9,9 +9,6 @@ use super::requests::{Requests, check_quantities};
 use super::violations::{Path, Violations};
 use crate::proto::v1;
 
-/// The name under which nodes report the number of pods that they take.
-const PODS: &str = "pods";
-
 /// The resources that a node has for pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allocatable {
@@ -29,44 +26,17 @@ pub struct Requested {
     ports: Box<[(HostPort, i32)]>,
 }
 
-/// A resource of which a node has too little.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Lack {
-    /// The node has as many pods as it takes.
-    Pods,
-    /// A resource.
-    Resource(Resource),
-}
-
 /// A shortage of a resource on a node, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
-    /// The resource, or the number of pods, that the node lacks.
-    pub of: Lack,
+    /// The resource that the node lacks.
+    pub of: Resource,
     /// The amount that the pod requests.
     pub asked: i128,
     /// The amount that would have to become free.
     pub missing: i128,
     /// True if there would be too little even without any pod on the node.
     pub is_final: bool,
-}
-
-impl Lack {
-    /// The name of the resource, or `pods`.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Pods => PODS,
-            Self::Resource(resource) => resource.as_str(),
-        }
-    }
-
-    /// An amount of the resource, as Kubernetes writes quantities.
-    pub fn quantity(&self, amount: i128) -> String {
-        match self {
-            Self::Pods => amount.to_string(),
-            Self::Resource(resource) => resource.quantity(amount),
-        }
-    }
 }
 
 impl Allocatable {
@@ -82,7 +52,7 @@ impl Allocatable {
         (!wire.is_empty() && faults.total() == before).then(|| Self {
             amounts: Sums::from(wire).rounded(),
             pods: wire
-                .get(PODS)
+                .get(Resource::Pods.as_str())
                 .map_or(0, |q| Quantity::of(&q.string).units()),
         })
     }
@@ -91,12 +61,12 @@ impl Allocatable {
     pub fn to_wire(&self) -> BTreeMap<String, v1::Quantity> {
         let mut wire = self.amounts.to_wire();
         let string = self.pods.to_string();
-        wire.insert(PODS.to_owned(), v1::Quantity { string });
+        wire.insert(Resource::Pods.as_str().to_owned(), v1::Quantity { string });
         wire
     }
 
     /// The amount of each resource, and the number of pods.
-    pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
+    pub fn totals(&self) -> impl Iterator<Item = (Resource, i128)> {
         self.amounts.totals(self.pods.into())
     }
 
@@ -148,7 +118,7 @@ impl Requested {
     }
 
     /// The amount of each resource that the pods request, and their number.
-    pub fn totals(&self) -> impl Iterator<Item = (Lack, i128)> {
+    pub fn totals(&self) -> impl Iterator<Item = (Resource, i128)> {
         self.amounts.totals(self.pods.into())
     }
 
@@ -212,7 +182,7 @@ impl Requested {
         let pods = i128::from(self.pods) + i128::from(more);
         if pods >= i128::from(has.pods) {
             short.push(Shortage {
-                of: Lack::Pods,
+                of: Resource::Pods,
                 asked: 1,
                 missing: pods + 1 - i128::from(has.pods),
                 is_final: has.pods < 1,
@@ -226,7 +196,7 @@ impl Requested {
             if missing > 0 {
                 short.push(Shortage {
                     is_final: asked > all,
-                    of: Lack::Resource(resource),
+                    of: resource,
                     asked,
                     missing,
                 });
@@ -246,33 +216,18 @@ const MAX_ADDRESS_BYTES: usize = 45;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
     port: u16,
-    protocol: Protocol,
+    protocol: usize,
     /// The address of the node; empty means any address.
     address: Box<str>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Protocol {
-    Tcp,
-    Udp,
-    Sctp,
-}
+/// The protocols of ports. The first is meant where a port names none.
+const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
-impl Protocol {
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::Tcp, "TCP"), (Self::Udp, "UDP"), (Self::Sctp, "SCTP")];
-
-    /// Reads a protocol; an empty one means TCP.
-    fn parse(text: &str) -> Option<Self> {
-        let text = if text.is_empty() { "TCP" } else { text };
-        let found = Self::ALL.iter().find(|(_, name)| *name == text);
-        found.map(|(protocol, _)| *protocol)
-    }
-
-    fn as_str(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(protocol, _)| *protocol == self);
-        found.expect("every protocol has a name").1
-    }
+/// The place of a protocol in the list; `None` if it is not known.
+fn protocol(text: &str) -> Option<usize> {
+    let text = if text.is_empty() { PROTOCOLS[0] } else { text };
+    PROTOCOLS.iter().position(|known| *known == text)
 }
 
 impl HostPort {
@@ -287,7 +242,7 @@ impl HostPort {
         };
         Some(Self {
             port,
-            protocol: Protocol::parse(&wire.protocol)?,
+            protocol: protocol(&wire.protocol)?,
             address: address.into(),
         })
     }
@@ -297,7 +252,7 @@ impl HostPort {
         if u16::try_from(wire.host_port).is_err() {
             faults.add(path.field("hostPort"), "must be 0 to 65535");
         }
-        if Protocol::parse(&wire.protocol).is_none() {
+        if protocol(&wire.protocol).is_none() {
             let known = "must be TCP, UDP or SCTP";
             faults.unknown_value(path.field("protocol"), &wire.protocol, known);
         }
@@ -324,7 +279,7 @@ impl HostPort {
     pub(super) fn to_wire(&self) -> v1::ContainerPort {
         v1::ContainerPort {
             host_port: self.port.into(),
-            protocol: self.protocol.as_str().to_owned(),
+            protocol: PROTOCOLS[self.protocol].to_owned(),
             host_ip: self.address.to_string(),
         }
     }

@@ -26,7 +26,7 @@ mod violations;
 
 pub use amounts::{Amounts, Quantity, Resource};
 pub use constraint::{Action, Constraint, Policy};
-pub use fit::{Allocatable, HostPort, Lack, Requested, Shortage};
+pub use fit::{Allocatable, HostPort, Requested, Shortage};
 pub use node_affinity::{NeededLabels, NodeAffinity};
 pub use pod_affinity::{PodAffinity, PodTerm};
 pub use requests::{Requests, RequestsByVersion};

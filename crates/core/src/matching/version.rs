@@ -37,9 +37,6 @@ pub struct VersionRules {
     pub device_classes: bool,
 }
 
-const FEATURES_OF_1_36: Features =
-    Features::RESTART_ALL_CONTAINERS.with(Features::USER_NAMESPACES_OF_HOST_NETWORK);
-
 /// Ascending by version.
 const TABLE: [VersionRules; 3] = [
     VersionRules {
@@ -47,7 +44,7 @@ const TABLE: [VersionRules; 3] = [
         resizing: Resizing::Containers,
         node_name_first: false,
         no_labels_select_all: true,
-        features: Features::NONE,
+        features: Features(0b000),
         device_classes: false,
     },
     VersionRules {
@@ -55,7 +52,7 @@ const TABLE: [VersionRules; 3] = [
         resizing: Resizing::ContainersAndPod,
         node_name_first: false,
         no_labels_select_all: true,
-        features: FEATURES_OF_1_36,
+        features: Features(0b011),
         device_classes: true,
     },
     VersionRules {
@@ -63,7 +60,7 @@ const TABLE: [VersionRules; 3] = [
         resizing: Resizing::Sums,
         node_name_first: true,
         no_labels_select_all: false,
-        features: FEATURES_OF_1_36.with(Features::BIND_MOUNT_OPTIONS),
+        features: Features(0b111),
         device_classes: true,
     },
 ];
@@ -131,73 +128,48 @@ impl VersionRules {
     }
 }
 
-/// A set of the features that decisions know.
+/// A set of the features that decisions know: a bit for each row of [`KNOWN`], the lowest for the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Features(u8);
 
-/// A feature, with its bit in the set.
-struct KnownFeature {
-    feature: Features,
-    /// The feature's name in `status.declaredFeatures` of nodes.
-    name: &'static str,
-    is_needed: fn(&v1::PodSpec) -> bool,
-}
+/// A feature: its name in `status.declaredFeatures` of nodes, and whether a pod needs it.
+type KnownFeature = (&'static str, fn(&v1::PodSpec) -> bool);
 
 const KNOWN: [KnownFeature; 3] = [
-    KnownFeature {
-        feature: Features::RESTART_ALL_CONTAINERS,
-        name: "RestartAllContainersOnContainerExits",
-        is_needed: |spec| {
-            let mut rules = each_container(spec).flat_map(|it| &it.restart_policy_rules);
-            rules.any(|rule| rule.action == "RestartAllContainers")
-        },
-    },
-    KnownFeature {
-        feature: Features::USER_NAMESPACES_OF_HOST_NETWORK,
-        name: "UserNamespacesHostNetworkSupport",
-        is_needed: |spec| spec.host_network && spec.host_users == Some(false),
-    },
-    KnownFeature {
-        feature: Features::BIND_MOUNT_OPTIONS,
-        name: "VolumeBindMountOptions",
-        is_needed: |spec| {
-            let ephemeral = spec.ephemeral_containers.iter();
-            let ephemeral = ephemeral.flat_map(v1::EphemeralContainer::mounts);
-            let mounts = each_container(spec).flat_map(|it| &it.volume_mounts);
-            let mut mounts = mounts.chain(ephemeral);
-            mounts.any(|mount| !mount.bind_mount_options.is_empty())
-        },
-    },
+    ("RestartAllContainersOnContainerExits", |spec| {
+        let mut rules = each_container(spec).flat_map(|it| &it.restart_policy_rules);
+        rules.any(|rule| rule.action == "RestartAllContainers")
+    }),
+    ("UserNamespacesHostNetworkSupport", |spec| {
+        spec.host_network && spec.host_users == Some(false)
+    }),
+    ("VolumeBindMountOptions", |spec| {
+        let ephemeral = spec.ephemeral_containers.iter();
+        let ephemeral = ephemeral.flat_map(v1::EphemeralContainer::mounts);
+        let mounts = each_container(spec).flat_map(|it| &it.volume_mounts);
+        let mut mounts = mounts.chain(ephemeral);
+        mounts.any(|mount| !mount.bind_mount_options.is_empty())
+    }),
 ];
 
 impl Features {
     /// The empty set.
     pub const NONE: Self = Self(0);
-    /// Restart rules by which the exit of one container restarts all containers.
-    pub const RESTART_ALL_CONTAINERS: Self = Self(1);
-    /// User namespaces of pods in the node's network.
-    pub const USER_NAMESPACES_OF_HOST_NETWORK: Self = Self(2);
-    /// Options with which volumes are mounted in containers.
-    pub const BIND_MOUNT_OPTIONS: Self = Self(4);
 
     /// Returns the features that a pod needs, by the rules of any version.
     pub fn needed(spec: &v1::PodSpec) -> Self {
-        let needed = KNOWN.iter().filter(|known| (known.is_needed)(spec));
-        Self::union(needed.map(|known| known.feature))
+        Self::those(|(_, is_needed)| is_needed(spec))
     }
 
     /// Returns the features that a node declares. Unknown features are ignored.
     pub fn declared(names: &[String]) -> Self {
-        let declared = KNOWN
-            .iter()
-            .filter(|known| names.iter().any(|it| it == known.name));
-        Self::union(declared.map(|known| known.feature))
+        Self::those(|(name, _)| names.iter().any(|it| it == name))
     }
 
-    /// Returns the union of these features and `others`.
-    #[must_use]
-    pub const fn with(self, others: Self) -> Self {
-        Self(self.0 | others.0)
+    fn those(is_in: impl Fn(&KnownFeature) -> bool) -> Self {
+        let bits = KNOWN.iter().enumerate();
+        let bits = bits.map(|(at, known)| u8::from(is_in(known)) << at);
+        Self(bits.sum())
     }
 
     /// Returns the features that are in both sets.
@@ -213,14 +185,9 @@ impl Features {
 
     /// The names of the features, ascending.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let known = KNOWN
-            .iter()
-            .filter(move |known| !known.feature.within(self).is_empty());
-        known.map(|known| known.name)
-    }
-
-    fn union(all: impl Iterator<Item = Self>) -> Self {
-        all.fold(Self::NONE, Self::with)
+        let known = KNOWN.iter().enumerate();
+        let known = known.filter(move |(at, _)| self.0 >> at & 1 == 1);
+        known.map(|(_, (name, _))| *name)
     }
 }
 

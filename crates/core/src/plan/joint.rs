@@ -5,33 +5,17 @@ use std::collections::{HashMap, HashSet};
 
 use super::levels::{LevelFlows, PickProgress, PlanPart};
 use crate::snapshot::{Deadline, Stopped};
-use crate::spread::place::{Outlook, PlannedPicker, PlannedPicks};
-use crate::spread::{Outcome, Picker, PlaceOptions, Report, SkewRule};
-
-/// A picker that plans jointly if pods remain without a node otherwise.
-struct JointPlacer<P> {
-    placer: P,
-}
-
-/// The picker that the options ask for: it picks one by one, or plans all picks jointly.
-pub fn picker<'p, P: PlannedPicker + 'p>(
-    placer: P,
-    options: &PlaceOptions,
-) -> Box<dyn Picker + 'p> {
-    match options.jointly {
-        true => Box::new(JointPlacer { placer }),
-        false => Box::new(placer),
-    }
-}
+use crate::spread::place::{Outlook, PlannedPicks};
+use crate::spread::{Outcome, Picker, SkewRule};
 
 /// Picks as many pods as a joint plan does, and bounds their number, whatever the scores.
-pub fn most_picks<P: PlannedPicker>(
+pub fn most_picks<P: Picker>(
     placer: &mut P,
     with_steps: bool,
     deadline: &Deadline<'_>,
 ) -> Result<Outcome, Stopped> {
     let start = placer.clone();
-    let mut best = placer.run(with_steps, deadline)?;
+    let mut best = placer.run_along(&[], with_steps, deadline)?;
     let mut bound = best.picks.len();
     if best.unplaced > 0 {
         let mut outlook = start.outlook();
@@ -51,33 +35,32 @@ pub fn most_picks<P: PlannedPicker>(
     Ok(best)
 }
 
-impl<P: PlannedPicker> Picker for JointPlacer<P> {
-    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
-        let start = self.placer.clone();
-        let mut best = most_picks(&mut self.placer, with_steps, deadline)?;
-        let picks = i64::try_from(best.picks.len()).unwrap_or(i64::MAX);
-        best.total_bound = Some(start.highest_total().saturating_mul(picks));
-        if best.total_bound != Some(best.total)
-            && let Some(found) = best_scored(&start, best.picks.len(), deadline)?
-        {
-            let mut placer = start;
-            let outcome = placer.run_along(&found, with_steps, deadline)?;
-            if outcome.picks.len() == best.picks.len() && outcome.total > best.total {
-                let bound = best.bound;
-                (self.placer, best) = (placer, Outcome { bound, ..outcome });
-            }
-            best.total_bound = Some(best.total);
+/// Picks one by one, or plans all picks jointly where pods remain without a node otherwise.
+pub fn pick<P: Picker>(
+    picker: &mut P,
+    jointly: bool,
+    with_steps: bool,
+    deadline: &Deadline<'_>,
+) -> Result<Outcome, Stopped> {
+    if !jointly {
+        return picker.run_along(&[], with_steps, deadline);
+    }
+    let start = picker.clone();
+    let mut best = most_picks(picker, with_steps, deadline)?;
+    let picks = i64::try_from(best.picks.len()).unwrap_or(i64::MAX);
+    best.total_bound = Some(start.highest_total().saturating_mul(picks));
+    if best.total_bound != Some(best.total)
+        && let Some(found) = best_scored(&start, best.picks.len(), deadline)?
+    {
+        let mut other = start;
+        let outcome = other.run_along(&found, with_steps, deadline)?;
+        if outcome.picks.len() == best.picks.len() && outcome.total > best.total {
+            let bound = best.bound;
+            (*picker, best) = (other, Outcome { bound, ..outcome });
         }
-        Ok(best)
+        best.total_bound = Some(best.total);
     }
-
-    fn step_scores(&self) -> usize {
-        self.placer.step_scores()
-    }
-
-    fn reports(&self, max_domains: usize) -> Vec<Report<'_>> {
-        self.placer.reports(max_domains)
-    }
+    Ok(best)
 }
 
 /// A plan with more picks than the `known` one, and the most pods that any plan can place. The plan
@@ -226,22 +209,6 @@ struct OrderSearch<'s> {
     bound: usize,
 }
 
-/// The reason why a search ended early.
-enum SearchEnd {
-    /// An order as long as the bound was found.
-    Found,
-    /// There are too many combinations.
-    TooMany,
-    /// The deadline has passed.
-    Stopped(Stopped),
-}
-
-impl From<Stopped> for SearchEnd {
-    fn from(stopped: Stopped) -> Self {
-        Self::Stopped(stopped)
-    }
-}
-
 /// The cells of the longest order of picks; `None` if there are too many orders to try.
 fn longest(
     outlook: &Outlook,
@@ -259,20 +226,20 @@ fn longest(
         longest: Vec::new(),
         bound,
     };
-    match search.from(&mut PickProgress::of(outlook)) {
-        Err(SearchEnd::Stopped(stopped)) => Err(stopped),
-        Err(SearchEnd::TooMany) => Ok(None),
-        Err(SearchEnd::Found) | Ok(()) => Ok(Some(search.longest)),
-    }
+    search.from(&mut PickProgress::of(outlook))?;
+    let is_whole = search.longest.len() >= bound || search.seen.len() <= MOST_ORDERS;
+    Ok(is_whole.then_some(search.longest))
 }
 
 impl OrderSearch<'_> {
-    fn from(&mut self, progress: &mut PickProgress<'_>) -> Result<(), SearchEnd> {
+    /// Goes on from a path. Returns whether the search ends, because an order as long as the bound was
+    /// found, or because there are too many combinations.
+    fn from(&mut self, progress: &mut PickProgress<'_>) -> Result<bool, Stopped> {
         if self.path.len() > self.longest.len() {
             self.longest.clone_from(&self.path);
         }
         if self.longest.len() >= self.bound {
-            return Err(SearchEnd::Found);
+            return Ok(true);
         }
         let rules = progress.rules();
         for cell in 0..self.now.len() {
@@ -282,18 +249,20 @@ impl OrderSearch<'_> {
             self.now[cell] += 1;
             if self.seen.insert(self.now.clone()) {
                 if self.seen.len() > MOST_ORDERS {
-                    return Err(SearchEnd::TooMany);
+                    return Ok(true);
                 }
                 self.deadline.step(self.now.len())?;
                 progress.pick(cell, 1);
                 self.path.push(cell);
-                self.from(progress)?;
+                if self.from(progress)? {
+                    return Ok(true);
+                }
                 self.path.pop();
                 progress.take_back(cell, 1);
             }
             self.now[cell] -= 1;
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -313,7 +282,7 @@ struct ScoredPicks<P> {
 }
 
 /// The order of `count` picks with the best sum; `None` if there are too many orders to try.
-fn best_scored<P: PlannedPicker>(
+fn best_scored<P: Picker>(
     start: &P,
     count: usize,
     deadline: &Deadline<'_>,

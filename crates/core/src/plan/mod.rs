@@ -1,5 +1,6 @@
 //! Plans of changes that improve the spread of pods (`docs/planning.md`). They are pure functions
-//! on a read view of a snapshot and use the counts and rules of `spread`.
+//! on a read view of a snapshot, use the counts and rules of `spread`, and return messages, which the
+//! service completes.
 //!
 //! `joint` places many pods: in parts (`levels`) that are flows (`network`) through classes of nodes,
 //! or by trying all orders. `removals` chooses pods to remove, as a flow of least cost. `rebalance` chooses
@@ -21,15 +22,10 @@ mod rebalance;
 mod removals;
 mod spread_model;
 
-pub use joint::picker;
-pub use movable::{EvictionRules, MoveEffect, StayingPods};
-pub use nodes_drain::{DrainOptions, DrainPlan, PodOfNode};
-pub use nodes_need::{NeedOptions, NeedPlan, NeededPods};
-pub use nodes_spare::SpareOptions;
-pub use rebalance::{
-    Blocker, BlockerKind, PlannedMove, RebalanceOptions, RebalancePlan, RebalancedWorkload,
-};
-pub use removals::{
-    LeftDomain, PlannedRemoval, RemovalOptions, RemovalPlan, RemovalRule, ReplicaSetShare,
-    ShrunkRevision, sizes_after,
-};
+pub use joint::pick;
+pub use movable::{EvictionRules, StayingPods};
+pub use nodes_drain::{DrainOptions, drain_nodes};
+pub use nodes_need::{NeedOptions, NeededPods, need_nodes};
+pub use nodes_spare::{SpareOptions, spare_nodes};
+pub use rebalance::{RebalanceOptions, rebalance};
+pub use removals::{RemovalOptions, ReplicaSetShare, rank_removals, sizes_after};

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::rebalance::BlockerKind;
 use crate::limits::Limits;
 use crate::matching::{Path, Selector};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+use crate::proto::v1::move_blocker::Kind;
 use crate::snapshot::owners::{DisruptionBudget, NamedBudget};
 use crate::snapshot::pod_groups::PodGroupId;
 use crate::snapshot::pod_terms::PairIndex;
 use crate::snapshot::{Imagined, NamedPod, PodGroup, PodGroups, ReadView, Slot, Stopped};
-use crate::spread::describe::{NamedWorkload, OF_THE_NODE, Survey, WorkloadId, WorkloadPods};
+use crate::spread::describe::{
+    NamedWorkload, OF_THE_NODE, Survey, WorkloadId, WorkloadPods, example,
+};
 use crate::spread::{Constraints, Question, Scores};
 
 /// The pods of some workloads of a namespace.
@@ -61,31 +63,8 @@ pub struct MovablePod {
     pub node: Slot,
     /// The reason why the pod stays.
     pub staying: Option<Staying>,
-    /// The index of the move that created the pod.
-    pub made_by: Option<usize>,
-}
-
-/// The effect of a move on a constraint.
-#[derive(Debug, Clone)]
-pub struct MoveEffect {
-    /// The topology key.
-    pub topology_key: String,
-    /// The domain that the pod leaves, empty if none, and the number of matching pods before the
-    /// move.
-    pub from: (String, i64),
-    /// The domain that its successor comes to, and the number of matching pods before the move.
-    pub to: (String, i64),
-}
-
-/// Where a pod went.
-#[derive(Debug)]
-pub struct Moved {
-    /// The node of its successor.
-    pub to: Slot,
-    /// The name of that node.
-    pub node: String,
-    /// The effect on each constraint.
-    pub effects: Vec<MoveEffect>,
+    /// The number of the move that created the pod, from 1; 0 if none did.
+    pub successor_of: i32,
 }
 
 impl MovablePods {
@@ -106,16 +85,17 @@ impl MovablePods {
         let mut all = Self::default();
         for (at, (id, workload)) in workloads.iter().enumerate() {
             for alike in read_view.deadline.each(&workload.groups) {
-                let (group, pod) = *alike?;
+                let group = *alike?;
                 let Some(found) = by_group.remove(&group.id()) else {
                     continue;
                 };
                 let leeway = budgets.leeway(pods, group, workload, rules.max_unavailable)?;
                 let staying = staying_group(group, id, &leeway, pods, rules)?;
                 let mut by_volumes: HashMap<Vec<u8>, Result<usize, String>> = HashMap::new();
+                let (alike, node_labels) = as_made(example(pods, group, namespace));
                 for named in found {
                     let Some(node) = named.node else { continue };
-                    let (mut made, node_labels) = as_made(pod);
+                    let mut made = alike.clone();
                     if pods.use_storage(group) {
                         // Volumes decide too where a pod can go, and its claims may be its own.
                         let whole = read_view.whole_pod(namespace, &named.name);
@@ -130,14 +110,14 @@ impl MovablePods {
                             group: group.id(),
                             question: question.map_err(|faults| faults.to_string())?,
                             pod: made,
-                            node_labels,
+                            node_labels: node_labels.clone(),
                             leeway: leeway.clone(),
                             staying: staying.clone(),
                         }));
                         Ok(all.classes.len() - 1)
                     });
                     let wished = wished.and_then(|names| names.get(&named.name));
-                    let wished = wished.map(|why| (BlockerKind::Pod, Arc::from(&**why)));
+                    let wished = wished.map(|why| (Kind::Pod, Arc::from(&**why)));
                     match class {
                         Err(fault) => all.faulty.push((named, at, fault.clone())),
                         Ok(class) => all.pods.push(MovablePod {
@@ -146,7 +126,7 @@ impl MovablePods {
                             uid: named.uid,
                             node,
                             staying: wished.or_else(|| staying.clone()),
-                            made_by: None,
+                            successor_of: 0,
                         }),
                     }
                 }
@@ -156,23 +136,28 @@ impl MovablePods {
     }
 }
 
-/// Deletes a pod, if it is still there, and puts its successor on the node that `choose` returns.
-/// Nothing is changed if that refuses.
+/// Deletes a pod, if it is still there, and puts its successor on the node that `choose` returns with
+/// the effects of that. Nothing is changed if that refuses. The move names the new node and the effects.
 pub fn move_pod<N>(
     imagined: &mut Imagined<'_>,
     (namespace, name): (&str, &str),
     class: &PodClass,
-    choose: impl FnOnce(&ReadView<'_>) -> Result<Result<(Slot, Vec<MoveEffect>), N>, Stopped>,
-) -> Result<Result<Moved, N>, Stopped> {
+    choose: impl FnOnce(&ReadView<'_>) -> Result<Result<(Slot, Vec<v1::MoveEffect>), N>, Stopped>,
+) -> Result<Result<(Slot, v1::PodMove), N>, Stopped> {
     let old = imagined.read(namespace).whole_pod(namespace, name);
     if old.is_some() {
         imagined.change([deletion("Pod", namespace, name)])?;
     }
     let view = imagined.read(namespace);
-    let chosen = choose(&view)?.map(|(to, effects)| {
-        let node = view.nodes.name(to).to_owned();
-        let made = successor(class, (namespace, name), to, &view);
-        (Moved { to, node, effects }, made)
+    let chosen = choose(&view)?.map(|(to, why)| {
+        let step = v1::PodMove {
+            namespace: namespace.to_owned(),
+            pod: name.to_owned(),
+            to: view.nodes.name(to).to_owned(),
+            why,
+            ..Default::default()
+        };
+        ((to, step), successor(class, (namespace, name), to, &view))
     });
     match chosen {
         Ok((moved, made)) => {
@@ -201,8 +186,7 @@ pub fn best_of(
 
 /// A pod as its owner would create it, and the labels that the API server copied to it from its
 /// node.
-fn as_made(pod: &v1::Pod) -> (v1::Pod, Vec<String>) {
-    let mut pod = pod.clone();
+fn as_made(mut pod: v1::Pod) -> (v1::Pod, Vec<String>) {
     let mut node_labels = Vec::new();
     let metadata = pod.metadata.get_or_insert_default();
     metadata.labels.retain(|key, _| {
@@ -286,7 +270,7 @@ impl EvictionRules {
 const MOST_NAMED: usize = 10;
 
 /// The reason why a pod stays where it is: its kind, the wish of the caller or a budget.
-pub type Staying = (BlockerKind, Arc<str>);
+pub type Staying = (Kind, Arc<str>);
 
 /// The number of pods that may be on no node at a time.
 #[derive(Debug, Clone)]
@@ -394,8 +378,8 @@ impl<'a> NamespaceBudgets<'a> {
 
 /// The number of pods of a workload without a budget that may become unavailable now.
 fn of_workload(workload: &WorkloadPods<'_>, max_unavailable: i32) -> usize {
-    let all: usize = workload.groups.iter().map(|(group, _)| group.pods).sum();
-    let running = workload.groups.iter().map(|(group, _)| group.nodes.len());
+    let all: usize = workload.groups.iter().map(|group| group.pods).sum();
+    let running = workload.groups.iter().map(|group| group.nodes.len());
     DisruptionBudget::of_unavailable(max_unavailable).allows(all, running.sum())
 }
 
@@ -419,9 +403,9 @@ pub fn staying_group(
         "of the selector of pods that stay"
     } else {
         let budget = leeway.refusal.as_deref();
-        return Ok(budget.map(|why| (BlockerKind::Budget, why.into())));
+        return Ok(budget.map(|why| (Kind::Budget, why.into())));
     };
-    Ok(Some((BlockerKind::Pod, why.into())))
+    Ok(Some((Kind::Pod, why.into())))
 }
 
 /// Returns in words why the pods of a workload go with their node, if they do.

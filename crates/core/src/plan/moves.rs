@@ -1,10 +1,10 @@
-//! A search for the fewest moves after which constraints are satisfied. It knows counts and room,
-//! but no pods or nodes.
+//! A search for the fewest moves after which constraints are satisfied. It looks at counts and room
+//! alone: which pods and nodes are in a cell is not asked.
 
 use std::cmp::Reverse;
 
 use crate::matching::Constraint;
-use crate::snapshot::{Deadline, DomainCounts, Stopped};
+use crate::snapshot::{Deadline, DomainCounts, Slot, Stopped};
 use crate::spread::{ChangingCounts, GlobalMinimum, SkewRule};
 
 /// The number of moves that are tried before the search ends with its best result.
@@ -14,13 +14,13 @@ const MOST_LOOKS: usize = 20_000;
 const MOST_EXTRA: usize = 3;
 
 /// The pods that may move, and their possible targets.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub struct MoveBoard {
     /// The constraints.
     pub goals: Vec<BoardGoal>,
     /// The pods that may leave their nodes, in cells of alike pods.
     pub sources: Vec<SourceCell>,
-    /// For each class of pods, the cells of nodes to which they may go.
+    /// For each class of pods, the cells of nodes to which they may go; none of other workloads.
     pub targets: Vec<Vec<TargetCell>>,
     /// For each class and goal, true if the goal counts the pods.
     pub counts: Vec<Vec<bool>>,
@@ -49,6 +49,8 @@ pub struct SourceCell {
     pub domains: Vec<Option<usize>>,
     /// The number of pods that may still leave.
     pub left: usize,
+    /// The pods, in the order in which they leave.
+    pub pods: Vec<usize>,
 }
 
 /// Nodes in the same domains.
@@ -58,6 +60,8 @@ pub struct TargetCell {
     pub domains: Vec<Option<usize>>,
     /// The number of further pods of the class that fit.
     pub room: usize,
+    /// The nodes.
+    pub nodes: Vec<Slot>,
 }
 
 /// A move: the index of the source cell, and the index of the target cell in the list of its class.
@@ -77,7 +81,7 @@ pub struct FoundMoves {
 impl MoveBoard {
     /// Searches for at most `most` moves. If they cannot satisfy all wanted goals, returns moves of
     /// which each brings these closer.
-    pub fn search(mut self, most: usize, deadline: &Deadline<'_>) -> Result<FoundMoves, Stopped> {
+    pub fn search(&mut self, most: usize, deadline: &Deadline<'_>) -> Result<FoundMoves, Stopped> {
         let least = self.lacking();
         let is_reachable = |goal: &BoardGoal| !goal.is_wanted || goal.counts.is_reachable();
         let mut looks = MOST_LOOKS;

@@ -437,15 +437,6 @@ pub struct Choice {
     pub cells: Vec<PodCell>,
 }
 
-/// The result of a choice.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Chosen {
-    /// The number of removed pods of each cell.
-    pub removed: Vec<usize>,
-    /// True if no other choice is better.
-    pub optimal: bool,
-}
-
 impl ChosenDomain {
     /// Returns the cost of removing one more pod after `removed` pods. It is the change of the sum
     /// of the squares of the counts: pods are spread best if this sum is least.
@@ -471,8 +462,12 @@ impl PodCell {
 }
 
 impl Choice {
-    /// Chooses `count` pods.
-    pub fn choose(&self, count: usize, deadline: &Deadline<'_>) -> Result<Chosen, Stopped> {
+    /// Chooses `count` pods: so many of each cell. The flag is true if no other choice is better.
+    pub fn choose(
+        &self,
+        count: usize,
+        deadline: &Deadline<'_>,
+    ) -> Result<(Vec<usize>, bool), Stopped> {
         let domains: Vec<_> = self.cells.iter().map(|cell| cell.domains.clone()).collect();
         let sizes: Vec<usize> = self.cells.iter().map(|cell| cell.ranks.len()).collect();
         let cells = Cells {
@@ -513,7 +508,7 @@ impl Choice {
         if !optimal {
             improve(self, &mut removed, deadline)?;
         }
-        Ok(Chosen { removed, optimal })
+        Ok((removed, optimal))
     }
 
     /// The cells of the pods that go, so many of each cell, in the order in which these go. The next is

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use super::movable::{
     EvictionRules, MovablePods, PodClass, best_of, deletion, goes_with_node, move_pod,
 };
-use super::rebalance::{BlockerKind, PlannedMove, RebalancedWorkload, kind_of};
+use super::rebalance::{kind_of, number_of_last, unmoved};
 use crate::proto::v1;
 use crate::proto::v1::change::Object;
+use crate::proto::v1::move_blocker::Kind;
 use crate::snapshot::partition::UNSCHEDULABLE_TAINT;
 use crate::snapshot::{DomainCounts, Imagined, NamedPod, NodeRef, ReadView, Slot, Stopped};
-use crate::spread::describe::{Balance, By, JudgedWorkload, WorkloadId};
+use crate::spread::describe::{Balance, JudgedWorkload, WorkloadId};
 use crate::spread::{Active, Constraints, Filter, NodeChecks, Reason};
 
 /// The most times that nodes which could not be emptied are tried again after others.
@@ -31,27 +32,6 @@ pub struct DrainOptions {
     pub whole_only: bool,
     /// The rules about pods.
     pub rules: EvictionRules,
-}
-
-/// Where the pods of nodes go.
-#[derive(Debug, Clone, Default)]
-pub struct DrainPlan {
-    /// The nodes, in the order in which they are emptied, and then those that are not, each with
-    /// whether it is emptied.
-    pub nodes: Vec<(String, bool)>,
-    /// The moves, in order.
-    pub moves: Vec<PlannedMove>,
-    /// The pods that cannot go.
-    pub blocked: Vec<PodOfNode>,
-    /// The pods that go with their nodes.
-    pub along: Vec<PodOfNode>,
-    /// The workloads of pods that move, by namespace.
-    pub workloads: BTreeMap<(String, WorkloadId), RebalancedWorkload>,
-    /// True if it is proven that no plan does better.
-    pub is_proven: bool,
-    /// The most nodes that can go together by any plan, and what proves that. Only where spare nodes
-    /// are asked for.
-    pub bound: Option<(usize, String)>,
 }
 
 /// The refusals of all nodes, by reason.
@@ -73,15 +53,17 @@ pub struct Drainer {
     later: HashSet<Slot>,
     /// True if nodes come back, without their pods.
     come_back: bool,
-    /// The plan.
-    pub plan: DrainPlan,
+    /// The answer, without its workloads.
+    pub answer: v1::PlanNodesResponse,
+    /// The number of moves of each workload, by namespace.
+    moved: BTreeMap<(String, WorkloadId), i64>,
 }
 
 /// What becomes of the pods of a node.
 #[derive(Default)]
 struct EmptiedNode<'p> {
     /// The pods that move, in order, with their moves.
-    moves: Vec<(&'p LeavingPod, PlannedMove)>,
+    moves: Vec<(&'p LeavingPod, v1::PodMove)>,
     /// The pods that are still there, each with the refusals of all nodes.
     rest: Vec<(&'p LeavingPod, Refused)>,
 }
@@ -93,46 +75,46 @@ struct Worse {
     constraint: Active,
 }
 
-impl DrainPlan {
-    /// Makes a plan on a copy of a snapshot. The nodes must exist.
-    pub fn of(imagined: &mut Imagined<'_>, options: &DrainOptions) -> Result<Self, Stopped> {
-        let mut pods = gather(imagined, &options.nodes, &options.rules)?;
-        let namespaces = imagined.namespaces().into_iter();
-        let namespaces = namespaces.map(|name| (String::from(name), BTreeSet::new()));
-        let mut leaving: LeavingWorkloads = namespaces.collect();
-        for pod in pods.values().flatten().filter(|pod| pod.class().is_some()) {
-            let own = leaving.entry((*pod.namespace).into()).or_default();
-            own.insert(Arc::clone(&pod.workload));
-        }
-        let before = judge_all(imagined, &leaving, &options.rules)?;
-        let (mut plan, after) = loop {
-            let (plan, after) = imagined.attempt(|imagined| {
-                let mut drainer = Drainer::of(imagined, pods.clone(), options)?;
-                drainer.drain(imagined, options)?;
-                let after = judge_all(imagined, &leaving, &options.rules)?;
-                Ok(((drainer.plan, after), false))
-            })?;
-            match worse_than(&before, &after) {
-                Some(worse) if keep(&mut pods, &plan, &worse) => {}
-                _ => break (plan, after),
-            }
-        };
-        plan.note_spread(before, after);
-        Ok(plan)
+/// Plans how nodes, which must exist, are emptied on a copy of a snapshot. The answer is without the
+/// revision and the kind of default constraints.
+pub fn drain_nodes(
+    imagined: &mut Imagined<'_>,
+    options: &DrainOptions,
+) -> Result<v1::PlanNodesResponse, Stopped> {
+    let mut pods = gather(imagined, &options.nodes, &options.rules)?;
+    let namespaces = imagined.namespaces().into_iter();
+    let namespaces = namespaces.map(|name| (String::from(name), BTreeSet::new()));
+    let mut leaving: LeavingWorkloads = namespaces.collect();
+    for pod in pods.values().flatten().filter(|pod| pod.class().is_some()) {
+        let own = leaving.entry((*pod.namespace).into()).or_default();
+        own.insert(Arc::clone(&pod.workload));
     }
-
-    /// Notes the spread of the workloads of moves, before and after these.
-    fn note_spread(&mut self, mut before: JudgedAll, mut after: JudgedAll) {
-        for it in &self.moves {
-            let place = (it.namespace.clone(), it.workload.clone());
+    let mut before = judge_all(imagined, &leaving, &options.rules)?;
+    loop {
+        let (drainer, mut after) = imagined.attempt(|imagined| {
+            let mut drainer = Drainer::of(imagined, pods.clone(), options)?;
+            drainer.drain(imagined, options)?;
+            let after = judge_all(imagined, &leaving, &options.rules)?;
+            Ok(((drainer, after), false))
+        })?;
+        let mut answer = drainer.answer;
+        if let Some(worse) = worse_than(&before, &after)
+            && keep(&mut pods, &answer, &worse)
+        {
+            continue;
+        }
+        for (place, moves) in drainer.moved {
             if let Some(before) = before.remove(&place) {
-                let noted = RebalancedWorkload::of(By::Constraints, before, after.remove(&place));
-                self.workloads.insert(place.clone(), noted);
-            }
-            if let Some(noted) = self.workloads.get_mut(&place) {
-                noted.moves += 1;
+                let after = after.remove(&place).into_iter();
+                let after = after.flat_map(|after| after.balances);
+                answer.workloads.push(v1::RebalancedWorkload {
+                    move_count: moves,
+                    after: after.map(Balance::into_wire).collect(),
+                    ..unmoved(&place.0, before)
+                });
             }
         }
+        return Ok(answer);
     }
 }
 
@@ -160,14 +142,14 @@ impl Drainer {
 
     /// Begins a plan of nodes that are not cordoned yet, with those that are likely to go later.
     pub fn looking(pods: PodsByNode, later: HashSet<Slot>) -> Self {
-        let plan = DrainPlan {
-            is_proven: true,
-            ..DrainPlan::default()
-        };
         Self {
             pods,
             later,
-            plan,
+            answer: v1::PlanNodesResponse {
+                optimal: true,
+                ..Default::default()
+            },
+            moved: BTreeMap::new(),
             never: HashSet::new(),
             come_back: false,
         }
@@ -220,38 +202,45 @@ impl Drainer {
         }
         self.pods.remove(node);
         for (pod, step) in emptied.moves {
-            if let Some(there) = self.pods.get_mut(&step.to) {
+            let place = (step.namespace.clone(), (*pod.workload).clone());
+            *self.moved.entry(place).or_default() += 1;
+            let there = self.pods.get_mut(&step.to);
+            self.answer.moves.push(step);
+            if let Some(there) = there {
                 // The pod leaves that node later.
                 there.push(LeavingPod {
-                    made_by: Some(self.plan.moves.len()),
+                    successor_of: number_of_last(&self.answer.moves),
                     uid: String::new(),
                     ..pod.clone()
                 });
             }
-            self.plan.moves.push(step);
         }
-        let of_node = |pod: &LeavingPod, kind, text| PodOfNode {
+        let of_node = |pod: &LeavingPod, kind: Kind, text| v1::PodOfNode {
+            namespace: pod.namespace.to_string(),
+            pod: pod.name.clone(),
             node: node.to_owned(),
-            pod: pod.clone(),
-            kind,
+            workload: Some(pod.workload.to_wire()),
+            kind: kind.into(),
             text,
         };
         for (pod, refused) in emptied.rest {
             let (is_final, kind, text) = match &pod.fate {
-                PodFate::Stays(kind, text) => {
-                    (*kind != BlockerKind::Constraint, *kind, text.clone())
-                }
+                PodFate::Stays(kind, text) => (*kind != Kind::Constraint, *kind, text.clone()),
                 _ => told(&refused),
             };
-            self.plan.is_proven &= is_final;
-            self.plan.blocked.push(of_node(pod, Some(kind), text));
+            self.answer.optimal &= is_final;
+            self.answer.blocked.push(of_node(pod, kind, text));
         }
         for pod in &own {
             if let PodFate::GoesAlong(why) = pod.fate {
-                self.plan.along.push(of_node(pod, None, why.to_owned()));
+                let along = of_node(pod, Kind::Unspecified, why.to_owned());
+                self.answer.with_node.push(along);
             }
         }
-        self.plan.nodes.push((node.to_owned(), is_empty));
+        self.answer.nodes.push(v1::LeavingNode {
+            name: node.to_owned(),
+            emptied: is_empty,
+        });
         Ok(is_empty)
     }
 
@@ -351,7 +340,7 @@ impl Drainer {
         imagined: &mut Imagined<'_>,
         (node, waits): (&str, bool),
         pod: &LeavingPod,
-    ) -> Result<Result<PlannedMove, Refused>, Stopped> {
+    ) -> Result<Result<v1::PodMove, Refused>, Stopped> {
         let Some(class) = pod.class() else {
             return Ok(Err(Refused::new()));
         };
@@ -373,16 +362,13 @@ impl Drainer {
                 true => Err(judged.tallies.refused),
             })
         })?;
-        Ok(moved.map(|moved| PlannedMove {
-            namespace: pod.namespace.to_string(),
-            workload: (*pod.workload).clone(),
-            pod: pod.name.clone(),
+        Ok(moved.map(|(_, step)| v1::PodMove {
+            workload: Some(pod.workload.to_wire()),
             uid: pod.uid.clone(),
-            made_by: pod.made_by,
+            successor_of: pod.successor_of,
             from: node.to_owned(),
-            to: moved.node,
-            effects: moved.effects,
             waits_for_node: waits,
+            ..step
         }))
     }
 
@@ -412,13 +398,13 @@ impl Drainer {
 
 /// Keeps the pods where they are that a plan moves and a constraint counts; if there are none, the nodes
 /// that it empties. Returns false if there are none of these either.
-fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) -> bool {
+fn keep(pods: &mut PodsByNode, plan: &v1::PlanNodesResponse, worse: &Worse) -> bool {
     let key = &worse.constraint.constraint.topology_key;
     let text = format!(
         "without it {} would be less even over {key}",
         worse.workload
     );
-    let stays = PodFate::Stays(BlockerKind::Constraint, text);
+    let stays = PodFate::Stays(Kind::Constraint, text);
     let moved = plan.moves.iter().map(|it| (&*it.namespace, &*it.pod));
     let moved: HashSet<(&str, &str)> = moved.collect();
     let is_counted = |pod: &LeavingPod| {
@@ -436,14 +422,14 @@ fn keep(pods: &mut PodsByNode, plan: &DrainPlan, worse: &Worse) -> bool {
     if is_kept {
         return true;
     }
-    for (node, _) in plan.nodes.iter().filter(|(_, is_emptied)| *is_emptied) {
-        pods.entry(node.clone()).or_default().push(LeavingPod {
+    for node in plan.nodes.iter().filter(|node| node.emptied) {
+        pods.entry(node.name.clone()).or_default().push(LeavingPod {
             namespace: worse.namespace.as_str().into(),
             workload: Arc::new(worse.workload.clone()),
             fate: stays.clone(),
             name: String::new(),
             uid: String::new(),
-            made_by: None,
+            successor_of: 0,
         });
         is_kept = true;
     }
@@ -461,14 +447,11 @@ fn judge_all(
     for (namespace, leaving) in leaving {
         let read_view = imagined.read(namespace);
         let pods = read_view.pod_groups()?;
-        for judged in rules
-            .survey(&pods, namespace, None)?
-            .judge_all(&By::Constraints)
-        {
+        for judged in rules.survey(&pods, namespace, None)?.judge_all(None) {
             let mut judged = judged?;
             if !leaving.contains(&judged.workload) {
                 let balances = judged.balances.iter_mut();
-                balances.for_each(|it| it.domains = Vec::new());
+                balances.for_each(|it| it.numbers.domains = Vec::new());
             }
             read_view.deadline.room()?;
             all.insert((namespace.clone(), judged.workload.clone()), judged);
@@ -539,7 +522,7 @@ fn is_for_good(refused: &Refused) -> bool {
 
 /// Returns whether the refusals of all nodes are final whatever other pods do, the kind of the one
 /// that most nodes have, and a text. Cordoned nodes count least.
-fn told(refused: &Refused) -> (bool, BlockerKind, String) {
+fn told(refused: &Refused) -> (bool, Kind, String) {
     let mut all: Vec<_> = refused.iter().collect();
     all.sort_by_key(|(reason, nodes)| {
         let is_cordoned = **reason == Reason::Unschedulable;
@@ -547,26 +530,13 @@ fn told(refused: &Refused) -> (bool, BlockerKind, String) {
     });
     let Some((first, _)) = all.first() else {
         let text = "only nodes that go take it".to_owned();
-        return (false, BlockerKind::Node, text);
+        return (false, Kind::Node, text);
     };
     let texts = all
         .iter()
         .map(|(reason, nodes)| format!("{nodes} {}", reason.text()));
     let text = texts.collect::<Vec<_>>().join(", ");
     (refused.keys().all(is_fixed), kind_of(first), text)
-}
-
-/// A pod of a node that goes with it or keeps it.
-#[derive(Debug, Clone)]
-pub struct PodOfNode {
-    /// The pod.
-    pub pod: LeavingPod,
-    /// The name of the node.
-    pub node: String,
-    /// The kind of what keeps the pod; `None` if it goes with the node.
-    pub kind: Option<BlockerKind>,
-    /// The reason.
-    pub text: String,
 }
 
 /// A pod on a node that is to go. Without a name, it stands for the node itself.
@@ -582,8 +552,8 @@ pub struct LeavingPod {
     pub workload: Arc<WorkloadId>,
     /// What becomes of the pod.
     pub fate: PodFate,
-    /// The index of the move that creates the pod, if the plan creates it.
-    pub made_by: Option<usize>,
+    /// The number of the move that creates the pod, from 1; 0 if the plan does not create it.
+    pub successor_of: i32,
 }
 
 /// What becomes of a pod when its node goes.
@@ -594,7 +564,7 @@ pub enum PodFate {
     /// It goes with the node, for this reason.
     GoesAlong(&'static str),
     /// It stays, for this reason.
-    Stays(BlockerKind, String),
+    Stays(Kind, String),
 }
 
 /// The pods of each node that is to go, by its name, those that request most first.
@@ -637,7 +607,7 @@ pub fn gather(
                 uid,
                 workload,
                 fate,
-                made_by: None,
+                successor_of: 0,
             });
         };
         let is_pod = |pod: &NamedPod| pod.group < pods.groups().len();
@@ -645,7 +615,7 @@ pub fn gather(
         for pod in reserved {
             let name = (pod.name.trim_start_matches('~'), String::new());
             let why = "reserved for a pod to come".to_owned();
-            let fate = PodFate::Stays(BlockerKind::Pod, why);
+            let fate = PodFate::Stays(Kind::Pod, why);
             put(pod.node, name, Arc::default(), fate);
         }
         let survey = rules.survey(&pods, &namespace, None)?;
@@ -672,7 +642,7 @@ pub fn gather(
         }
         for (pod, workload, fault) in movable.faulty {
             let id = &ids[workload];
-            let fate = fate_of(id, PodFate::Stays(BlockerKind::Pod, fault));
+            let fate = fate_of(id, PodFate::Stays(Kind::Pod, fault));
             put(pod.node, (&*pod.name, pod.uid), Arc::clone(id), fate);
         }
     }

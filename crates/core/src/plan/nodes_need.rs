@@ -11,11 +11,11 @@ use super::joint::most_picks;
 use super::movable::deletion;
 use crate::matching::Path;
 use crate::matching::names::HOSTNAME;
-use crate::proto::v1;
 use crate::proto::v1::change::Object;
+use crate::proto::{count, v1};
 use crate::snapshot::pod::Phase;
 use crate::snapshot::{Imagined, Limits, NodeRef, Stopped};
-use crate::spread::describe::{controller, untie};
+use crate::spread::describe::{controller, example};
 use crate::spread::place::Placer;
 use crate::spread::{Constraints, Filter, NodeChecks, Outcome, PlaceOptions, Question};
 
@@ -70,35 +70,14 @@ pub struct NeededPods {
     pub index: i32,
 }
 
-/// The new nodes, and where the pods go then.
-#[derive(Debug, Default)]
-pub struct NeedPlan {
-    /// The new nodes that are alike, with their names.
-    pub nodes: Vec<(NodeVariant, Vec<String>)>,
-    /// The pods.
-    pub pods: Vec<NeededPods>,
-    /// Where the pods go, in order: the index in `pods`, the node and their number.
-    pub placed: Vec<(usize, Box<str>, usize)>,
-    /// The pods that find no node: the index in `pods`, their number, and the reasons why nodes
-    /// refuse them.
-    pub unplaced: Vec<(usize, usize, Vec<String>)>,
-    /// The price of all new nodes.
-    pub price: usize,
-    /// A price below which no nodes do, and what proves that.
-    pub bound: (usize, String),
-    /// True if the price is proven to be the lowest.
-    pub is_proven: bool,
-}
-
 /// Nodes of a template in one combination of domains.
-#[derive(Debug)]
-pub struct NodeVariant {
+struct NodeVariant {
     /// The name of the template.
-    pub template: String,
+    template: String,
     /// The values of the labels that the template lets choose.
-    pub domains: BTreeMap<String, String>,
+    domains: BTreeMap<String, String>,
     /// The price of each.
-    pub price: usize,
+    price: usize,
     node: v1::Node,
     /// The pods of DaemonSets that run on each of the nodes.
     daemons: Vec<v1::Pod>,
@@ -132,54 +111,73 @@ struct NodeSearch<'n> {
     left: usize,
 }
 
-impl NeedPlan {
-    /// Makes a plan on a copy of a snapshot. The nodes that templates name must exist.
-    pub fn of(imagined: &mut Imagined<'_>, options: NeedOptions) -> Result<Self, Stopped> {
-        let mut pods = options.pods;
-        if let Some(namespace) = &options.pending {
-            pods.extend(waiting(imagined, namespace, &options.limits)?);
-        }
-        let mut plan = Self::default();
-        let nodes = imagined.read_any().nodes.len();
-        let mut order: Vec<usize> = (0..pods.len()).collect();
-        order.sort_by_cached_key(|at| Reverse(pods[*at].question.size()));
-        let wanted: Vec<usize> = pods.iter().map(|it| it.replicas).collect();
-        let all: usize = wanted.iter().sum();
-        let mut search = NodeSearch {
-            left: (MOST_WORK / (1 + all + nodes * pods.len())).clamp(6, MOST_TRIED),
-            variants: variants(imagined, &options.templates),
-            room: Vec::new(),
-            pods: &pods,
-            order,
-            wanted,
-        };
-        search.look_at_nodes(imagined, &options.limits)?;
-        let mut choice = vec![0; search.variants.len()];
-        let mut best = search.place(imagined, &choice, &search.wanted, false)?;
-        if best.count() < all {
-            (choice, best) = search.many(imagined)?;
-            plan.unplaced = search.settle(&best);
-            plan.bound = search.cheapest(imagined, &mut choice, &mut best)?;
-        }
-        plan.price = search.price(&choice);
-        plan.is_proven = plan.unplaced.is_empty() && plan.bound.0 >= plan.price;
-        for (variant, it) in search.variants.into_iter().enumerate() {
-            let names = best.names.iter().filter(|(at, _)| *at == variant);
-            plan.nodes
-                .push((it, names.map(|(_, name)| name.clone()).collect()));
-        }
-        plan.nodes.retain(|(_, names)| !names.is_empty());
-        for at in search.order {
-            for pick in std::mem::take(&mut best.outcomes[at].picks) {
-                match plan.placed.last_mut() {
-                    Some(last) if (last.0, &last.1) == (at, &pick.node) => last.2 += 1,
-                    _ => plan.placed.push((at, pick.node, 1)),
-                }
-            }
-        }
-        plan.pods = pods;
-        Ok(plan)
+/// Plans which nodes come on a copy of a snapshot. The nodes that templates name must exist. The answer is
+/// without the revision and the kind of default constraints.
+pub fn need_nodes(
+    imagined: &mut Imagined<'_>,
+    options: NeedOptions,
+) -> Result<v1::PlanNodesResponse, Stopped> {
+    let mut pods = options.pods;
+    if let Some(namespace) = &options.pending {
+        pods.extend(waiting(imagined, namespace, &options.limits)?);
     }
+    let nodes = imagined.read_any().nodes.len();
+    let mut order: Vec<usize> = (0..pods.len()).collect();
+    order.sort_by_cached_key(|at| Reverse(pods[*at].question.size()));
+    let wanted: Vec<usize> = pods.iter().map(|it| it.replicas).collect();
+    let all: usize = wanted.iter().sum();
+    let mut search = NodeSearch {
+        left: (MOST_WORK / (1 + all + nodes * pods.len())).clamp(6, MOST_TRIED),
+        variants: variants(imagined, &options.templates),
+        room: Vec::new(),
+        pods: &pods,
+        order,
+        wanted,
+    };
+    search.look_at_nodes(imagined, &options.limits)?;
+    let mut choice = vec![0; search.variants.len()];
+    let mut best = search.place(imagined, &choice, &search.wanted, false)?;
+    let (mut unplaced, mut bound) = (Vec::new(), (0, String::new()));
+    if best.count() < all {
+        (choice, best) = search.many(imagined)?;
+        unplaced = search.settle(&best);
+        bound = search.cheapest(imagined, &mut choice, &mut best)?;
+    }
+    let price = search.price(&choice);
+    let mut answer = v1::PlanNodesResponse {
+        price: count(price),
+        optimal: unplaced.is_empty() && bound.0 >= price,
+        bound: count(bound.0),
+        bound_reason: bound.1,
+        unplaced,
+        ..Default::default()
+    };
+    for (variant, it) in search.variants.into_iter().enumerate() {
+        let names = best.names.iter().filter(|(at, _)| *at == variant);
+        answer.new_nodes.push(v1::NewNodes {
+            template: it.template,
+            domains: it.domains,
+            price: count(it.price),
+            names: names.map(|(_, name)| name.clone()).collect(),
+        });
+    }
+    answer.new_nodes.retain(|of| !of.names.is_empty());
+    for at in search.order {
+        let of = &pods[at];
+        let picks = &best.outcomes[at].picks;
+        answer.placed.extend(
+            picks
+                .chunk_by(|one, other| one.node == other.node)
+                .map(|alike| v1::PlacedPods {
+                    namespace: of.question.namespace.clone(),
+                    name: of.name.clone(),
+                    index: of.index,
+                    node: alike[0].node.to_string(),
+                    count: count(alike.len()),
+                }),
+        );
+    }
+    Ok(answer)
 }
 
 impl PlacedAll {
@@ -358,15 +356,21 @@ impl NodeSearch<'_> {
     }
 
     /// From now on only the pods are wanted that were placed. Returns the others.
-    fn settle(&mut self, placed: &PlacedAll) -> Vec<(usize, usize, Vec<String>)> {
+    fn settle(&mut self, placed: &PlacedAll) -> Vec<v1::UnplacedPods> {
         let mut unplaced = Vec::new();
-        for (at, outcome) in placed.outcomes.iter().enumerate() {
-            let count = self.wanted[at] - outcome.picks.len();
-            self.wanted[at] -= count;
-            if count > 0 {
+        for ((at, outcome), of) in placed.outcomes.iter().enumerate().zip(self.pods) {
+            let left = self.wanted[at] - outcome.picks.len();
+            self.wanted[at] -= left;
+            if left > 0 {
                 let reasons = outcome.reasons.iter();
                 let reasons = reasons.map(|(reason, nodes)| format!("{nodes} {}", reason.text()));
-                unplaced.push((at, count, reasons.collect()));
+                unplaced.push(v1::UnplacedPods {
+                    namespace: of.question.namespace.clone(),
+                    name: of.name.clone(),
+                    index: of.index,
+                    count: count(left),
+                    reasons: reasons.collect(),
+                });
             }
         }
         unplaced
@@ -628,16 +632,14 @@ fn daemons(imagined: &Imagined<'_>) -> Result<Vec<v1::Pod>, Stopped> {
         let view = imagined.read(&namespace);
         let pods = view.pod_groups()?;
         for group in view.deadline.each(pods.groups()) {
-            let mut pod = pods.pod(group?);
-            let metadata = pod.metadata.get_or_insert_default();
-            (*namespace).clone_into(&mut metadata.namespace);
-            let owner = controller(metadata).filter(|owner| owner.kind == "DaemonSet");
+            let pod = example(&pods, group?, &namespace);
+            let owner = pod.metadata.as_ref().and_then(controller);
+            let owner = owner.filter(|owner| owner.kind == "DaemonSet");
             if let Some(owner) = owner.map(|owner| owner.name.clone()) {
                 all.entry((namespace.clone(), owner)).or_insert(pod);
             }
         }
     }
-    all.values_mut().for_each(untie);
     Ok(all.into_values().collect())
 }
 

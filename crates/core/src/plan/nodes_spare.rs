@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::movable::EvictionRules;
-use super::nodes_drain::{DrainOptions, DrainPlan, Drainer, PodFate, PodsByNode, gather};
-use crate::matching::{Lack, Requested, Selector};
+use super::nodes_drain::{DrainOptions, Drainer, PodFate, PodsByNode, drain_nodes, gather};
+use crate::matching::{Requested, Resource, Selector};
+use crate::proto::{count, v1};
 use crate::snapshot::{Deadline, Imagined, NodeRef, ReadView, Slot, Stopped};
 
 /// The most nodes that are tried.
@@ -39,39 +40,43 @@ struct SpareCandidate {
 }
 
 /// Amounts of each resource.
-type RoomAmounts = BTreeMap<Lack, i128>;
+type RoomAmounts = BTreeMap<Resource, i128>;
 
-impl DrainPlan {
-    /// Finds nodes that can go together, and plans how they are drained.
-    pub fn of_spare(imagined: &mut Imagined<'_>, options: &SpareOptions) -> Result<Self, Stopped> {
-        let (mut all, free) = candidates(&imagined.read_any(), options)?;
-        let names: Vec<String> = all.iter().map(|it| it.name.clone()).collect();
-        let pods = gather(imagined, &names, &options.rules)?;
-        let stays = match all.is_empty() {
-            true => "there are no such nodes that may go",
-            false => "the other nodes have to stay, or have pods that stay",
-        };
-        all.retain(|node| {
-            let mut own = pods.get(&node.name).into_iter().flatten();
-            !own.any(|pod| matches!(pod.fate, PodFate::Stays(..)))
-        });
-        let mut bounds = vec![
-            (options.most, "as many were asked for".to_owned()),
-            (all.len(), stays.to_owned()),
-        ];
-        bounds.extend(room_bound(&all, free, &pods, imagined.deadline())?);
-        let (most, why) = bounds.into_iter().min_by_key(|it| it.0).unwrap_or_default();
-        let options = DrainOptions {
-            nodes: choose(imagined, &all, &pods, most)?,
-            one_at_a_time: false,
-            whole_only: true,
-            rules: options.rules.clone(),
-        };
-        let mut plan = Self::of(imagined, &options)?;
-        plan.is_proven = plan.nodes.len() == most;
-        plan.bound = Some((most, why));
-        Ok(plan)
-    }
+/// Finds nodes that can go together, and plans how they are drained. The answer is as that of a drain.
+pub fn spare_nodes(
+    imagined: &mut Imagined<'_>,
+    options: &SpareOptions,
+) -> Result<v1::PlanNodesResponse, Stopped> {
+    let (mut all, free) = candidates(&imagined.read_any(), options)?;
+    let names: Vec<String> = all.iter().map(|it| it.name.clone()).collect();
+    let pods = gather(imagined, &names, &options.rules)?;
+    let stays = match all.is_empty() {
+        true => "there are no such nodes that may go",
+        false => "the other nodes have to stay, or have pods that stay",
+    };
+    all.retain(|node| {
+        let mut own = pods.get(&node.name).into_iter().flatten();
+        !own.any(|pod| matches!(pod.fate, PodFate::Stays(..)))
+    });
+    let mut bounds = vec![
+        (options.most, "as many were asked for".to_owned()),
+        (all.len(), stays.to_owned()),
+    ];
+    bounds.extend(room_bound(&all, free, &pods, imagined.deadline())?);
+    let (most, why) = bounds.into_iter().min_by_key(|it| it.0).unwrap_or_default();
+    let options = DrainOptions {
+        nodes: choose(imagined, &all, &pods, most)?,
+        one_at_a_time: false,
+        whole_only: true,
+        rules: options.rules.clone(),
+    };
+    let drained = drain_nodes(imagined, &options)?;
+    Ok(v1::PlanNodesResponse {
+        optimal: drained.nodes.len() == most,
+        bound: count(most),
+        bound_reason: why,
+        ..drained
+    })
 }
 
 /// The free amounts of all nodes.
@@ -144,13 +149,13 @@ fn choose(
     let mut drainer = Drainer::looking(pods.clone(), next.map(|it| it.slot).collect());
     imagined.attempt(|imagined| {
         for node in all.iter().take(MOST_TRIED) {
-            if drainer.plan.nodes.len() == most {
+            if drainer.answer.nodes.len() == most {
                 break;
             }
             drainer.empty(imagined, &node.name, true)?;
         }
-        let nodes = drainer.plan.nodes.into_iter();
-        Ok((nodes.map(|(name, _)| name).collect(), false))
+        let nodes = drainer.answer.nodes.into_iter();
+        Ok((nodes.map(|node| node.name).collect(), false))
     })
 }
 
@@ -168,7 +173,7 @@ fn room_bound(
         let (of, amount) = amount?;
         *total.entry(of.clone()).or_default() += amount;
     }
-    let mut costs: HashMap<Lack, Vec<i128>> = HashMap::new();
+    let mut costs: HashMap<Resource, Vec<i128>> = HashMap::new();
     for node in all {
         let mut cost = free.get(&node.slot).cloned().unwrap_or_default();
         let own = pods.get(&node.name).into_iter().flatten();

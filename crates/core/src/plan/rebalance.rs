@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::movable::{EvictionRules, MovablePod, MoveEffect, PodClass};
+use super::movable::{EvictionRules, MovablePod, PodClass};
 use super::spread_model::{Moving, RefusedSteps, SpreadModel, Stepped, replay};
 use crate::matching::{Selector, TaintedNode};
+use crate::proto::v1::move_blocker::Kind;
+use crate::proto::{count, v1};
 use crate::snapshot::{DomainId, Imagined, PodGroups, ReadView, Stopped};
-use crate::spread::describe::{
-    By, JudgedWorkload, NamedWorkload, Survey, WorkloadId, WorkloadPods,
-};
+use crate::spread::describe::{Balance, JudgedWorkload, NamedWorkload, WorkloadId, WorkloadPods};
 use crate::spread::{Filter, NodeChecks, Reason};
 
 /// The most rounds over all namespaces. After a workload has moved, another may find room.
@@ -43,15 +43,6 @@ pub struct RebalanceOptions {
 }
 
 impl RebalanceOptions {
-    /// The workloads of a namespace.
-    pub fn survey<'s, 'a>(
-        &'s self,
-        pods: &'s PodGroups<'a>,
-        namespace: &str,
-    ) -> Result<Survey<'s, 'a>, Stopped> {
-        self.rules.survey(pods, namespace, self.workload.as_ref())
-    }
-
     /// Returns whether a workload is to be repaired.
     ///
     /// # Errors
@@ -71,7 +62,7 @@ impl RebalanceOptions {
         let Some(selector) = self.selector.as_ref().filter(|_| is_named) else {
             return Ok(is_named);
         };
-        for (group, _) in &workload.groups {
+        for group in &workload.groups {
             if pods.selects(selector, group)? {
                 return Ok(true);
             }
@@ -80,117 +71,84 @@ impl RebalanceOptions {
     }
 }
 
-/// The pods to move, and the effects of their moves.
-#[derive(Debug, Default)]
-pub struct RebalancePlan {
-    /// The moves, in order.
-    pub moves: Vec<PlannedMove>,
-    /// The workloads that violated constraints or could not be judged, by namespace.
-    pub workloads: BTreeMap<(String, WorkloadId), RebalancedWorkload>,
-    /// True if no plan with fewer moves achieves the same.
-    pub is_least: bool,
-    /// True if more moves were wanted than the limits allow.
-    pub is_capped: bool,
-}
+/// The workloads of a plan by namespace, each with the key by which it is judged, if not by constraints.
+type PlannedWorkloads = BTreeMap<(String, WorkloadId), (Option<Arc<str>>, v1::RebalancedWorkload)>;
 
-/// A pod to move.
-#[derive(Debug, Clone)]
-pub struct PlannedMove {
-    /// The namespace of the pod.
-    pub namespace: String,
-    /// The workload of the pod.
-    pub workload: WorkloadId,
-    /// The name of the pod.
-    pub pod: String,
-    /// The uid of the pod.
-    pub uid: String,
-    /// The index of the move that creates the pod, if the plan creates it.
-    pub made_by: Option<usize>,
-    /// The node that the pod leaves.
-    pub from: String,
-    /// The node for the pod that takes its place.
-    pub to: String,
-    /// The effect on each constraint.
-    pub effects: Vec<MoveEffect>,
-    /// True if the successor waits until the node that the pod left is gone or back.
-    pub waits_for_node: bool,
-}
-
-/// A workload that violated constraints, or of which some pods could not be judged.
-#[derive(Debug, Clone)]
-pub struct RebalancedWorkload {
-    /// The measure by which the workload is judged.
-    pub(super) by: By,
-    /// The spread of the workload before the moves.
-    pub before: JudgedWorkload,
-    /// The spread of the workload after the moves.
-    pub after: Option<JudgedWorkload>,
-    /// The number of moves of its pods.
-    pub moves: usize,
-    /// The causes that keep the workload from being even.
-    pub blockers: Vec<Blocker>,
-}
-
-impl RebalancedWorkload {
-    /// A workload without moves.
-    pub(super) fn of(by: By, before: JudgedWorkload, after: Option<JudgedWorkload>) -> Self {
-        Self {
-            by,
-            before,
-            after,
-            moves: 0,
-            blockers: Vec::new(),
-        }
+/// A workload without moves, as it was judged before these.
+pub(super) fn unmoved(namespace: &str, before: JudgedWorkload) -> v1::RebalancedWorkload {
+    v1::RebalancedWorkload {
+        namespace: namespace.to_owned(),
+        kind: before.workload.kind,
+        name: before.workload.name,
+        labels: before.workload.labels,
+        fault: before.fault.unwrap_or_default(),
+        selected_count: count(before.selected),
+        before: before
+            .balances
+            .into_iter()
+            .map(Balance::into_wire)
+            .collect(),
+        ..Default::default()
     }
+}
+
+/// The number of a move, from 1.
+pub(super) fn number_of_last(moves: &[v1::PodMove]) -> i32 {
+    i32::try_from(moves.len()).unwrap_or(i32::MAX)
 }
 
 /// A plan in the making.
 struct Planner<'p, 's> {
     options: &'p RebalanceOptions,
     imagined: &'p mut Imagined<'s>,
-    plan: RebalancePlan,
+    /// The answer, without its workloads.
+    answer: v1::RebalanceResponse,
+    workloads: PlannedWorkloads,
     /// The number of planned moves out of each node.
     left: HashMap<String, usize>,
-    /// The move that made each pod, by namespace and name.
-    made: HashMap<(String, String), usize>,
+    /// The number of the move that made each pod, by namespace and name.
+    made: HashMap<(String, String), i32>,
 }
 
-impl RebalancePlan {
-    /// Makes a plan on a copy of a snapshot, and makes each move on this copy.
-    pub fn of(imagined: &mut Imagined<'_>, options: &RebalanceOptions) -> Result<Self, Stopped> {
-        let mut open = match &options.namespace {
-            Some(name) => vec![name.as_str().into()],
-            None => imagined.namespaces(),
-        };
-        let mut planner = Planner {
-            options,
-            imagined,
-            plan: Self {
-                is_least: true,
-                ..Self::default()
-            },
-            left: HashMap::new(),
-            made: HashMap::new(),
-        };
-        let mut touched = Vec::new();
-        for round in 0..MOST_ROUNDS {
-            let before = planner.plan.moves.len();
-            let mut repaired = Vec::new();
-            for namespace in open {
-                if planner.repair(&namespace)? {
-                    repaired.push(namespace);
-                }
-            }
-            open = repaired;
-            if round == 0 {
-                touched.clone_from(&open);
-            }
-            if planner.plan.moves.len() == before {
-                break;
+/// Plans which pods to move on a copy of a snapshot, and makes each move on this copy. The answer is
+/// without the revision and the kind of default constraints.
+pub fn rebalance(
+    imagined: &mut Imagined<'_>,
+    options: &RebalanceOptions,
+) -> Result<v1::RebalanceResponse, Stopped> {
+    let mut open = match &options.namespace {
+        Some(name) => vec![name.as_str().into()],
+        None => imagined.namespaces(),
+    };
+    let mut planner = Planner {
+        options,
+        imagined,
+        answer: v1::RebalanceResponse {
+            optimal: true,
+            ..Default::default()
+        },
+        workloads: PlannedWorkloads::new(),
+        left: HashMap::new(),
+        made: HashMap::new(),
+    };
+    let mut touched = Vec::new();
+    for round in 0..MOST_ROUNDS {
+        let before = planner.answer.moves.len();
+        let mut repaired = Vec::new();
+        for namespace in open {
+            if planner.repair(&namespace)? {
+                repaired.push(namespace);
             }
         }
-        planner.finish(&touched)
+        open = repaired;
+        if round == 0 {
+            touched.clone_from(&open);
+        }
+        if planner.answer.moves.len() == before {
+            break;
+        }
     }
+    planner.finish(&touched)
 }
 
 impl Planner<'_, '_> {
@@ -201,13 +159,13 @@ impl Planner<'_, '_> {
         let mut model = SpreadModel::of(&pods, namespace, options)?;
         for pod in &mut model.pods {
             let made = self.made.get(&(namespace.to_owned(), pod.name.clone()));
-            pod.made_by = made.copied();
+            pod.successor_of = made.copied().unwrap_or(0);
         }
         for workload in 0..model.workloads.len() {
             let of = &model.workloads[workload];
-            let place = (namespace.to_owned(), of.id.clone());
-            let noted = self.plan.workloads.entry(place.clone());
-            noted.or_insert_with(|| RebalancedWorkload::of(of.by.clone(), of.before.clone(), None));
+            let place = (namespace.to_owned(), of.before.workload.clone());
+            let noted = self.workloads.entry(place.clone());
+            noted.or_insert_with(|| (of.by.clone(), unmoved(namespace, of.before.clone())));
             self.repair_workload(&place, &mut model, workload)?;
         }
         Ok(!model.workloads.is_empty())
@@ -222,13 +180,10 @@ impl Planner<'_, '_> {
     ) -> Result<(), Stopped> {
         let mut refused = RefusedSteps::new();
         while model.violates(workload) {
-            let moved = self.plan.workloads.get(place).map_or(0, |it| it.moves);
+            let moved = self.workloads.get(place).map_or(0, |(_, it)| moves_of(it));
+            let all = self.answer.moves.len();
             let most = self.options.most_of_workload.saturating_sub(moved);
-            let most = most.min(
-                self.options
-                    .most_moves
-                    .saturating_sub(self.plan.moves.len()),
-            );
+            let most = most.min(self.options.most_moves.saturating_sub(all));
             let most_of_node = self.options.most_of_node;
             let left = &self.left;
             let affords_node =
@@ -239,15 +194,15 @@ impl Planner<'_, '_> {
                 read_view: &self.imagined.read(&place.0),
             };
             let found = at.search(most, &refused, &affords_node)?;
-            self.plan.is_least &= found.is_least;
-            self.plan.is_capped |= found.is_capped;
+            self.answer.optimal &= found.is_least;
+            self.answer.capped |= found.is_capped;
             if found.steps.is_empty() {
                 break;
             }
             match replay(self.imagined, (&place.0, model), &found.steps)? {
                 Ok(stepped) => self.note(place, model, stepped),
                 Err(step) => {
-                    self.plan.is_least = false;
+                    self.answer.optimal = false;
                     refused.insert((step.class, step.target));
                     if refused.len() >= MOST_REFUSALS {
                         break;
@@ -259,109 +214,85 @@ impl Planner<'_, '_> {
     }
 
     fn note(&mut self, place: &(String, WorkloadId), model: &mut SpreadModel, steps: Vec<Stepped>) {
-        for step in steps {
-            let pod = model.pods[step.pod].clone();
+        for Stepped { pod, to, step, .. } in steps {
+            let MovablePod {
+                name,
+                uid,
+                successor_of,
+                ..
+            } = model.pods[pod].clone();
             *self.left.entry(step.from.clone()).or_default() += 1;
-            let at = self.plan.moves.len();
-            self.made.insert((place.0.clone(), pod.name.clone()), at);
-            self.plan.moves.push(PlannedMove {
-                namespace: place.0.clone(),
-                workload: place.1.clone(),
-                uid: match pod.made_by {
-                    None => pod.uid,
-                    Some(_) => String::new(),
+            self.answer.moves.push(v1::PodMove {
+                workload: Some(place.1.to_wire()),
+                uid: match successor_of {
+                    0 => uid,
+                    _ => String::new(),
                 },
-                pod: pod.name,
-                made_by: pod.made_by,
-                from: step.from,
-                to: step.moved.node,
-                effects: step.moved.effects,
-                waits_for_node: false,
+                successor_of,
+                ..step
             });
-            model.note(step.pod, step.moved.to, Some(at));
-            if let Some(noted) = self.plan.workloads.get_mut(place) {
-                noted.moves += 1;
+            let number = number_of_last(&self.answer.moves);
+            self.made.insert((place.0.clone(), name), number);
+            model.note(pod, to, number);
+            if let Some((_, noted)) = self.workloads.get_mut(place) {
+                noted.move_count += 1;
             }
         }
     }
 
     /// Judges the workloads after all moves, whichever workload's pods these moved.
-    fn finish(self, touched: &[Box<str>]) -> Result<RebalancePlan, Stopped> {
+    fn finish(self, touched: &[Box<str>]) -> Result<v1::RebalanceResponse, Stopped> {
         let Self {
             options,
             imagined,
-            mut plan,
+            mut answer,
+            mut workloads,
             left,
             ..
         } = self;
-        let is_full = options.most_moves <= plan.moves.len()
+        let is_full = options.most_moves <= answer.moves.len()
             || left.values().any(|left| options.most_of_node <= *left);
         for namespace in touched {
             let read_view = imagined.read(namespace);
             let pods = read_view.pod_groups()?;
-            let survey = options.survey(&pods, namespace)?;
-            let own = plan.workloads.iter_mut();
-            for ((_, id), noted) in own.filter(|((name, _), _)| **name == **namespace) {
-                noted.after = survey.judge_listed(id, &noted.by)?;
+            let named = options.workload.as_ref();
+            let survey = options.rules.survey(&pods, namespace, named)?;
+            let own = workloads.iter_mut();
+            for ((_, id), (by, noted)) in own.filter(|((name, _), _)| **name == **namespace) {
+                let after = survey.judge_listed(id, by.as_ref())?.into_iter();
+                let after = after.flat_map(|after| after.balances);
+                noted.after = after.map(Balance::into_wire).collect();
             }
             let model = SpreadModel::of(&pods, namespace, options)?;
             for (at, of) in model.workloads.iter().enumerate() {
-                let place = (namespace.to_string(), of.id.clone());
-                let noted = plan.workloads.get_mut(&place);
-                let Some(noted) = noted.filter(|_| model.violates(at)) else {
+                let place = (namespace.to_string(), of.before.workload.clone());
+                let noted = workloads.get_mut(&place);
+                let Some((_, noted)) = noted.filter(|_| model.violates(at)) else {
                     continue;
                 };
                 noted.blockers = blockers_of(&model, at, &read_view)?;
-                if is_full || options.most_of_workload <= noted.moves {
-                    noted.blockers.push(Blocker {
-                        kind: BlockerKind::Cap,
-                        topology_key: String::new(),
-                        domain: String::new(),
+                if is_full || options.most_of_workload <= moves_of(noted) {
+                    noted.blockers.push(v1::MoveBlocker {
+                        kind: Kind::Cap.into(),
                         text: "no more moves are allowed".to_owned(),
-                        count: 0,
+                        ..Default::default()
                     });
-                    plan.is_capped = true;
+                    answer.capped = true;
                 }
             }
         }
-        Ok(plan)
+        answer.workloads = workloads.into_values().map(|(_, noted)| noted).collect();
+        Ok(answer)
     }
+}
+
+/// The number of moves of the pods of a workload.
+fn moves_of(noted: &v1::RebalancedWorkload) -> usize {
+    usize::try_from(noted.move_count).unwrap_or(usize::MAX)
 }
 
 /// The most blockers that are reported for a workload.
 const MOST_TOLD: usize = 20;
-
-/// A cause that keeps a workload from being even.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Blocker {
-    /// The kind of the blocker.
-    pub kind: BlockerKind,
-    /// The topology key of the constraint; empty if the blocker is about no domain.
-    pub topology_key: String,
-    /// The domain; empty if the blocker is about no domain.
-    pub domain: String,
-    /// The text.
-    pub text: String,
-    /// The number of pods or nodes that the blocker is about.
-    pub count: usize,
-}
-
-/// The kinds of blockers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BlockerKind {
-    /// No moves can satisfy the constraint, or another constraint refuses nodes.
-    Constraint,
-    /// Nodes refuse the pods for a reason other than room or constraints.
-    Node,
-    /// Nodes have no room for the pods.
-    Room,
-    /// A budget allows no eviction.
-    Budget,
-    /// Pods may not be moved.
-    Pod,
-    /// The limits allow no more moves.
-    Cap,
-}
 
 /// Returns the blockers of a workload: pods that stay in domains with too many pods, and nodes that
 /// refuse pods in domains with too few.
@@ -369,8 +300,8 @@ fn blockers_of(
     model: &SpreadModel,
     workload: usize,
     read_view: &ReadView<'_>,
-) -> Result<Vec<Blocker>, Stopped> {
-    let mut found: BTreeMap<(BlockerKind, String, String, String), usize> = BTreeMap::new();
+) -> Result<Vec<v1::MoveBlocker>, Stopped> {
+    let mut found: BTreeMap<(Kind, String, String, String), usize> = BTreeMap::new();
     let own = model.goals.iter().enumerate();
     for (at, goal) in own.filter(|(_, goal)| goal.workload == Some(workload)) {
         if goal.counts.excess() == 0 {
@@ -403,7 +334,7 @@ fn blockers_of(
         for (domain, others) in model.beside(at) {
             if goal.counts.leaving(domain, floor) > 0 {
                 let text = "pods of other workloads, which the constraint counts".to_owned();
-                note(BlockerKind::Pod, domain, text, others);
+                note(Kind::Pod, domain, text, others);
             }
         }
         if let Some(class) = leaving_class(model, workload, at) {
@@ -428,10 +359,7 @@ fn blockers_of(
         }
         if !goal.counts.is_reachable() {
             let text = "there are fewer domains than minDomains".to_owned();
-            found.insert(
-                (BlockerKind::Constraint, key.clone(), String::new(), text),
-                0,
-            );
+            found.insert((Kind::Constraint, key.clone(), String::new(), text), 0);
         }
     }
     let own = model.goals.iter();
@@ -440,17 +368,19 @@ fn blockers_of(
         if !found.keys().any(|(_, key, ..)| **key == *goal.key) {
             let text = "no move helps that keeps the other constraints".to_owned();
             let key = goal.key.to_string();
-            found.insert((BlockerKind::Constraint, key, String::new(), text), 0);
+            found.insert((Kind::Constraint, key, String::new(), text), 0);
         }
     }
     let found = found.into_iter().take(MOST_TOLD);
-    let found = found.map(|((kind, topology_key, domain, text), count)| Blocker {
-        kind,
-        topology_key,
-        domain,
-        text,
-        count,
-    });
+    let found = found.map(
+        |((kind, topology_key, domain, text), pods)| v1::MoveBlocker {
+            kind: kind.into(),
+            topology_key,
+            domain,
+            text,
+            count: count(pods),
+        },
+    );
     Ok(found.collect())
 }
 
@@ -470,10 +400,10 @@ fn leaving_class(model: &SpreadModel, workload: usize, goal: usize) -> Option<&P
     leaving.or_else(|| all.find(|class| class.workload == workload))
 }
 
-pub(super) fn kind_of(reason: &Reason) -> BlockerKind {
+pub(super) fn kind_of(reason: &Reason) -> Kind {
     match reason {
-        Reason::Skew | Reason::MissingTopologyKey => BlockerKind::Constraint,
-        Reason::TooManyPods | Reason::Insufficient(_) | Reason::HostPorts => BlockerKind::Room,
-        _ => BlockerKind::Node,
+        Reason::Skew | Reason::MissingTopologyKey => Kind::Constraint,
+        Reason::TooManyPods | Reason::Insufficient(_) | Reason::HostPorts => Kind::Room,
+        _ => Kind::Node,
     }
 }

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::network::{Choice, ChosenDomain, PodCell};
 use crate::matching::revisions::{CLONE_SET, CONTROLLER_REVISION, template_hash_label};
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::owners::PodNumbering;
 use crate::snapshot::pod::Phase;
-use crate::snapshot::{DomainCounts, DomainId, NamedPod, PodGroups, ReadView, Slot, Stopped};
-use crate::spread::describe::{Balance, NamedWorkload, WantedSpread, WorkloadPods};
+use crate::snapshot::{
+    DomainCounts, DomainId, Limits, NamedPod, PodGroups, ReadView, Slot, Stopped,
+};
+use crate::spread::describe::{Balance, NamedWorkload, Survey, WantedSpread, WorkloadPods};
 
 /// The rank of a pod in this order: the pod with the smallest rank goes first. Times are compared
 /// exactly. The controller instead compares ages rounded down to a power of two, by which the order
@@ -66,73 +68,34 @@ impl DeletionRank {
     }
 }
 
-/// The way in which the controller of a workload chooses the pods that it removes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RemovalRule {
-    /// Not known.
-    Unknown,
-    /// By readiness, and then by costs that the pods can be given.
-    DeletionCost,
-    /// The highest ordinals.
-    HighestOrdinals,
-}
-
-impl RemovalRule {
-    /// The rule of a kind of controller.
-    pub fn of(kind: &str) -> Self {
-        match kind {
-            "Deployment" | "ReplicaSet" | "ReplicationController" | "Rollout" | "CloneSet" => {
-                Self::DeletionCost
-            }
-            "StatefulSet" => Self::HighestOrdinals,
-            _ => Self::Unknown,
+/// The way in which a kind of controller chooses the pods that it removes, as far as it is known.
+pub fn removal_rule(kind: &str) -> v1::RemovalRule {
+    match kind {
+        "Deployment" | "ReplicaSet" | "ReplicationController" | "Rollout" | "CloneSet" => {
+            v1::RemovalRule::DeletionCost
         }
+        "StatefulSet" => v1::RemovalRule::HighestOrdinals,
+        _ => v1::RemovalRule::Unspecified,
     }
 }
 
 /// The options of a plan of removals.
-#[derive(Debug, Clone, Copy)]
-pub struct RemovalOptions<'a> {
+#[derive(Debug)]
+pub struct RemovalOptions {
+    /// The namespace of the workload.
+    pub namespace: String,
     /// The workload.
-    pub named: &'a NamedWorkload,
+    pub workload: NamedWorkload,
     /// The number of pods that go.
     pub count: usize,
     /// The fields of the pods that their controller reads, by the pod's name.
-    pub facts: &'a BTreeMap<String, v1::PodFacts>,
+    pub facts: BTreeMap<String, v1::PodFacts>,
     /// The pods that each revision keeps, by its hash, if they are known.
-    pub sizes: &'a BTreeMap<String, i32>,
+    pub sizes: BTreeMap<String, i32>,
     /// The number of domains to list.
     pub max_domains: usize,
-}
-
-/// The pods that go, and the spread before and after.
-#[derive(Debug, Clone, Default)]
-pub struct RemovalPlan {
-    /// The pods that go.
-    pub removed: RemovedPods,
-    /// The pods that would be better, if the controller's rule leaves no choice.
-    pub better: Option<RemovedPods>,
-    /// The number of pods of the workload.
-    pub pods: usize,
-    /// The spread of the pods.
-    pub before: Vec<Balance>,
-    /// The number of pods whose facts are unknown.
-    pub unknown: usize,
-    /// True if no other choice leaves the pods more evenly spread.
-    pub optimal: bool,
-    /// The revisions over which the removals are split, if there are several.
-    pub revisions: Vec<ShrunkRevision>,
-}
-
-/// A revision that loses pods in the middle of a rollout.
-#[derive(Debug, Clone)]
-pub struct ShrunkRevision {
-    /// The hash of its pods.
-    pub hash: String,
-    /// The number of its pods.
-    pub pods: usize,
-    /// The number of its pods that go.
-    pub removed: usize,
+    /// The limits for pods.
+    pub limits: Limits,
 }
 
 /// A replica set of a Deployment that is scaled down.
@@ -152,38 +115,10 @@ pub struct ReplicaSetShare {
 /// The pods of one revision, in the order in which they are deleted.
 type Revisions = BTreeMap<String, Vec<RankedPod>>;
 
-/// Pods that are removed, and the spread without them.
-#[derive(Debug, Clone, Default)]
-pub struct RemovedPods {
-    /// The pods, in order.
-    pub pods: Vec<PlannedRemoval>,
-    /// The spread of the pods that stay.
-    pub after: Vec<Balance>,
-}
-
-/// A pod that goes.
-#[derive(Debug, Clone)]
-pub struct PlannedRemoval {
-    /// The pod.
-    pub name: String,
-    /// The uid of the pod.
-    pub uid: String,
-    /// The node that it is on; empty if it is on none.
-    pub node: String,
-    /// The domains that the pod leaves, one for each constraint that counts the pod, with their
-    /// counts before this removal.
-    pub domains: Vec<LeftDomain>,
-}
-
-/// A domain out of which a pod goes.
-#[derive(Debug, Clone)]
-pub struct LeftDomain {
-    /// The topology key.
-    pub topology_key: String,
-    /// The value of the domain; empty if the node is in no domain.
-    pub value: String,
-    /// The number of matching pods before the removal; 0 if the node is in no domain.
-    pub matching_pods: i64,
+/// Pods that are removed, in order, and the spread of those that stay.
+struct RemovedPods {
+    pods: Vec<v1::Removal>,
+    after: Vec<Balance>,
 }
 
 /// A constraint with its counts.
@@ -210,89 +145,102 @@ struct Removing<'p, 'a> {
     max_domains: usize,
 }
 
-impl RemovalPlan {
-    /// Plans which pods of a workload go.
-    pub fn of(
-        workload: &WorkloadPods<'_>,
-        pods: &PodGroups<'_>,
-        options: RemovalOptions<'_>,
-    ) -> Result<Self, Stopped> {
-        let groups = workload.groups.iter().map(|(group, _)| *group);
-        let ranked = in_order(pods.named(groups)?, options.facts);
-        let counted = workload.wanted.iter();
-        let counted = counted.map(|wanted| Counted::of(wanted, workload, pods));
-        let removing = Removing {
-            counted: counted.collect::<Result<_, _>>()?,
-            max_domains: options.max_domains,
-            workload,
-            pods,
-        };
-        let read_view = pods.read_view();
-        let mut plan = Self {
-            pods: ranked.len(),
-            before: removing.balances(&[]),
-            unknown: ranked.iter().filter(|it| !it.is_known).count(),
-            optimal: true,
-            ..Self::default()
-        };
-        if RemovalRule::of(&options.named.kind) == RemovalRule::HighestOrdinals {
-            let numbering = read_view.owners().numbering(&options.named.name);
-            let highest = highest(&ranked, numbering.unwrap_or_default(), options);
-            plan.removed = removing.without(&highest)?;
-            let (best, _) = best(&[], &ranked, &removing.counted, highest.len(), read_view)?;
-            let best = removing.without(&best)?;
-            let is_better = best.unevenness() < plan.removed.unevenness();
-            plan.better = Some(best).filter(|_| is_better);
-            return Ok(plan);
+/// Plans which pods of a workload go; `None` when the workload has no pods. The answer is without the
+/// revision and the kind of default constraints.
+pub fn rank_removals(
+    pods: &PodGroups<'_>,
+    options: &RemovalOptions,
+) -> Result<Option<v1::RankRemovalsResponse>, Stopped> {
+    let RemovalOptions {
+        namespace,
+        workload: named,
+        max_domains,
+        limits,
+        ..
+    } = options;
+    let survey = Survey::of(pods, namespace, limits, *max_domains, Some(named))?;
+    let Some(workload) = survey.wanted_of(named)? else {
+        return Ok(None);
+    };
+    let ranked = in_order(pods.named(workload.groups.iter().copied())?, &options.facts);
+    let counted = workload.wanted.iter();
+    let counted = counted.map(|wanted| Counted::of(wanted, &workload, pods));
+    let removing = Removing {
+        counted: counted.collect::<Result<_, _>>()?,
+        max_domains: *max_domains,
+        workload: &workload,
+        pods,
+    };
+    let read_view = pods.read_view();
+    let rule = removal_rule(&named.kind);
+    let mut answer = v1::RankRemovalsResponse {
+        pod_count: count(ranked.len()),
+        before: to_wire(removing.balances(&[])),
+        unknown_pod_count: count(ranked.iter().filter(|it| !it.is_known).count()),
+        fault: workload.fault.clone().unwrap_or_default(),
+        selected_count: count(workload.selected),
+        rule: rule.into(),
+        optimal: true,
+        ..Default::default()
+    };
+    if rule == v1::RemovalRule::HighestOrdinals {
+        let numbering = read_view.owners().numbering(&named.name);
+        let highest = highest(&ranked, numbering.unwrap_or_default(), options);
+        let removed = removing.without(&highest)?;
+        let (best, _) = best(&[], &ranked, &removing.counted, highest.len(), read_view)?;
+        let best = removing.without(&best)?;
+        if best.unevenness() < removed.unevenness() {
+            answer.better_removals = best.pods;
+            answer.better_after = to_wire(best.after);
         }
-        let pods = ranked.len();
-        let named = options.named;
-        // Where all pods go there is nothing to split.
-        let is_split = !options.sizes.is_empty() || options.count < pods;
-        let label = revision_label(&named.kind, options.sizes).filter(|_| is_split);
-        let revisions = revisions(ranked, label, options.sizes, workload);
-        let left = count(pods.saturating_sub(options.count));
-        let sizes = match label {
-            None => BTreeMap::from([(String::new(), i32::try_from(left).unwrap_or(i32::MAX))]),
-            Some(_) if options.sizes.is_empty() => {
-                sizes_after(shares(&revisions, options.facts), left, 0)
-            }
-            Some(_) => options.sizes.clone(),
-        };
-        // The largest first. A revision may have fewer pods than it keeps.
-        let shrunk = revisions.iter().map(|(hash, ranked)| {
-            let size = sizes
-                .get(hash)
-                .map(|size| usize::try_from(*size).unwrap_or(0));
-            ShrunkRevision {
-                hash: hash.clone(),
-                pods: ranked.len(),
-                removed: size.map_or(0, |size| ranked.len().saturating_sub(size)),
-            }
-        });
-        let mut shrunk: Vec<ShrunkRevision> = shrunk.collect();
-        shrunk.sort_by_key(|it| Reverse(it.pods));
-        let mut gone = Vec::new();
-        for revision in &shrunk {
-            let ranked = &revisions[&revision.hash];
-            let (more, optimal) = best(
-                &gone,
-                ranked,
-                &removing.counted,
-                revision.removed,
-                read_view,
-            )?;
-            plan.optimal &= optimal;
-            gone.extend(more);
-        }
-        plan.removed = removing.without(&gone)?;
-        if shrunk.len() > 1 {
-            // The choice in one is made without regard to those in the next.
-            plan.optimal = false;
-            plan.revisions = shrunk;
-        }
-        Ok(plan)
+        answer.removals = removed.pods;
+        answer.after = to_wire(removed.after);
+        return Ok(Some(answer));
     }
+    let all = ranked.len();
+    // Where all pods go there is nothing to split.
+    let is_split = !options.sizes.is_empty() || options.count < all;
+    let label = revision_label(&named.kind, &options.sizes).filter(|_| is_split);
+    let revisions = revisions(ranked, label, &options.sizes, &removing);
+    let left = count(all.saturating_sub(options.count));
+    let sizes = match label {
+        None => BTreeMap::from([(String::new(), i32::try_from(left).unwrap_or(i32::MAX))]),
+        Some(_) if options.sizes.is_empty() => {
+            sizes_after(shares(&revisions, &options.facts), left, 0)
+        }
+        Some(_) => options.sizes.clone(),
+    };
+    // The largest first. A revision may have fewer pods than it keeps.
+    let mut largest: Vec<_> = revisions.iter().collect();
+    largest.sort_by_key(|(_, ranked)| Reverse(ranked.len()));
+    let mut gone = Vec::new();
+    for (hash, ranked) in largest {
+        let size = sizes
+            .get(hash)
+            .map(|size| usize::try_from(*size).unwrap_or(0));
+        let removed = size.map_or(0, |size| ranked.len().saturating_sub(size));
+        let (more, optimal) = best(&gone, ranked, &removing.counted, removed, read_view)?;
+        answer.optimal &= optimal;
+        gone.extend(more);
+        answer.revisions.push(v1::ShrunkRevision {
+            hash: hash.clone(),
+            pod_count: count(ranked.len()),
+            removal_count: count(removed),
+        });
+    }
+    match answer.revisions.len() {
+        0 | 1 => answer.revisions.clear(),
+        // The choice in one is made without regard to those in the next.
+        _ => answer.optimal = false,
+    }
+    let removed = removing.without(&gone)?;
+    answer.removals = removed.pods;
+    answer.after = to_wire(removed.after);
+    Ok(Some(answer))
+}
+
+fn to_wire(balances: Vec<Balance>) -> Vec<v1::TopologySpread> {
+    balances.into_iter().map(Balance::into_wire).collect()
 }
 
 /// The label by which the pods of a workload are told apart that its controller removes by revisions.
@@ -311,15 +259,16 @@ fn revisions(
     ranked: Vec<RankedPod>,
     label: Option<&str>,
     sizes: &BTreeMap<String, i32>,
-    workload: &WorkloadPods<'_>,
+    of: &Removing<'_, '_>,
 ) -> Revisions {
     let mut by_hash = Revisions::new();
     let has_others = sizes.contains_key("");
     for one in ranked {
-        let metadata = workload.groups[one.pod.group].1.metadata.as_ref();
-        let hash = label.and_then(|label| metadata?.labels.get(label));
+        let mut labels = of.pods.labels(of.workload.groups[one.pod.group]);
+        let hash = label.and_then(|label| labels.find(|(key, _)| *key == label));
+        let hash = hash.map(|(_, hash)| hash);
         let hash = hash.filter(|hash| !has_others || sizes.contains_key(*hash));
-        let hash = hash.cloned().unwrap_or_default();
+        let hash = hash.unwrap_or_default().to_owned();
         by_hash.entry(hash).or_default().push(one);
     }
     by_hash
@@ -338,10 +287,6 @@ fn shares(revisions: &Revisions, facts: &BTreeMap<String, v1::PodFacts>) -> Vec<
         }
     };
     revisions.iter().map(share).collect()
-}
-
-fn count(pods: usize) -> i64 {
-    i64::try_from(pods).unwrap_or(i64::MAX)
 }
 
 /// The replicas of the replica sets of a Deployment that is scaled down to `wanted`, by their hashes,
@@ -401,9 +346,9 @@ impl RemovedPods {
         };
         [
             sum(true, Balance::excess),
-            sum(true, |it| it.skew),
+            sum(true, |it| it.numbers.skew),
             sum(false, Balance::excess),
-            sum(false, |it| it.skew),
+            sum(false, |it| it.numbers.skew),
         ]
     }
 }
@@ -428,7 +373,7 @@ impl Removing<'_, '_> {
                     *left = (*left - 1).max(0);
                 }
             }
-            PlannedRemoval {
+            v1::Removal {
                 name: pod.name.clone(),
                 uid: pod.uid.clone(),
                 node: node.unwrap_or_default().to_owned(),
@@ -453,9 +398,9 @@ impl Removing<'_, '_> {
 fn highest<'r>(
     ranked: &'r [RankedPod],
     numbering: PodNumbering,
-    options: RemovalOptions<'_>,
+    options: &RemovalOptions,
 ) -> Vec<&'r NamedPod> {
-    let ordinal = |pod: &NamedPod| options.named.ordinal_of(&pod.name).map(i64::from);
+    let ordinal = |pod: &NamedPod| options.workload.ordinal_of(&pod.name).map(i64::from);
     let pods = ranked.iter().map(|it| &it.pod);
     let last = pods.clone().filter_map(ordinal).max().unwrap_or(0);
     let first = i64::from(numbering.start);
@@ -490,15 +435,15 @@ fn best<'r>(
     let gone = gone.iter().map(|it| &it.pod);
     let away: Vec<&NamedPod> = before.iter().copied().chain(gone.clone()).collect();
     let choice = choice(&away, free, counted, read_view)?;
-    let chosen = choice.choose(count - forced, read_view.deadline)?;
+    let (removed, optimal) = choice.choose(count - forced, read_view.deadline)?;
     let mut taken = vec![0; choice.cells.len()];
-    let in_order = choice.in_order(&chosen.removed, read_view.deadline)?;
+    let in_order = choice.in_order(&removed, read_view.deadline)?;
     let picked = in_order.into_iter().map(|cell| {
         let rank = choice.cells[cell].ranks[taken[cell]];
         taken[cell] += 1;
         &free[rank].pod
     });
-    Ok((gone.chain(picked).collect(), chosen.optimal))
+    Ok((gone.chain(picked).collect(), optimal))
 }
 
 /// The pods in the order in which a ReplicaSet deletes them.
@@ -578,7 +523,7 @@ impl<'p, 'a> Counted<'p, 'a> {
     ) -> Result<Self, Stopped> {
         let selector = wanted.active.counted();
         let groups = workload.groups.iter();
-        let counts = groups.map(|(group, _)| pods.selects(selector, group));
+        let counts = groups.map(|group| pods.selects(selector, group));
         Ok(Self {
             counts_group: counts.collect::<Result<_, _>>()?,
             counts: pods.count(wanted.query())?,
@@ -592,9 +537,9 @@ impl<'p, 'a> Counted<'p, 'a> {
         Some(self.counts.in_use().partition.member(slot))
     }
 
-    fn left(&self, domain: DomainId, matching_pods: i64) -> LeftDomain {
+    fn left(&self, domain: DomainId, matching_pods: i64) -> v1::RemovalDomain {
         let value = domain.is_some().then(|| self.counts.domain(domain).value);
-        LeftDomain {
+        v1::RemovalDomain {
             topology_key: self.wanted.active.constraint.topology_key.to_string(),
             value: value.unwrap_or_default().to_owned(),
             matching_pods,
@@ -611,7 +556,7 @@ impl<'p, 'a> Counted<'p, 'a> {
         let active = &self.wanted.active;
         let mut counts = self.counts.clone();
         let is_outside = |slot: &Slot| !self.counts.in_use().partition.member(*slot).is_some();
-        let groups = workload.groups.iter().map(|(group, _)| *group);
+        let groups = workload.groups.iter();
         let own = groups.filter(|group| self.wanted.is_of(group.id()));
         let own = own.flat_map(|group| &group.nodes);
         let mut outside = own.filter(|slot| is_outside(slot)).count();
@@ -620,7 +565,7 @@ impl<'p, 'a> Counted<'p, 'a> {
             if self.counts_group[pod.group] {
                 counts.remove(slot);
             }
-            if self.wanted.is_of(workload.groups[pod.group].0.id()) && is_outside(&slot) {
+            if self.wanted.is_of(workload.groups[pod.group].id()) && is_outside(&slot) {
                 outside = outside.saturating_sub(1);
             }
         }

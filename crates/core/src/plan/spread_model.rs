@@ -5,16 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::movable::{MovablePod, MovablePods, MoveEffect, Moved, PodClass, best_of, move_pod};
+use super::movable::{MovablePod, MovablePods, PodClass, best_of, move_pod};
 use super::moves::{BoardGoal, GoalCounts, MoveBoard, SourceCell, TargetCell};
 use super::rebalance::RebalanceOptions;
 use crate::matching::Selector;
+use crate::proto::v1;
 use crate::snapshot::{
     Deadline, DomainId, Imagined, PartitionInUse, PodGroup, PodGroups, ReadView, Slot, Stopped,
 };
-use crate::spread::describe::{
-    By, JudgedWorkload, WantedSpread, WorkloadId, WorkloadPods, selects,
-};
+use crate::spread::describe::{JudgedWorkload, WantedSpread, WorkloadId, WorkloadPods, selects};
 use crate::spread::{Filter, NodeChecks, Reason};
 
 /// Pods, by their class and their domain for each goal.
@@ -50,12 +49,10 @@ pub struct ModelGoal {
 
 /// A workload that violates a constraint, or of which some pods cannot be judged.
 pub struct ModelWorkload {
-    /// The identity of the workload.
-    pub id: WorkloadId,
-    /// The spread of the workload.
+    /// The workload with its spread.
     pub before: JudgedWorkload,
-    /// The measure by which the workload is judged.
-    pub by: By,
+    /// The topology key by which the workload is judged, if not by constraints.
+    pub by: Option<Arc<str>>,
 }
 
 /// Pods of a workload that are alike.
@@ -77,7 +74,9 @@ impl SpreadModel {
         namespace: &str,
         options: &RebalanceOptions,
     ) -> Result<Self, Stopped> {
-        let survey = options.survey(pods, namespace)?;
+        let survey = options
+            .rules
+            .survey(pods, namespace, options.workload.as_ref())?;
         let mut model = Self::default();
         let mut chosen = BTreeSet::new();
         let all = survey.all_wanted(options.by.as_ref())?;
@@ -88,19 +87,12 @@ impl SpreadModel {
             let goals = goals_of(workload, pods, options, Some(model.workloads.len()))?;
             let violates = goals.iter().any(|goal| goal.counts.excess() > 0);
             if violates || workload.fault.is_some() {
-                let by = match (&workload.by_key, &options.by) {
-                    (Some(_), Some(key)) => By::Key(Arc::clone(key)),
-                    _ => By::Constraints,
-                };
-                let Some(before) = survey.judge_listed(id, &by)? else {
+                let by = options.by.clone().filter(|_| workload.by_key.is_some());
+                let Some(before) = survey.judge_listed(id, by.as_ref())? else {
                     continue;
                 };
                 chosen.insert(*id);
-                model.workloads.push(ModelWorkload {
-                    id: (*id).clone(),
-                    before,
-                    by,
-                });
+                model.workloads.push(ModelWorkload { before, by });
                 model.goals.extend(goals);
             }
         }
@@ -123,7 +115,7 @@ impl SpreadModel {
         let mine = all.iter().filter(|(id, _)| chosen.contains(id));
         let mine: Vec<_> = mine.map(|(id, workload)| (*id, workload)).collect();
         let groups = mine.iter().flat_map(|(_, workload)| &workload.groups);
-        let groups: Vec<&PodGroup> = groups.map(|(group, _)| *group).collect();
+        let groups: Vec<&PodGroup> = groups.copied().collect();
         let found = pods.named(groups.iter().copied())?.into_iter();
         let found = found.map(|pod| (groups[pod.group].id(), pod));
         let movable = MovablePods::of(pods, namespace, &mine, found, &options.rules)?;
@@ -220,7 +212,7 @@ impl SpreadModel {
     }
 
     /// Records that a pod is on another node now.
-    pub fn note(&mut self, pod: usize, to: Slot, made_by: Option<usize>) {
+    pub fn note(&mut self, pod: usize, to: Slot, successor_of: i32) {
         let (class, from) = (self.pods[pod].class, self.pods[pod].node);
         for goal in 0..self.goals.len() {
             if self.classes[class].counts[goal] {
@@ -229,7 +221,7 @@ impl SpreadModel {
             }
         }
         self.pods[pod].node = to;
-        self.pods[pod].made_by = made_by;
+        self.pods[pod].successor_of = successor_of;
     }
 
     /// Returns whether a workload violates a constraint that is to be repaired.
@@ -280,7 +272,7 @@ fn goals_of(
     options: &RebalanceOptions,
     at: Option<usize>,
 ) -> Result<Vec<ModelGoal>, Stopped> {
-    let own = workload.groups.iter().flat_map(|(group, _)| &group.nodes);
+    let own = workload.groups.iter().flat_map(|group| &group.nodes);
     let goal = |wanted: Option<&WantedSpread<'_>>| {
         let (counted, key, constraint, selector) = match (wanted, &workload.by_key) {
             (Some(wanted), _) => {
@@ -353,17 +345,17 @@ pub struct MoveStep {
     pub target: Vec<Slot>,
 }
 
-/// A step that was made: the index of the pod in the model, and the node that it left.
+/// A step that was made.
 #[derive(Debug)]
 pub struct Stepped {
     /// The index of the pod in the model.
     pub pod: usize,
-    /// The slot of the node that the pod left.
-    pub from_slot: Slot,
-    /// The name of that node.
-    pub from: String,
-    /// Where it went.
-    pub moved: Moved,
+    /// The node that the pod left.
+    pub from: Slot,
+    /// The node of its successor.
+    pub to: Slot,
+    /// The move, without the workload and the history of the pod.
+    pub step: v1::PodMove,
 }
 
 impl Moving<'_, '_> {
@@ -390,47 +382,34 @@ impl Moving<'_, '_> {
                         .any(|class| self.model.classes[*class].counts[*goal])
             })
             .collect();
-        let place: HashMap<usize, usize> = classes
-            .iter()
-            .enumerate()
-            .map(|(place, class)| (*class, place))
-            .collect();
-        let mut pods_of = Vec::new();
-        let mut board = self.board(&goals, &classes);
+        let mut board = self.board(&goals);
         let deadline = self.read_view.deadline;
         let cells = self.model.cells(self.workload, &goals, deadline)?;
         let mut nodes = HashMap::new();
         for ((class, domains), pods) in cells {
-            let Some(class) = place.get(&class) else {
-                continue;
-            };
             let mut pods = self.within_nodes(pods, &mut nodes, affords_node);
             // Pods that no earlier move created come first.
-            pods.sort_by_key(|pod| self.model.pods[*pod].made_by.is_some());
+            pods.sort_by_key(|pod| self.model.pods[*pod].successor_of > 0);
             board.sources.push(SourceCell {
-                class: *class,
+                class,
                 domains,
                 left: pods.len(),
+                pods,
             });
-            pods_of.push(pods);
         }
-        let targets: Vec<Vec<(TargetCell, Vec<Slot>)>> = classes
-            .iter()
-            .map(|class| self.targets(*class, &goals, refused))
-            .collect::<Result<_, _>>()?;
-        let cells = targets.iter();
-        let cells = cells.map(|of| of.iter().map(|(cell, _)| cell.clone()).collect());
-        board.targets = cells.collect();
+        for class in classes {
+            board.targets[class] = self.targets(class, &goals, refused)?;
+        }
         let found = board.search(most, deadline)?;
-        let mut taken = vec![0; pods_of.len()];
+        let mut taken = vec![0; board.sources.len()];
         let step = |(source, target): &(usize, usize)| {
-            let pod = pods_of[*source][taken[*source]];
+            let from = &board.sources[*source];
+            let pod = from.pods[taken[*source]];
             taken[*source] += 1;
-            let class = self.model.pods[pod].class;
             MoveStep {
                 pod,
-                class,
-                target: targets[place[&class]][*target].1.clone(),
+                class: from.class,
+                target: board.targets[from.class][*target].nodes.clone(),
             }
         };
         Ok(FoundSteps {
@@ -440,7 +419,7 @@ impl Moving<'_, '_> {
         })
     }
 
-    fn board(&self, goals: &[usize], classes: &[usize]) -> MoveBoard {
+    fn board(&self, goals: &[usize]) -> MoveBoard {
         let goal = |at: &usize| {
             let goal = &self.model.goals[*at];
             BoardGoal {
@@ -453,18 +432,15 @@ impl Moving<'_, '_> {
             let place = goals.iter().position(|goal| *goal == rule.0);
             place.map(|place| (place, rule.1))
         };
-        let class = |at: &usize| &self.model.classes[*at];
+        let counts = |class: &MoveClass| goals.iter().map(|goal| class.counts[*goal]).collect();
+        let rules = |class: &MoveClass| class.rules.iter().filter_map(place).collect();
+        let classes = &self.model.classes;
         MoveBoard {
             goals: goals.iter().map(goal).collect(),
-            counts: classes
-                .iter()
-                .map(|at| goals.iter().map(|goal| class(at).counts[*goal]).collect())
-                .collect(),
-            rules: classes
-                .iter()
-                .map(|at| class(at).rules.iter().filter_map(place).collect())
-                .collect(),
-            ..MoveBoard::default()
+            sources: Vec::new(),
+            targets: vec![Vec::new(); classes.len()],
+            counts: classes.iter().map(counts).collect(),
+            rules: classes.iter().map(rules).collect(),
         }
     }
 
@@ -495,7 +471,7 @@ impl Moving<'_, '_> {
         class: usize,
         goals: &[usize],
         refused: &RefusedSteps,
-    ) -> Result<Vec<(TargetCell, Vec<Slot>)>, Stopped> {
+    ) -> Result<Vec<TargetCell>, Stopped> {
         let of = &self.model.classes[class].of;
         let read_view = self.read_view;
         let constraints = of.question.constraints_on(read_view)?;
@@ -523,8 +499,11 @@ impl Moving<'_, '_> {
         }
         let cells = cells.into_iter().map(|(domains, (room, nodes))| {
             let is_refused = refused.contains(&(class, nodes.clone()));
-            let room = if is_refused { 0 } else { room };
-            (TargetCell { domains, room }, nodes)
+            TargetCell {
+                room: if is_refused { 0 } else { room },
+                domains,
+                nodes,
+            }
         });
         Ok(cells.collect())
     }
@@ -543,8 +522,8 @@ pub fn replay(
     let refused = imagined.attempt(|imagined| {
         for step in steps {
             let (pod, class) = (&model.pods[step.pod], &model.classes[step.class].of);
-            let from_slot = pod.node;
-            let from = imagined.read_any().nodes.name(from_slot).to_owned();
+            let from = pod.node;
+            let left = imagined.read_any().nodes.name(from).to_owned();
             let choose = |read_view: &ReadView<'_>| {
                 let constraints = class.question.constraints_on(read_view)?;
                 let filter = Filter::of(&class.question, &constraints, NodeChecks::All, read_view)?;
@@ -558,15 +537,21 @@ pub fn replay(
                 let to = best.map(|to| (to, effects(model, step, to, read_view)));
                 Ok(to.ok_or(()))
             };
-            let Ok(moved) = move_pod(imagined, (namespace, &pod.name), class, choose)? else {
+            let moved = move_pod(imagined, (namespace, &pod.name), class, choose)?;
+            let Ok((to, moved)) = moved else {
                 return Ok((Some(step), false));
             };
-            model.note(step.pod, moved.to, model.pods[step.pod].made_by);
+            let pod = step.pod;
+            model.note(pod, to, model.pods[pod].successor_of);
+            let step = v1::PodMove {
+                from: left,
+                ..moved
+            };
             made.push(Stepped {
-                pod: step.pod,
-                from_slot,
+                pod,
                 from,
-                moved,
+                to,
+                step,
             });
         }
         Ok((None, true))
@@ -574,8 +559,8 @@ pub fn replay(
     let Some(refused) = refused else {
         return Ok(Ok(made));
     };
-    for Stepped { pod, from_slot, .. } in made.into_iter().rev() {
-        model.note(pod, from_slot, model.pods[pod].made_by);
+    for Stepped { pod, from, .. } in made.into_iter().rev() {
+        model.note(pod, from, model.pods[pod].successor_of);
     }
     Ok(Err(refused.clone()))
 }
@@ -585,7 +570,7 @@ fn effects(
     step: &MoveStep,
     to: Slot,
     read_view: &ReadView<'_>,
-) -> Vec<MoveEffect> {
+) -> Vec<v1::MoveEffect> {
     let class = &model.classes[step.class];
     let from = model.pods[step.pod].node;
     let own = model.goals.iter().enumerate();
@@ -602,10 +587,13 @@ fn effects(
             let count = domain.map_or(0, |domain| goal.counts.count(domain));
             (value.unwrap_or_default().to_owned(), i64::from(count))
         };
-        MoveEffect {
+        let ((from_value, from_pods), (to_value, to_pods)) = (domain(from), domain(to));
+        v1::MoveEffect {
             topology_key: goal.key.to_string(),
-            from: domain(from),
-            to: domain(to),
+            from_value,
+            from_pods,
+            to_value,
+            to_pods,
         }
     })
     .collect()

@@ -13,7 +13,7 @@ use super::question::Subject;
 use super::verdict::{Judgement, LeftOutBy, NodeRefusal, Reason, Words};
 use crate::limits::NodeNames;
 use crate::matching::{
-    Allocatable, Features, Lack, Path, Requested, Requests, Shortage, VersionRules, Violations,
+    Allocatable, Features, Path, Requested, Requests, Resource, Shortage, VersionRules, Violations,
     names,
 };
 use crate::proto::v1;
@@ -170,7 +170,7 @@ impl NodeRoom<'_> {
 
 impl Checks {
     /// What a pod takes of a node: 1 of its places for pods, and the resources that it requests.
-    pub fn amounts(&self) -> impl Iterator<Item = (Lack, i128)> {
+    pub fn amounts(&self) -> impl Iterator<Item = (Resource, i128)> {
         let requests = self.requests.iter();
         requests.flat_map(|requests| requests.amounts.totals(1))
     }

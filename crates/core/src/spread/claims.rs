@@ -54,16 +54,6 @@ impl From<Reason> for NotFound {
     }
 }
 
-/// The state of a claim for its pod.
-enum Sorted<'a> {
-    /// The claim is bound.
-    Bound(BoundClaim<'a>),
-    /// The claim waits for a pod.
-    Waits(UnboundClaim<'a>),
-    /// The claim is not bound, although it does not wait for a pod.
-    Immediate,
-}
-
 /// The claims of a pod, and the storage in which they are looked up.
 pub(super) struct PodClaims<'a> {
     /// Namespace, name and uid of the pod.
@@ -113,11 +103,7 @@ impl<'a> PodClaims<'a> {
         }
         let mut is_immediate = false;
         for used in &ready {
-            match self.sort(used)? {
-                Sorted::Bound(bound) => found.bound.push(bound),
-                Sorted::Waits(waiting) => found.waiting.push(waiting),
-                Sorted::Immediate => is_immediate = true,
-            }
+            is_immediate |= !self.sort(used, &mut found)?;
         }
         if is_immediate {
             let words = "pod has unbound immediate PersistentVolumeClaims";
@@ -130,38 +116,42 @@ impl<'a> PodClaims<'a> {
         }
     }
 
-    /// Returns the state of a claim.
+    /// Notes a claim that is bound, or waits for a pod. Returns false if it is neither.
     ///
     /// # Errors
     /// The reason, if the class of the claim does not say if claims wait.
-    fn sort(&self, used: &UsedClaim<'a>) -> Result<Sorted<'a>, Reason> {
+    fn sort(&self, used: &UsedClaim<'a>, found: &mut FoundClaims<'a>) -> Result<bool, Reason> {
         let claim = used.claim;
         if claim.is_bound() {
             let name = &*claim.spec().volume_name;
-            return Ok(Sorted::Bound(BoundClaim {
+            found.bound.push(BoundClaim {
                 claim: &used.used.name,
                 name,
                 volume: self.storage.volume(name).map(Arc::as_ref),
                 is_zoned: !used.used.is_ephemeral,
-            }));
+            });
+            return Ok(true);
         }
         let class_name = claim.class();
         let class = self.storage.class(class_name);
         let Some(class) = class.filter(|_| !class_name.is_empty()) else {
-            return Ok(Sorted::Immediate);
+            return Ok(false);
         };
         match class.waits() {
             None => {
                 let words = format!("VolumeBindingMode not set for StorageClass {class_name:?}");
                 Err(Reason::VolumeNotReady(words.into()))
             }
-            Some(true) if claim.spec().volume_name.is_empty() => Ok(Sorted::Waits(UnboundClaim {
-                name: &used.used.name,
-                claim,
-                class,
-                is_new: used.is_new,
-            })),
-            Some(_) => Ok(Sorted::Immediate),
+            Some(waits) => {
+                let waits = waits && claim.spec().volume_name.is_empty();
+                found.waiting.extend(waits.then_some(UnboundClaim {
+                    name: &used.used.name,
+                    claim,
+                    class,
+                    is_new: used.is_new,
+                }));
+                Ok(waits)
+            }
         }
     }
 
@@ -212,8 +202,8 @@ fn not_found(kind: &str, name: &str) -> Reason {
 /// The volumes that reservations hold.
 #[derive(Default)]
 pub(super) struct HeldVolumes<'a> {
-    /// The kinds of the claims of reservations and of the pod.
-    kinds: ClaimKinds<'a>,
+    /// The kinds of the claims of reservations and of the pod, with their numbers.
+    kinds: HashMap<ClaimKind<'a>, usize>,
     /// The volumes that are held for some claim.
     pub(super) taken: TakenVolumes,
     /// How claims that exist are bound, by namespace and name.
@@ -280,11 +270,12 @@ impl WaitingClaims {
             let known = known.filter(|_| !unbound.is_new).cloned();
             let known = known.unwrap_or_default();
             let selected = || claim.selected_node().map(Arc::from);
+            let next = held.kinds.len();
             waiting.claims.push(WaitingClaim {
                 name: name.into(),
                 claim: Arc::clone(claim),
                 class,
-                kind: held.kinds.number(claim.kind()),
+                kind: *held.kinds.entry(claim.kind()).or_insert(next),
                 reserved_in: reserved.map(|_| Arc::clone(&within)),
                 selected: known.node.clone().or_else(selected),
                 held: known,
@@ -478,17 +469,6 @@ const FEW: usize = 16;
 
 /// The volume to which a claim is bound; `None` means a newly provisioned volume.
 pub(super) type Binding = Option<Arc<FreeVolume>>;
-
-/// Numbers of the kinds of claims.
-#[derive(Default)]
-struct ClaimKinds<'a>(HashMap<ClaimKind<'a>, usize>);
-
-impl<'a> ClaimKinds<'a> {
-    pub(super) fn number(&mut self, kind: ClaimKind<'a>) -> usize {
-        let next = self.0.len();
-        *self.0.entry(kind).or_insert(next)
-    }
-}
 
 /// The volumes that were taken, by their ids. Volumes are only added.
 #[derive(Debug, Clone, Default)]

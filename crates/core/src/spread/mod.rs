@@ -24,7 +24,7 @@ mod volumes;
 pub use checks::{Checked, Checks};
 pub use filter::{Filter, Nominated, NominatedOn};
 pub use hard::{ChangingCounts, DomainReport, GlobalMinimum, Report, SkewRule};
-pub use place::{Holding, Outcome, Pick, PickStep, Picker, PlaceOptions};
+pub use place::{Holding, Outcome, Pick, Picker, PlaceOptions};
 pub use pod_affinity::PodTerms;
 pub use question::{Active, Constraints, NodeChecks, Question, Subject};
 pub use score::{NodeScore, Scores};

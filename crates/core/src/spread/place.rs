@@ -16,8 +16,9 @@ use super::filter::Filter;
 use super::hard::{ChangingCounts, GlobalMinimum, HardCount, Report, SkewRule};
 use super::question::{Active, Constraints, NodeChecks, Question};
 use super::score::{MAX_SCORE, Scores};
-use super::verdict::{NODES_PER_STEP, NodeRefusal, Reason};
+use super::verdict::{NODES_PER_STEP, Reason};
 use super::volumes::Volumes;
+use crate::proto::v1;
 use crate::snapshot::{Deadline, DomainKey, Query, ReadView, Slot, Stopped, partition};
 
 /// Puts pods on nodes pick by pick.
@@ -146,61 +147,6 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// The best node that takes a pod, of those that are planned.
-    fn best(
-        &mut self,
-        planned: Option<&FixedBitSet>,
-        deadline: &Deadline<'_>,
-    ) -> Result<Option<ScoredChoice>, Stopped> {
-        let feasible = self.feasible(deadline)?.into_iter().enumerate();
-        let planned = feasible.filter(|(_, node)| planned.is_none_or(|it| it.contains(*node)));
-        let choices = planned.map(|(at, node)| self.choice(at, node));
-        // Of equal ones the last would be taken, so the order is reversed.
-        Ok(choices.rev().max_by_key(|choice| {
-            let turn = self.candidates[choice.node as usize].turn;
-            (choice.total, Reverse(turn))
-        }))
-    }
-
-    /// Returns whether more picks are wanted.
-    fn wants_more(&self, outcome: &Outcome) -> bool {
-        outcome.picks.len() < self.wanted
-    }
-
-    /// Picks a node and records the pick in the outcome.
-    fn note(
-        &mut self,
-        best: ScoredChoice,
-        outcome: &mut Outcome,
-        deadline: &Deadline<'_>,
-    ) -> Result<(), Stopped> {
-        outcome.picks.push(Pick {
-            node: self
-                .read_view
-                .nodes
-                .name(self.slots[best.node as usize])
-                .into(),
-            score: best.score,
-        });
-        outcome.total = outcome.total.saturating_add(best.total);
-        self.pick(best.node, deadline)
-    }
-
-    /// The reasons why nodes take no more pods, with the number of nodes.
-    fn reasons(&self) -> Result<BTreeMap<Reason, usize>, Stopped> {
-        let mut reasons = self.refused.clone();
-        for (slot, candidate) in self.slots.iter().zip(&self.candidates) {
-            if candidate.capacity == Some(0) {
-                *reasons.entry(Reason::Capacity).or_default() += 1;
-            } else if let Err(refusal) = self.filter.judge(*slot)? {
-                for reason in refusal.reasons() {
-                    *reasons.entry(reason.clone()).or_default() += 1;
-                }
-            }
-        }
-        Ok(reasons)
-    }
-
     /// The number of further pods for which a candidate has room, at most the wanted number.
     fn room(&self, node: usize) -> usize {
         let volumes = self.filter.volumes.as_ref();
@@ -212,7 +158,7 @@ impl<'a> Placer<'a> {
     }
 }
 
-impl PlannedPicker for Placer<'_> {
+impl Picker for Placer<'_> {
     fn outlook(&self) -> Outlook {
         let hard = self.filter.hard().iter();
         let (moving, fixed): (Vec<&HardCount<'_>>, Vec<_>) =
@@ -247,35 +193,42 @@ impl PlannedPicker for Placer<'_> {
         Outlook { beside, ..outlook }
     }
 
-    fn run_along(
+    fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    fn name(&self, node: u32) -> &str {
+        self.read_view.nodes.name(self.slots[node as usize])
+    }
+
+    fn best(
         &mut self,
-        plan: &[PlannedPicks],
-        _with_steps: bool,
+        planned: Option<&FixedBitSet>,
+        _is_first: bool,
         deadline: &Deadline<'_>,
-    ) -> Result<Outcome, Stopped> {
-        let mut outcome = Outcome::default();
-        for part in plan {
-            let mut part = part.clone();
-            let mut planned = part.nodes();
-            while self.wants_more(&outcome)
-                && let Some(best) = self.best(Some(&planned), deadline)?
-            {
-                if part.take(best.node) {
-                    planned = part.nodes();
+    ) -> Result<Option<ScoredChoice>, Stopped> {
+        let feasible = self.feasible(deadline)?.into_iter().enumerate();
+        let planned = feasible.filter(|(_, node)| planned.is_none_or(|it| it.contains(*node)));
+        let choices = planned.map(|(at, node)| self.choice(at, node));
+        // Of equal ones the last would be taken, so the order is reversed.
+        Ok(choices.rev().max_by_key(|choice| {
+            let turn = self.candidates[choice.node as usize].turn;
+            (choice.total, Reverse(turn))
+        }))
+    }
+
+    fn reasons(&self, _: &[Pick]) -> Result<BTreeMap<Reason, usize>, Stopped> {
+        let mut reasons = self.refused.clone();
+        for (slot, candidate) in self.slots.iter().zip(&self.candidates) {
+            if candidate.capacity == Some(0) {
+                *reasons.entry(Reason::Capacity).or_default() += 1;
+            } else if let Err(refusal) = self.filter.judge(*slot)? {
+                for reason in refusal.reasons() {
+                    *reasons.entry(reason.clone()).or_default() += 1;
                 }
-                self.note(best, &mut outcome, deadline)?;
             }
         }
-        while self.wants_more(&outcome)
-            && let Some(best) = self.best(None, deadline)?
-        {
-            self.note(best, &mut outcome, deadline)?;
-        }
-        outcome.unplaced = self.wanted - outcome.picks.len();
-        if outcome.unplaced > 0 {
-            outcome.reasons = self.reasons()?;
-        }
-        Ok(outcome)
+        Ok(reasons)
     }
 
     fn highest_total(&self) -> i64 {
@@ -313,14 +266,12 @@ impl PlannedPicker for Placer<'_> {
         }
         Ok(())
     }
-}
-
-impl Picker for Placer<'_> {
-    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
-        self.run_along(&[], with_steps, deadline)
-    }
 
     // The Kubernetes dialect lists no steps.
+    fn step(&self, _: bool) -> v1::PlacementStep {
+        v1::PlacementStep::default()
+    }
+
     fn step_scores(&self) -> usize {
         0
     }
@@ -438,18 +389,6 @@ pub struct Holding {
     pub bonus: Option<i64>,
 }
 
-/// A picker, with all data that it needs from a read view. It keeps no reference to the snapshot.
-pub trait Picker {
-    /// Picks, and records every step if `with_steps` is true.
-    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped>;
-
-    /// Returns the number of scores that all steps would list.
-    fn step_scores(&self) -> usize;
-
-    /// The numbers behind the constraints, in the order of the pod's or the default constraints.
-    fn reports(&self, max_domains: usize) -> Vec<Report<'_>>;
-}
-
 /// The result of picking.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -467,7 +406,7 @@ pub struct Outcome {
     /// The reasons against more picks, each with its number of nodes.
     pub reasons: BTreeMap<Reason, usize>,
     /// Every step, if steps are recorded. Fleet dialect only.
-    pub steps: Vec<PickStep>,
+    pub steps: Vec<v1::PlacementStep>,
     /// The holders that should give up the placement, ascending by name. Fleet dialect only.
     pub removed: Vec<String>,
 }
@@ -480,18 +419,6 @@ pub struct Pick {
     /// The node's score when it was picked: 0 to 100, or a topology spread score in the Fleet
     /// dialect.
     pub score: i64,
-}
-
-/// One step of the Fleet dialect.
-#[derive(Debug, Default)]
-pub struct PickStep {
-    /// All clusters in node order, each with its score or the refusal by a constraint. Empty
-    /// without constraints.
-    pub verdicts: Vec<(Box<str>, Result<i64, NodeRefusal>)>,
-    /// The nodes that could be picked, best first.
-    pub ranking: Vec<Box<str>>,
-    /// The picks.
-    pub picked: Vec<Box<str>>,
 }
 
 /// The limits on further picks by hard constraints and room.
@@ -574,30 +501,103 @@ pub struct NodeCell {
 #[derive(Debug, Clone, Default)]
 pub struct PlannedPicks(Vec<(Vec<u32>, usize)>);
 
-/// A picker that can pick along a plan.
-pub trait PlannedPicker: Picker + Clone {
+/// A picker, with all data that it needs from a read view.
+pub trait Picker: Clone {
     /// Returns the limits on further picks by hard constraints and room.
     fn outlook(&self) -> Outlook;
 
     /// Picks by a plan as long as the constraints admit its picks, then always picks the best node.
+    /// Records every step if `with_steps` is true.
     fn run_along(
         &mut self,
         plan: &[PlannedPicks],
         with_steps: bool,
         deadline: &Deadline<'_>,
-    ) -> Result<Outcome, Stopped>;
+    ) -> Result<Outcome, Stopped> {
+        pick_along(self, plan, with_steps, deadline)
+    }
 
-    /// Returns an upper bound of the number that a pick adds to the total.
-    fn highest_total(&self) -> i64;
+    /// Returns the number of picks that are wanted.
+    fn wanted(&self) -> usize;
 
     /// Returns the number of nodes.
     fn node_count(&self) -> usize;
 
+    /// The name of a node.
+    fn name(&self, node: u32) -> &str;
+
     /// Returns the nodes that can be picked next.
     fn choices(&mut self, deadline: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped>;
 
+    /// The best node that can be picked next, of those that are planned if any are.
+    fn best(
+        &mut self,
+        planned: Option<&FixedBitSet>,
+        is_first: bool,
+        deadline: &Deadline<'_>,
+    ) -> Result<Option<ScoredChoice>, Stopped>;
+
     /// Counts a pick.
     fn pick(&mut self, node: u32, deadline: &Deadline<'_>) -> Result<(), Stopped>;
+
+    /// The verdicts and the ranking before the next pick.
+    fn step(&self, is_first: bool) -> v1::PlacementStep;
+
+    /// The reasons why nodes take no more pods, with the number of nodes.
+    fn reasons(&self, picks: &[Pick]) -> Result<BTreeMap<Reason, usize>, Stopped>;
+
+    /// Returns an upper bound of the number that a pick adds to the total.
+    fn highest_total(&self) -> i64;
+
+    /// Returns the number of scores that all steps would list.
+    fn step_scores(&self) -> usize;
+
+    /// The numbers behind the constraints, in the order of the pod's or the default constraints.
+    fn reports(&self, max_domains: usize) -> Vec<Report<'_>>;
+}
+
+/// Picks by a plan, and then the best node each time.
+pub fn pick_along<P: Picker>(
+    picker: &mut P,
+    plan: &[PlannedPicks],
+    with_steps: bool,
+    deadline: &Deadline<'_>,
+) -> Result<Outcome, Stopped> {
+    let with_nodes = |part: &PlannedPicks| (part.clone(), part.nodes());
+    let mut parts = plan.iter().map(with_nodes);
+    let mut part = parts.next();
+    let mut outcome = Outcome::default();
+    while outcome.picks.len() < picker.wanted() {
+        let is_first = outcome.picks.is_empty();
+        let planned = part.as_ref().map(|(_, nodes)| nodes);
+        let best = picker.best(planned, is_first, deadline)?;
+        if best.is_none() && part.is_some() {
+            part = parts.next();
+            continue;
+        }
+        if with_steps {
+            outcome.steps.push(picker.step(is_first));
+        }
+        let Some(best) = best else { break };
+        if let Some((part, nodes)) = &mut part
+            && part.take(best.node)
+        {
+            *nodes = part.nodes();
+        }
+        let node: Box<str> = picker.name(best.node).into();
+        if let Some(step) = outcome.steps.last_mut() {
+            step.picked.push(node.to_string());
+        }
+        let score = best.score;
+        outcome.picks.push(Pick { node, score });
+        outcome.total = outcome.total.saturating_add(best.total);
+        picker.pick(best.node, deadline)?;
+    }
+    outcome.unplaced = picker.wanted() - outcome.picks.len();
+    if outcome.unplaced > 0 {
+        outcome.reasons = picker.reasons(&outcome.picks)?;
+    }
+    Ok(outcome)
 }
 
 impl Outlook {

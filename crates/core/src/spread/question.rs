@@ -183,7 +183,7 @@ impl Question {
         let amounts = requests.flat_map(|requests| requests.amounts.iter());
         let amounts = amounts.map(|(resource, amount)| match resource {
             Resource::Memory | Resource::EphemeralStorage => i128::from(amount),
-            Resource::Cpu | Resource::Named(_) => i128::from(amount) << 22,
+            _ => i128::from(amount) << 22,
         });
         amounts.sum()
     }
@@ -564,6 +564,11 @@ impl Active {
     /// Returns whether the constraint counts the pod of the question itself, once it is on a node.
     pub fn counts_itself(&self) -> bool {
         self.self_match > 0 && *self.counted() != Selector::Nothing
+    }
+
+    /// The index of the constraint, for the wire.
+    pub fn wire_index(&self) -> i32 {
+        i32::try_from(self.index).unwrap_or(i32::MAX)
     }
 
     /// The constraint as evaluated, for the wire.

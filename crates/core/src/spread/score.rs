@@ -44,38 +44,6 @@ fn round_half_up(sum: f64) -> i64 {
     whole.saturating_add(i64::from(sum - whole as f64 >= 0.5))
 }
 
-/// The range of the raw scores of a decision, which normalization needs.
-#[derive(Debug, Clone, Copy)]
-struct RawRange {
-    /// The smallest raw score.
-    min: i64,
-    /// The largest raw score, at least 0.
-    max: i64,
-}
-
-impl RawRange {
-    /// The range of the raw scores of all scored nodes.
-    fn of(raw: impl Iterator<Item = i64>) -> Self {
-        let widen = |range: Option<(i64, i64)>, raw: i64| {
-            let (min, max) = range.unwrap_or((raw, raw));
-            Some((min.min(raw), max.max(raw)))
-        };
-        let (min, max) = raw.fold(None, widen).unwrap_or((0, 0));
-        Self {
-            min,
-            max: max.max(0),
-        }
-    }
-
-    /// The score of a node: 0 to 100, the lowest raw score being the best.
-    fn score(&self, raw: i64) -> i64 {
-        match self.max {
-            0 => MAX_SCORE,
-            max => MAX_SCORE * (max + self.min - raw) / max,
-        }
-    }
-}
-
 /// With at most this many domains, the class of a node is its domain, else its count.
 const FEW_DOMAINS: usize = 64;
 
@@ -513,17 +481,24 @@ fn keyless(soft: &[Soft<'_>], candidates: &[Slot]) -> Option<Vec<bool>> {
 /// Returns the score of each cell: raw scores normalized to 0..100, the lowest being the best.
 fn normalize(cells: &ScoreCells) -> Vec<u8> {
     let taken = cells.raw.iter().copied().filter(|raw| *raw >= 0);
-    let range = RawRange::of(taken);
+    let widen = |range: Option<(i64, i64)>, raw: i64| {
+        let (min, max) = range.unwrap_or((raw, raw));
+        Some((min.min(raw), max.max(raw)))
+    };
+    let (min, max) = taken.fold(None, widen).unwrap_or((0, 0));
     // A score is 0 to 100, so it fits into a byte.
-    let score = |raw: i64| range.score(raw) as u8;
-    let width = usize::try_from(range.max - range.min).unwrap_or(usize::MAX);
+    let score = |raw: i64| match max {
+        0 => MAX_SCORE as u8,
+        max => (MAX_SCORE * (max + min - raw) / max) as u8,
+    };
+    let width = usize::try_from(max - min).unwrap_or(usize::MAX);
     // With fewer scores than cells, one division per score is cheaper than one
     // per cell.
     let table: Option<Vec<u8>> =
-        (width < cells.raw.len()).then(|| (range.min..=range.max).map(score).collect());
+        (width < cells.raw.len()).then(|| (min..=max).map(score).collect());
     let score = |raw: &i64| match &table {
         // The raw score of a cell without a score is less than the minimum.
-        Some(table) => usize::try_from(*raw - range.min).map_or(0, |above| table[above]),
+        Some(table) => usize::try_from(*raw - min).map_or(0, |above| table[above]),
         None if *raw < 0 => 0,
         None => score(*raw),
     };

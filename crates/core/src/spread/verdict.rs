@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use crate::matching::{Lack, Resource, Shortage};
+use crate::matching::{Resource, Shortage};
 use crate::proto::v1::ReasonCode;
+use crate::proto::{count, v1};
 use crate::snapshot::topology::Topology;
 use crate::snapshot::{Deadline, DomainId, Slot, Stopped};
 
@@ -274,11 +275,11 @@ impl Reason {
     }
 }
 
-impl From<Lack> for Reason {
-    fn from(lack: Lack) -> Self {
-        match lack {
-            Lack::Pods => Self::TooManyPods,
-            Lack::Resource(resource) => Self::Insufficient(resource),
+impl From<Resource> for Reason {
+    fn from(lacking: Resource) -> Self {
+        match lacking {
+            Resource::Pods => Self::TooManyPods,
+            resource => Self::Insufficient(resource),
         }
     }
 }
@@ -310,7 +311,7 @@ impl NodeRefusal {
     /// A refusal for lack of room; `None` if nothing is short.
     pub fn by_shortages(shortages: Vec<Shortage>) -> Option<Self> {
         // kube-scheduler calls too many pods resolvable, even if the node takes no pods at all.
-        let is_final = |shortage: &Shortage| shortage.is_final && shortage.of != Lack::Pods;
+        let is_final = |shortage: &Shortage| shortage.is_final && shortage.of != Resource::Pods;
         let is_resolvable = !shortages.iter().any(is_final);
         let refusal = Self::by_all(shortages.into_iter().map(|shortage| shortage.of.into()))?;
         Some(Self {
@@ -327,6 +328,29 @@ impl NodeRefusal {
             more: reasons.collect(),
             ..first
         })
+    }
+
+    /// The refusal of a node of this name, for the wire.
+    pub fn to_wire(&self, node: String) -> v1::NodeVerdict {
+        let code = match self.is_resolvable {
+            true => v1::Code::Unschedulable,
+            false => v1::Code::UnschedulableAndUnresolvable,
+        };
+        let index = self.constraint_index.map(i32::try_from);
+        let reasons = self.reasons().map(|reason| v1::RefusalReason {
+            code: reason.code().into(),
+            resource: reason.resource().unwrap_or_default().to_owned(),
+        });
+        v1::NodeVerdict {
+            node,
+            code: code.into(),
+            reason: self.text().into_owned(),
+            constraint_index: index.and_then(Result::ok).unwrap_or(-1),
+            matching_pods: self.matching_pods,
+            skew: self.skew,
+            reasons: reasons.collect(),
+            nominated_pods: count(self.nominated_pods),
+        }
     }
 
     /// Returns whether the node refuses the pod for lack of room.

@@ -16,6 +16,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::matching::Requested;
+use crate::proto::{count, v1};
 use crate::snapshot::cluster_objects::ListOf;
 use crate::snapshot::free_volumes::FreeVolume;
 use crate::snapshot::label_sets::LabelSetId;
@@ -26,11 +27,14 @@ use crate::snapshot::{Deadline, DomainId, Nodes, PartitionInUse, Query, State, S
 #[cfg(test)]
 mod tests;
 
-/// Rebuilds a state and compares.
+/// Rebuilds a state and compares. The report is without the epoch of the snapshot.
 ///
 /// # Errors
 /// `is_given_up` has returned true, or there is no memory for a second state.
-pub fn verify(state: &State, is_given_up: &dyn Fn() -> bool) -> Result<Verification, Stopped> {
+pub fn verify(
+    state: &State,
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<v1::VerifySnapshotResponse, Stopped> {
     let deadline = state.deadline(is_given_up);
     compare(state, &state.rebuilt(&deadline)?, &deadline)
 }
@@ -40,21 +44,20 @@ fn compare(
     state: &State,
     rebuilt: &State,
     deadline: &Deadline<'_>,
-) -> Result<Verification, Stopped> {
+) -> Result<v1::VerifySnapshotResponse, Stopped> {
     let both = [state, rebuilt];
     let partitions = state.partitions();
-    let mut report = Verification {
+    let mut report = v1::VerifySnapshotResponse {
         revision: state.revision,
-        nodes: rebuilt.sizes.nodes,
-        pods: rebuilt.sizes.pods,
-        label_sets: rebuilt.sizes.label_sets,
-        partitions: partitions.len(),
-        ..Verification::default()
+        node_count: count(rebuilt.sizes.nodes),
+        pod_count: count(rebuilt.sizes.pods),
+        label_set_count: count(rebuilt.sizes.label_sets),
+        partition_count: count(partitions.len()),
+        ..Default::default()
     };
-    let findings = &mut report.findings;
-    compare_shared(both, findings);
+    compare_shared(both, &mut report);
     for kept in &partitions {
-        compare_partition(kept, both, deadline, findings)?;
+        compare_partition(kept, both, deadline, &mut report)?;
     }
     let partitions = partitions.iter().map(|in_use| (in_use.id(), in_use));
     let partitions: HashMap<_, _> = partitions.collect();
@@ -66,19 +69,17 @@ fn compare(
             label_sets(kept, state.nodes()),
             label_sets(again, rebuilt.nodes()),
         ];
-        report
-            .findings
-            .compare(name, || "label sets".to_owned(), "pods", sets);
+        report.compare(name, || "label sets".to_owned(), "pods", sets);
         let views = kept.views();
         for (number, cached) in views.iter() {
             let is_known = |set: &LabelSetId| views.watches(number, *set);
             let view = NamedView { name, cached };
             let namespaces = [kept, again];
-            view.compare_sets(namespaces, is_known, deadline, &mut report.findings)?;
+            view.compare_sets(namespaces, is_known, deadline, &mut report)?;
             // A view of a partition that is gone is never read again.
             if let Some(in_use) = partitions.get(&cached.partition()) {
-                view.compare_counts(in_use, both, deadline, &mut report.findings)?;
-                report.views += 1;
+                view.compare_counts(in_use, both, deadline, &mut report)?;
+                report.view_count += 1;
             }
         }
     }
@@ -120,7 +121,7 @@ fn compare_partition(
     kept: &PartitionInUse,
     [state, rebuilt]: [&State; 2],
     deadline: &Deadline<'_>,
-    findings: &mut Findings,
+    findings: &mut v1::VerifySnapshotResponse,
 ) -> Result<(), Stopped> {
     let key = kept.partition.key();
     let again = rebuilt.read_view("", deadline).in_use(key)?;
@@ -181,7 +182,7 @@ impl NamedView<'_> {
         [kept, again]: [&Namespace; 2],
         is_known: impl Fn(&LabelSetId) -> bool,
         deadline: &Deadline<'_>,
-        findings: &mut Findings,
+        findings: &mut v1::VerifySnapshotResponse,
     ) -> Result<(), Stopped> {
         let selector = self.cached.selector();
         let (sets, all) = (kept.label_sets(), again.label_sets());
@@ -206,7 +207,7 @@ impl NamedView<'_> {
         in_use: &PartitionInUse,
         [state, rebuilt]: [&State; 2],
         deadline: &Deadline<'_>,
-        findings: &mut Findings,
+        findings: &mut v1::VerifySnapshotResponse,
     ) -> Result<(), Stopped> {
         let key = in_use.partition.key();
         let query = Query {
@@ -249,7 +250,7 @@ fn counted<'a>(
 }
 
 /// Compares what states keep for all namespaces together.
-fn compare_shared(both: [&State; 2], findings: &mut Findings) {
+fn compare_shared(both: [&State; 2], findings: &mut v1::VerifySnapshotResponse) {
     let order = || "node order".to_owned();
     findings.compare(
         "",
@@ -355,53 +356,10 @@ fn json(wire: &impl serde::Serialize) -> String {
 /// The number of mismatches that are described; further ones are only counted.
 const MAX_DESCRIBED: usize = 100;
 
-/// A kept number that differs from the recount.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mismatch {
-    /// The namespace; empty for counts that all namespaces share.
-    pub namespace: String,
-    /// The subject of the number: a view, a partition, a label set.
-    pub subject: String,
-    /// The name of the number.
-    pub aspect: String,
-    /// The kept value.
-    pub kept: String,
-    /// The recounted value.
-    pub recounted: String,
-}
-
-/// The mismatches of a verification.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// The first mismatches, at most a hundred.
-    pub described: Vec<Mismatch>,
-    /// The number of all mismatches.
-    pub total: usize,
-}
-
-/// The counts that were verified, and those that differed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verification {
-    /// The revision that was copied.
-    pub revision: i64,
-    /// The number of nodes.
-    pub nodes: usize,
-    /// The number of pods, counted or not.
-    pub pods: usize,
-    /// The number of tables of label sets that were compared with the pods.
-    pub label_sets: usize,
-    /// The number of partitions that were compared with the nodes.
-    pub partitions: usize,
-    /// The number of live views that were compared with the pods and the nodes.
-    pub views: usize,
-    /// The counts that differed.
-    pub findings: Findings,
-}
-
-impl Findings {
+impl v1::VerifySnapshotResponse {
     /// Compares what is kept about a subject with the recount. Texts are written only of what
     /// differs. `aspect` and a key name a value; a missing one is `none`.
-    pub(super) fn compare<K: Ord + Debug, V: PartialEq + Debug>(
+    fn compare<K: Ord + Debug, V: PartialEq + Debug>(
         &mut self,
         namespace: &str,
         subject: impl Fn() -> String,
@@ -414,11 +372,11 @@ impl Findings {
             if kept == recounted {
                 continue;
             }
-            self.total += 1;
-            if self.described.len() < MAX_DESCRIBED {
+            self.mismatch_count += 1;
+            if self.mismatches.len() < MAX_DESCRIBED {
                 let text =
                     |value: Option<&V>| value.map_or("none".to_owned(), |it| format!("{it:?}"));
-                self.described.push(Mismatch {
+                self.mismatches.push(v1::Mismatch {
                     namespace: namespace.to_owned(),
                     subject: subject(),
                     aspect: format!("{aspect} {key:?}"),

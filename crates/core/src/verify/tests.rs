@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Verification, compare, verify};
+use super::{compare, verify};
 use crate::matching::Path;
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::{Batch, Deadline, Limits, Offer, Registry, Snapshot, Stopped, Unobserved};
 use crate::spread::{Filter, NodeChecks, Question};
 
@@ -41,7 +41,7 @@ fn ask(snapshot: &Snapshot, pod: Value) -> Vec<(String, i64)> {
     read.expect("nobody gives it up")
 }
 
-fn verified(snapshot: &Snapshot) -> Verification {
+fn verified(snapshot: &Snapshot) -> v1::VerifySnapshotResponse {
     verify(&snapshot.state(), &|| false).expect("it is not cancelled")
 }
 
@@ -73,10 +73,13 @@ fn update_of(registry: &Registry, snapshot: &str, changes: Value) {
 fn what_agrees_is_said_to_agree() {
     let snapshot = registry().get("default").expect("it exists");
     let report = verified(&snapshot);
-    assert_eq!(report.findings.described, []);
-    assert_eq!((report.nodes, report.pods, report.label_sets), (2, 2, 1));
+    assert_eq!(report.mismatches, []);
+    assert_eq!(
+        (report.node_count, report.pod_count, report.label_set_count),
+        (2, 2, 1)
+    );
     // The zones of the constraint and the nodes that pass the other checks.
-    assert_eq!((report.views, report.partitions), (1, 2));
+    assert_eq!((report.view_count, report.partition_count), (1, 2));
 }
 
 /// A state is compared with one in which a change came, of which it knows nothing.
@@ -118,15 +121,15 @@ fn each_difference_is_found() {
             registry.get("default").expect("it exists").state()
         });
         let report = compare(&state, &changed, &Deadline::endless()).expect("it goes on");
-        let mut found = report.findings.described.iter();
+        let mut found = report.mismatches.iter();
         let found = found.find(|found| found.aspect == aspect);
-        let found = found.unwrap_or_else(|| panic!("{aspect}: {:?}", report.findings));
+        let found = found.unwrap_or_else(|| panic!("{aspect}: {:?}", report.mismatches));
         assert_eq!(
             (&*found.kept, &*found.recounted),
             (kept, recounted),
             "{aspect}"
         );
-        assert!(report.findings.total >= report.findings.described.len());
+        assert!(report.mismatch_count >= count(report.mismatches.len()));
     }
 }
 
@@ -146,8 +149,8 @@ fn views_that_missed_a_move_are_not_asked() {
     );
     let live_views = || {
         let report = verified(&snapshot);
-        assert_eq!(report.findings.described, []);
-        report.views
+        assert_eq!(report.mismatches, []);
+        report.view_count
     };
     assert_eq!(live_views(), 0);
     assert_eq!(ask(&snapshot, spread_by_zone()), [("b".to_owned(), 2)]);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes, values};
 use crate::explain::insight::left_out_by;
 use crate::explain::words::{
-    Diagnosis, among, hint, joined, plural, quoted, so_many, suggest, title, verb, wire_index,
+    Diagnosis, among, hint, joined, plural, quoted, so_many, suggest, title, verb,
 };
 use crate::matching::names::HOSTNAME;
 use crate::matching::{Constraint, Policy, Selector, selector_text};
@@ -253,7 +253,7 @@ pub fn conflict(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
                     where_to(case, other, also),
                 );
                 let mut hint = hint(Kind::Conflict, one.active(), message);
-                hint.other_constraint_index = wire_index(other.active());
+                hint.other_constraint_index = other.active().wire_index();
                 return Ok(vec![hint.into()]);
             }
         }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::explain::case::{Case, Hard, JudgedNode, all_nodes};
 use crate::explain::summary::Causes;
 use crate::explain::words::{
-    Diagnosis, among, count, hint, joined, plural, quoted, so_many, suggest, verb,
+    Diagnosis, among, hint, joined, plural, quoted, so_many, suggest, verb,
 };
-use crate::matching::{Constraint, Lack, Policy, Shortage};
-use crate::proto::v1;
+use crate::matching::{Constraint, Policy, Resource, Shortage};
 use crate::proto::v1::hint::Kind;
+use crate::proto::{count, v1};
 use crate::snapshot::Stopped;
 use crate::spread::Active;
 
@@ -181,10 +181,8 @@ impl<'c> LackingDomain<'c> {
 
     fn missing(&self) -> String {
         let each = self.shortages.iter().map(|it| match &it.of {
-            Lack::Pods => format!("room for {}", plural(it.missing, "pod")),
-            Lack::Resource(resource) => {
-                format!("{} of {}", it.of.quantity(it.missing), resource.as_str())
-            }
+            Resource::Pods => format!("room for {}", plural(it.missing, "pod")),
+            of => format!("{} of {}", of.quantity(it.missing), of.as_str()),
         });
         joined(&each.collect::<Vec<_>>())
     }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::explain::case::{Case, JudgedNode};
-use crate::explain::words::{Diagnosis, among, count, general_hint, number, plural, so_many, verb};
-use crate::matching::{Lack, Shortage};
-use crate::proto::v1;
+use crate::explain::words::{Diagnosis, among, general_hint, number, plural, so_many, verb};
+use crate::matching::{Resource, Shortage};
 use crate::proto::v1::hint::Kind;
+use crate::proto::{count, v1};
 use crate::snapshot::Stopped;
 use crate::spread::NominatedOn;
 
@@ -90,12 +90,12 @@ impl<'a> Lacking<'a> {
 /// Returns a hint for each resource that some nodes have too little of. It says which amount would
 /// let the pod onto a node that refuses the pod for no other reason.
 pub fn room(case: &Case<'_>) -> Result<Vec<Diagnosis>, Stopped> {
-    let mut all: BTreeMap<Lack, Lacking<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<Resource, Lacking<'_>> = BTreeMap::new();
     for short in case.shortages() {
         let (node, shortages) = short?;
         let is_alone = shortages.len() == 1 && case.admits_beside_checks(node);
         // If a node takes no pods at all, no pod can leave it.
-        let is_closed = |shortage: &Shortage| shortage.of == Lack::Pods && shortage.is_final;
+        let is_closed = |shortage: &Shortage| shortage.of == Resource::Pods && shortage.is_final;
         for shortage in shortages {
             let lacking = || LackingNode {
                 name: node.name,
@@ -123,12 +123,12 @@ fn scarcity(least: &Shortage, nodes: usize, too_small: usize) -> String {
         some => format!(", {some} of them {what}"),
     };
     match &least.of {
-        Lack::Pods => format!(
+        Resource::Pods => format!(
             "{have} as many pods as {}{}",
             verb(nodes, "it takes", "they take"),
             even("which is none"),
         ),
-        Lack::Resource(resource) => format!(
+        resource => format!(
             "{have} too little {} for the {} that it requests{}",
             resource.as_str(),
             least.of.quantity(least.asked),
@@ -145,11 +145,11 @@ fn useful(least: &Shortage, names: &[&str]) -> String {
     };
     let missing = least.of.quantity(least.missing);
     let change = match (&least.of, smaller_request(least)) {
-        (Lack::Pods, _) => format!("{} fewer", plural(least.missing, "pod")),
-        (Lack::Resource(_), Some(request)) => {
+        (Resource::Pods, _) => format!("{} fewer", plural(least.missing, "pod")),
+        (_, Some(request)) => {
             format!("{missing} more, or a request of {request},")
         }
-        (Lack::Resource(_), None) => format!("{missing} more"),
+        (_, None) => format!("{missing} more"),
     };
     format!(": {change} would let it onto {onto}")
 }
@@ -158,8 +158,8 @@ fn useful(least: &Shortage, names: &[&str]) -> String {
 fn useless(least: &Shortage) -> String {
     let missing = least.of.quantity(least.missing);
     match &least.of {
-        Lack::Pods => ", and fewer pods alone would let it onto none of them".to_owned(),
-        Lack::Resource(resource) => format!(
+        Resource::Pods => ", and fewer pods alone would let it onto none of them".to_owned(),
+        resource => format!(
             ": {missing} or more is missing, and more {} alone would let it onto none of them",
             resource.as_str()
         ),
@@ -177,12 +177,12 @@ fn remedy(node: &LackingNode<'_>) -> String {
     let (name, least) = (node.name, &node.shortage);
     let missing = least.of.quantity(least.missing);
     match &least.of {
-        Lack::Pods => format!("make room for {} on {name}", plural(least.missing, "pod")),
-        Lack::Resource(resource) if least.is_final => {
+        Resource::Pods => format!("make room for {} on {name}", plural(least.missing, "pod")),
+        resource if least.is_final => {
             let asked = least.of.quantity(least.asked);
             format!("add a node with {asked} of {} for it", resource.as_str())
         }
-        Lack::Resource(resource) => {
+        resource => {
             format!(
                 "free {missing} of {} on {name}, or add a node",
                 resource.as_str()

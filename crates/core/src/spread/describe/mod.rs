@@ -5,15 +5,16 @@
 mod survey;
 mod workload;
 
-pub use survey::{By, Survey, judge_selected, untie};
+pub use survey::{Survey, example, judge_selected};
 pub use workload::{
-    Balance, Concentration, JudgedWorkload, NamedWorkload, OF_THE_NODE, Share, SpreadStanding,
-    WantedSpread, WorkloadId, WorkloadPods, controller, is_controlled_by, ordinal_of, selects,
+    Balance, JudgedWorkload, NamedWorkload, OF_THE_NODE, WantedSpread, WorkloadId, WorkloadPods,
+    controller, is_controlled_by, selects,
 };
 
 use std::collections::{HashMap, HashSet};
 
 use crate::matching::names::HOSTNAME;
+use crate::proto::{count, v1};
 use crate::snapshot::{ReadView, Stopped};
 
 /// The topology key of zones. It is the default if a request names none.
@@ -28,30 +29,19 @@ const LISTED: usize = 20;
 /// The most bytes that the keys in an error take together.
 const NAMED_BYTES: usize = 1_000;
 
-/// A label key of nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopologyKey {
-    /// The key.
-    pub key: String,
-    /// The number of the key's values.
-    pub values: usize,
-    /// The number of nodes with the key.
-    pub nodes: usize,
-}
-
 /// A topology key that no node has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("no node has the label {key:?}; {}", there_are(known))]
 pub struct UnknownKey {
     /// The key.
     pub key: String,
     /// The keys that nodes have.
-    pub known: Vec<TopologyKey>,
+    pub known: Vec<v1::TopologyKey>,
 }
 
 /// The label keys of nodes. The keys that Kubernetes defines for topologies come first, then the
 /// others by number of nodes.
-pub fn topology_keys(read_view: &ReadView<'_>) -> Result<Vec<TopologyKey>, Stopped> {
+pub fn topology_keys(read_view: &ReadView<'_>) -> Result<Vec<v1::TopologyKey>, Stopped> {
     let nodes = read_view.nodes;
     let mut found: HashMap<&str, (HashSet<&str>, usize)> = HashMap::new();
     for slot in nodes.order() {
@@ -65,18 +55,18 @@ pub fn topology_keys(read_view: &ReadView<'_>) -> Result<Vec<TopologyKey>, Stopp
             *nodes += 1;
         }
     }
-    let mut keys: Vec<TopologyKey> = found
+    let mut keys: Vec<v1::TopologyKey> = found
         .into_iter()
-        .map(|(key, (values, nodes))| TopologyKey {
+        .map(|(key, (values, nodes))| v1::TopologyKey {
             key: key.to_owned(),
-            values: values.len(),
-            nodes,
+            value_count: count(values.len()),
+            node_count: count(nodes),
         })
         .collect();
     let place = |key: &str| WELL_KNOWN.iter().position(|known| *known == key);
     keys.sort_by_cached_key(|key| {
         let place = place(&key.key).unwrap_or(WELL_KNOWN.len());
-        (place, std::cmp::Reverse(key.nodes), key.key.clone())
+        (place, std::cmp::Reverse(key.node_count), key.key.clone())
     });
     keys.truncate(LISTED);
     Ok(keys)
@@ -100,7 +90,7 @@ pub fn check_key(key: &str, read_view: &ReadView<'_>) -> Result<Result<(), Unkno
     }))
 }
 
-fn there_are(known: &[TopologyKey]) -> String {
+fn there_are(known: &[v1::TopologyKey]) -> String {
     let (mut text, mut named) = (String::new(), 0);
     for found in known {
         // The error travels in a header, which has to be short.

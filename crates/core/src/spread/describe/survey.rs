@@ -1,5 +1,6 @@
 //! A survey of all workloads of a namespace.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -7,12 +8,11 @@ use prost::Message;
 
 use super::ZONE;
 use super::workload::{
-    Balance, Concentration, JudgedWorkload, NamedWorkload, SpreadStanding, WantedSpread,
-    WorkloadId, WorkloadPods, controller, is_controlled_by,
+    Balance, JudgedWorkload, NamedWorkload, WantedSpread, WorkloadId, WorkloadPods, controller,
+    direct_controller,
 };
 use crate::matching::{Constraint, Path, Selector};
-use crate::proto::v1;
-use crate::snapshot::owners::Adopter;
+use crate::proto::{count, v1};
 use crate::snapshot::partition::Eligibility;
 use crate::snapshot::{DomainKey, Limits, NamedPod, PodGroup, PodGroups, Slot, Stopped, partition};
 use crate::spread::Question;
@@ -20,37 +20,24 @@ use crate::spread::Question;
 /// The kind of workloads whose pods are each tied to a node.
 const DAEMON_SET: &str = "DaemonSet";
 
-/// The measure that workloads are judged by: constraints or a topology key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum By {
-    /// Their constraints: their own, or the default ones.
-    Constraints,
-    /// A topology key.
-    Key(Arc<str>),
-}
-
 /// The workloads of a namespace.
 pub struct Survey<'c, 'a> {
     pod_groups: &'c PodGroups<'a>,
+    namespace: String,
     limits: &'c Limits,
     /// The number of domains to list.
     max_domains: usize,
     workloads: BTreeMap<WorkloadId, Vec<Member<'c>>>,
 }
 
-/// Alike pods of a workload.
+/// Alike pods of a workload. There may be many, so no pod is kept of them.
+#[derive(Clone)]
 struct Member<'c> {
     group: &'c PodGroup,
-    pod: v1::Pod,
-    /// The controller that would adopt the pods, if they name none.
-    adopter: Option<Adopter<'c>>,
-}
-
-impl Member<'_> {
-    /// Returns whether the pods name their controller.
-    fn is_owned(&self) -> bool {
-        self.pod.metadata.as_ref().and_then(controller).is_some()
-    }
+    /// True if the pods name their controller.
+    is_owned: bool,
+    /// Kind and name of the controller that they name, else of the one that would adopt them.
+    controller: Option<(String, String)>,
 }
 
 /// A constraint that pods of a workload share: its index, itself, its selector and its domains.
@@ -70,32 +57,32 @@ impl<'c, 'a> Survey<'c, 'a> {
         let read_view = pod_groups.read_view();
         for group in read_view.deadline.each(pod_groups.groups()) {
             let group = group?;
-            let mut pod = pod_groups.pod(group);
+            let pod = example(pod_groups, group, namespace);
             read_view.deadline.entry(pod.encoded_len(), 0)?;
-            pod.metadata.get_or_insert_default().namespace = namespace.to_owned();
-            let mut member = Member {
-                group,
-                pod,
-                adopter: None,
-            };
-            if !member.is_owned() {
+            let none = v1::ObjectMeta::default();
+            let metadata = pod.metadata.as_ref().unwrap_or(&none);
+            let is_owned = controller(metadata).is_some();
+            let mut adopter = None;
+            if !is_owned {
                 let owners = read_view.owners();
                 read_view.deadline.step(owners.len())?;
-                let metadata = member.pod.metadata.as_ref();
-                member.adopter = metadata.and_then(|metadata| owners.adopter(&metadata.labels));
+                adopter = owners.adopter(&metadata.labels);
             }
-            let workload = WorkloadId::of(&member.pod, member.adopter);
-            if workload.kind == DAEMON_SET {
-                untie(&mut member.pod);
-            }
+            let direct = direct_controller(metadata, adopter);
+            let member = Member {
+                group,
+                is_owned,
+                controller: direct.map(|(kind, name)| (kind.to_owned(), name.to_owned())),
+            };
+            let workload = WorkloadId::of(&pod, adopter);
             workloads.entry(workload).or_default().push(member);
         }
         for members in workloads.values_mut().filter(|it| it.len() > 1) {
             // The answer must not depend on the order of arrival.
             let mut sorted = Vec::with_capacity(members.len());
             for member in read_view.deadline.each(members.drain(..)) {
-                let member = member?;
-                let bytes = member.pod.encode_to_vec();
+                let member: Member<'_> = member?;
+                let bytes = example(pod_groups, member.group, namespace).encode_to_vec();
                 read_view.deadline.entry(bytes.len(), bytes.len())?;
                 sorted.push((bytes, member));
             }
@@ -103,6 +90,7 @@ impl<'c, 'a> Survey<'c, 'a> {
             members.extend(sorted.into_iter().map(|(_, member)| member));
         }
         let mut survey = Self {
+            namespace: namespace.to_owned(),
             pod_groups,
             limits,
             max_domains,
@@ -142,13 +130,14 @@ impl<'c, 'a> Survey<'c, 'a> {
         self.workloads.len()
     }
 
-    /// Judges every workload.
+    /// Judges every workload, by a topology key or else by its constraints: its own, or the default
+    /// ones.
     pub fn judge_all<'s>(
         &'s self,
-        by: &'s By,
+        by: Option<&'s Arc<str>>,
     ) -> impl Iterator<Item = Result<JudgedWorkload, Stopped>> + 's {
         let all = self.workloads.iter();
-        all.map(|(workload, members)| self.judge(workload, &members.iter().collect::<Vec<_>>(), by))
+        all.map(move |(workload, members)| self.judge(workload, members, by))
     }
 
     /// Judges one workload, by kind and name of its controller. This can also be a replica set of a
@@ -156,24 +145,22 @@ impl<'c, 'a> Survey<'c, 'a> {
     pub fn judge_one(
         &self,
         named: &NamedWorkload,
-        by: &By,
+        by: Option<&Arc<str>>,
     ) -> Result<Option<JudgedWorkload>, Stopped> {
         let found = self.named(named);
-        let judge = |(workload, members): (WorkloadId, Vec<_>)| self.judge(&workload, &members, by);
-        found.map(judge).transpose()
+        let judged = found.map(|(workload, members)| self.judge(&workload, &members, by));
+        judged.transpose()
     }
 
     /// Judges one workload of [`Self::all_wanted`].
     pub fn judge_listed(
         &self,
         workload: &WorkloadId,
-        by: &By,
+        by: Option<&Arc<str>>,
     ) -> Result<Option<JudgedWorkload>, Stopped> {
         let members = self.workloads.get(workload);
-        let judge = |members: &Vec<Member<'_>>| {
-            self.judge(workload, &members.iter().collect::<Vec<_>>(), by)
-        };
-        members.map(judge).transpose()
+        let judged = members.map(|members| self.judge(workload, members, by));
+        judged.transpose()
     }
 
     /// Returns whether a workload has pods.
@@ -185,8 +172,9 @@ impl<'c, 'a> Survey<'c, 'a> {
     pub fn pods_by_name(&self, named: &NamedWorkload) -> Result<Vec<NamedPod>, Stopped> {
         let members = self
             .named(named)
-            .map_or_else(Vec::new, |(_, members)| members);
-        let groups = members.iter().map(|member| member.group);
+            .into_iter()
+            .flat_map(|(_, all)| all.to_vec());
+        let groups = members.map(|member| member.group);
         let mut pods = self.pod_groups.named(groups)?;
         pods.sort_unstable_by(|one, other| {
             let place = |pod: &NamedPod| (named.ordinal_of(&pod.name), pod.name.clone());
@@ -196,15 +184,17 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// Returns the id of a workload, and its pods. `None` when the workload has no pods.
-    fn named(&self, named: &NamedWorkload) -> Option<(WorkloadId, Vec<&Member<'c>>)> {
-        let (id, NamedWorkload { kind, name, .. }) = (named.id(), named);
-        let members: Vec<_> = match self.workloads.get(&id) {
-            Some(members) => members.iter().collect(),
+    fn named(&self, named: &NamedWorkload) -> Option<(WorkloadId, Cow<'_, [Member<'c>]>)> {
+        let id = named.id();
+        let members = match self.workloads.get(&id) {
+            Some(members) => Cow::Borrowed(&**members),
             None => {
                 let all = self.workloads.values().flatten();
-                let controlled =
-                    all.filter(|member| is_controlled_by(&member.pod, member.adopter, kind, name));
-                controlled.collect()
+                let is_of = |it: &&Member<'_>| {
+                    let controller = it.controller.as_ref();
+                    controller.is_some_and(|(kind, name)| (kind, name) == (&id.kind, &id.name))
+                };
+                Cow::Owned(all.filter(is_of).cloned().collect())
             }
         };
         (!members.is_empty()).then_some((id, members))
@@ -213,8 +203,8 @@ impl<'c, 'a> Survey<'c, 'a> {
     fn judge(
         &self,
         workload: &WorkloadId,
-        members: &[&Member<'_>],
-        by: &By,
+        members: &[Member<'_>],
+        by: Option<&Arc<str>>,
     ) -> Result<JudgedWorkload, Stopped> {
         let pods = members.iter().map(|member| member.group.pods).sum();
         let mut judged = JudgedWorkload {
@@ -222,25 +212,19 @@ impl<'c, 'a> Survey<'c, 'a> {
             pods,
             pending: pods - on_nodes(members).count(),
             selected: selected(workload, members),
-            standing: None,
             balances: Vec::new(),
             fault: None,
         };
         match by {
-            By::Constraints => {
-                self.judge_by_constraints(members, &mut judged)?;
-                judged.standing = Some(self.standing(members, &judged)?);
-            }
-            By::Key(key) => {
-                judged.balances = vec![self.balance_by(key, members)?];
-            }
+            None => self.judge_by_constraints(members, &mut judged)?,
+            Some(key) => judged.balances = vec![self.balance_by(key, members)?],
         }
         Ok(judged)
     }
 
     fn judge_by_constraints(
         &self,
-        members: &[&Member<'_>],
+        members: &[Member<'_>],
         judged: &mut JudgedWorkload,
     ) -> Result<(), Stopped> {
         let (found, fault) = self.wanted_by(&judged.workload, members)?;
@@ -266,7 +250,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     fn wanted_by<'s>(
         &self,
         workload: &WorkloadId,
-        members: &[&'s Member<'s>],
+        members: &[Member<'s>],
     ) -> Result<(Vec<WantedSpread<'s>>, Option<String>), Stopped> {
         let mut places: HashMap<SharedConstraint, usize> = HashMap::new();
         let (mut found, mut fault, mut tied) = (Vec::new(), None, None);
@@ -275,14 +259,18 @@ impl<'c, 'a> Survey<'c, 'a> {
             // A pod that may run on only one node has no choice. That of a DaemonSet tells which
             // constraints do nothing, and those after it are like it.
             let is_tied = self.pod_groups.is_pinned(member.group);
-            let is_told = workload.kind != DAEMON_SET || tied == Some(&member.pod);
-            if workload.is_static() || is_tied && is_told {
+            if workload.is_static() || is_tied && workload.kind != DAEMON_SET {
                 continue;
             }
-            if is_tied {
-                tied = Some(&member.pod);
+            let pod = example(self.pod_groups, member.group, &self.namespace);
+            if is_tied && tied.as_ref() == Some(&pod) {
+                continue;
             }
-            let question = match self.question(member) {
+            let question = self.question(&pod);
+            if is_tied {
+                tied = Some(pod);
+            }
+            let question = match question {
                 Ok(question) => question,
                 Err(said) => {
                     fault.get_or_insert(said);
@@ -325,17 +313,15 @@ impl<'c, 'a> Survey<'c, 'a> {
         key: Option<&'s Arc<str>>,
     ) -> Result<Vec<(&'s WorkloadId, WorkloadPods<'s>)>, Stopped> {
         let all = self.workloads.iter();
-        let all = all.map(|(workload, members)| {
-            let members: Vec<_> = members.iter().collect();
-            Ok((workload, self.pods_of(workload, &members, key)?))
-        });
+        let all =
+            all.map(|(workload, members)| Ok((workload, self.pods_of(workload, members, key)?)));
         all.collect()
     }
 
     fn pods_of<'s>(
         &self,
         workload: &WorkloadId,
-        members: &[&'s Member<'s>],
+        members: &[Member<'s>],
         key: Option<&Arc<str>>,
     ) -> Result<WorkloadPods<'s>, Stopped> {
         let (mut wanted, fault) = self.wanted_by(workload, members)?;
@@ -348,9 +334,8 @@ impl<'c, 'a> Survey<'c, 'a> {
         let is_free = wanted.is_empty() && fault.is_none() && !workload.is_static();
         let by_key = key.filter(|_| is_free);
         let by_key = by_key.map(|key| partition_by(key, self.eligibility(members)));
-        let groups = members.iter().map(|member| (member.group, &member.pod));
         Ok(WorkloadPods {
-            groups: groups.collect(),
+            groups: members.iter().map(|member| member.group).collect(),
             wanted,
             by_key,
             fault,
@@ -358,58 +343,73 @@ impl<'c, 'a> Survey<'c, 'a> {
         })
     }
 
-    /// Returns the rule that keeps a workload even, after the workload was judged by its
-    /// constraints.
-    fn standing(
+    /// Counts a workload, after it was judged by its constraints, by the rule that keeps it even: its
+    /// own constraints, the default ones, or none although it has several pods, that none is needed
+    /// because it has one, or has an effect because each pod may run on only one node. The rule of a
+    /// workload with a fault is not known.
+    pub fn note_rule(
         &self,
-        members: &[&Member<'_>],
         judged: &JudgedWorkload,
-    ) -> Result<SpreadStanding, Stopped> {
+        coverage: &mut v1::ConstraintCoverage,
+    ) -> Result<(), Stopped> {
+        coverage.pending_pods += count(judged.pending);
+        let members = self.workloads.get(&judged.workload);
+        let members = members.map_or(&[][..], |members| members);
         let constraints = judged.balances.iter();
         let mut constraints = constraints.filter_map(|balance| balance.constraint.as_ref());
-        let is_pinned = |member: &&Member<'_>| self.pod_groups.is_pinned(member.group);
-        Ok(if constraints.any(|active| !active.from_defaults) {
-            SpreadStanding::Constrained
+        let is_pinned = |member: &Member<'_>| self.pod_groups.is_pinned(member.group);
+        let workloads = if constraints.any(|active| !active.from_defaults) {
+            &mut coverage.own_count
         } else if !judged.balances.is_empty() {
-            SpreadStanding::Defaulted
+            &mut coverage.default_count
         } else if judged.fault.is_some() {
-            SpreadStanding::Faulty
+            return Ok(());
         } else if judged.workload.is_static() || members.iter().all(is_pinned) {
-            SpreadStanding::Fixed
+            &mut coverage.fixed_count
         } else if judged.pods == 1 {
-            SpreadStanding::Single
+            &mut coverage.single_count
         } else {
-            SpreadStanding::Unconstrained(self.concentration(members)?)
-        })
+            self.note_concentration(members, coverage)?;
+            &mut coverage.unconstrained_count
+        };
+        *workloads += 1;
+        Ok(())
     }
 
-    /// Returns whether all pods that are on a node are in one place.
-    fn concentration(&self, members: &[&Member<'_>]) -> Result<Concentration, Stopped> {
+    /// Counts a workload of which all pods that are on a node are in one of several zones or on one of
+    /// several nodes.
+    fn note_concentration(
+        &self,
+        members: &[Member<'_>],
+        coverage: &mut v1::ConstraintCoverage,
+    ) -> Result<(), Stopped> {
         let placed = on_nodes(members).count();
         if placed < 2 {
-            return Ok(Concentration::default());
+            return Ok(());
         }
         let first = on_nodes(members).next();
         let zone: Arc<str> = ZONE.into();
-        let zones = self.balance_by(&zone, members)?;
-        let fullest = zones.domains.first().map_or(0, |share| share.pods);
-        Ok(Concentration {
-            in_one_zone: zones.domain_count > 1 && usize::try_from(fullest) == Ok(placed),
-            on_one_node: self.pod_groups.read_view().nodes.len() > 1
-                && on_nodes(members).all(|slot| Some(slot) == first),
-        })
+        let zones = self.balance_by(&zone, members)?.numbers;
+        let fullest = zones.domains.first().map_or(0, |it| it.matching_pods);
+        let in_one_zone = zones.domain_count > 1 && fullest == count(placed);
+        let on_one_node = self.pod_groups.read_view().nodes.len() > 1
+            && on_nodes(members).all(|slot| Some(slot) == first);
+        coverage.in_one_zone_count += i64::from(in_one_zone);
+        coverage.on_one_node_count += i64::from(on_one_node);
+        Ok(())
     }
 
-    fn question(&self, member: &Member<'_>) -> Result<Question, String> {
-        let compiled = Question::compile(Some(&member.pod), self.limits, Path::root("pod"));
+    fn question(&self, pod: &v1::Pod) -> Result<Question, String> {
+        let compiled = Question::compile(Some(pod), self.limits, Path::root("pod"));
         compiled.map_err(|faults| faults.to_string())
     }
 
     /// The eligible nodes: those that the affinity of the largest group of pods allows.
-    fn eligibility(&self, members: &[&Member<'_>]) -> Eligibility {
+    fn eligibility(&self, members: &[Member<'_>]) -> Eligibility {
         let most = members.iter().max_by_key(|member| member.group.pods);
         let most = most.filter(|member| !self.pod_groups.is_pinned(member.group));
-        let question = most.and_then(|member| self.question(member).ok());
+        let pod = most.map(|member| example(self.pod_groups, member.group, &self.namespace));
+        let question = pod.and_then(|pod| self.question(&pod).ok());
         let affinity = question.map(|question| question.subject.affinity);
         Eligibility {
             affinity: affinity.filter(|affinity| !affinity.is_any()),
@@ -418,7 +418,7 @@ impl<'c, 'a> Survey<'c, 'a> {
     }
 
     /// Returns the balance of a workload's pods over the eligible nodes with a key.
-    fn balance_by(&self, key: &Arc<str>, members: &[&Member<'_>]) -> Result<Balance, Stopped> {
+    fn balance_by(&self, key: &Arc<str>, members: &[Member<'_>]) -> Result<Balance, Stopped> {
         let partition = partition_by(key, self.eligibility(members));
         let groups: Vec<_> = members.iter().map(|member| member.group).collect();
         balance_over(self.pod_groups, key, &partition, &groups, self.max_domains)
@@ -475,9 +475,20 @@ fn outside<'s>(
     Ok(outside)
 }
 
+/// A pod of this namespace like those of a group: without a name, a node, and a tie to a node.
+pub fn example(pods: &PodGroups<'_>, group: &PodGroup, namespace: &str) -> v1::Pod {
+    let mut pod = pods.pod(group);
+    let metadata = pod.metadata.get_or_insert_default();
+    metadata.namespace = namespace.to_owned();
+    if controller(metadata).is_some_and(|owner| owner.kind == DAEMON_SET) {
+        untie(&mut pod);
+    }
+    pod
+}
+
 /// Takes from a pod of a DaemonSet the affinity to its node, which its controller sets in place of any
 /// other, so that it is like the others.
-pub fn untie(pod: &mut v1::Pod) {
+fn untie(pod: &mut v1::Pod) {
     let spec = pod.spec.as_mut();
     let affinity = spec.and_then(|spec| spec.affinity.as_mut()?.node_affinity.as_mut());
     let Some(affinity) = affinity else { return };
@@ -495,8 +506,8 @@ pub fn untie(pod: &mut v1::Pod) {
 }
 
 /// The number of pods of a workload with a controller that do not name it.
-fn selected(workload: &WorkloadId, members: &[&Member<'_>]) -> usize {
-    let selected = members.iter().filter(|member| !member.is_owned());
+fn selected(workload: &WorkloadId, members: &[Member<'_>]) -> usize {
+    let selected = members.iter().filter(|member| !member.is_owned);
     let selected = selected.filter(|_| !workload.is_bare());
     selected.map(|member| member.group.pods).sum()
 }
@@ -511,6 +522,6 @@ fn partition_by(key: &Arc<str>, eligibility: Eligibility) -> partition::Key {
 }
 
 /// The node of each pod that is on a node.
-fn on_nodes<'m>(members: &'m [&Member<'_>]) -> impl Iterator<Item = &'m Slot> {
+fn on_nodes<'m>(members: &'m [Member<'_>]) -> impl Iterator<Item = &'m Slot> {
     members.iter().flat_map(|member| &member.group.nodes)
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::matching::Selector;
 use crate::matching::revisions::TEMPLATE_HASHES;
-use crate::proto::v1;
+use crate::proto::{count, v1};
 use crate::snapshot::owners::Adopter;
 use crate::snapshot::pod_groups::PodGroupId;
 use crate::snapshot::{DomainCount, DomainCounts, PodGroup, Query, partition};
@@ -71,6 +71,15 @@ impl WorkloadId {
         owner.or(Some((kind, name)))
     }
 
+    /// The kind and name of the controller, for the wire.
+    pub fn to_wire(&self) -> v1::WorkloadName {
+        v1::WorkloadName {
+            kind: self.kind.clone(),
+            name: self.name.clone(),
+            selector: None,
+        }
+    }
+
     /// Returns whether the workload has no controller.
     pub fn is_bare(&self) -> bool {
         self.kind.is_empty()
@@ -94,7 +103,7 @@ impl std::fmt::Display for WorkloadId {
 
 /// The kind and name of a pod's direct controller: the one that it names, else the one that would
 /// adopt it. Of a deployment's pods this is a replica set.
-fn direct_controller<'m>(
+pub(super) fn direct_controller<'m>(
     metadata: &'m v1::ObjectMeta,
     adopter: Option<Adopter<'m>>,
 ) -> Option<(&'m str, &'m str)> {
@@ -113,13 +122,6 @@ pub fn is_controlled_by(
     let metadata = pod.metadata.as_ref();
     let direct = metadata.and_then(|metadata| direct_controller(metadata, adopter));
     direct == Some((kind, name))
-}
-
-/// The number of a stateful set's pod, by its name; `None` if it has none.
-pub fn ordinal_of(stateful_set: &str, pod: &str) -> Option<u32> {
-    let number = pod.strip_prefix(stateful_set)?.strip_prefix('-')?;
-    let is_plain = number == "0" || !number.starts_with(['0', '+']);
-    number.parse().ok().filter(|_| is_plain)
 }
 
 /// Returns whether a selector matches the labels of a pod.
@@ -158,15 +160,17 @@ impl NamedWorkload {
 
     /// The number of a pod, if the workload numbers its pods.
     pub fn ordinal_of(&self, pod: &str) -> Option<u32> {
-        let is_numbered = self.kind == "StatefulSet";
-        ordinal_of(&self.name, pod).filter(|_| is_numbered)
+        let pod = Some(pod).filter(|_| self.kind == "StatefulSet")?;
+        let number = pod.strip_prefix(&*self.name)?.strip_prefix('-')?;
+        let is_plain = number == "0" || !number.starts_with(['0', '+']);
+        number.parse().ok().filter(|_| is_plain)
     }
 }
 
 /// The pods of a workload, and the constraints in force for them.
 pub struct WorkloadPods<'s> {
-    /// Groups of alike pods of the workload, each with one pod as an example.
-    pub groups: Vec<(&'s PodGroup, &'s v1::Pod)>,
+    /// Groups of alike pods of the workload.
+    pub groups: Vec<&'s PodGroup>,
     /// The distinct constraints in force for the pods.
     pub wanted: Vec<WantedSpread<'s>>,
     /// The domains of the requested topology key, if there is no constraint.
@@ -207,31 +211,8 @@ impl WantedSpread<'_> {
 pub struct Balance {
     /// The constraint; `None` when the question is about a key.
     pub constraint: Option<Active>,
-    /// The topology key.
-    pub topology_key: String,
-    /// The number of domains.
-    pub domain_count: usize,
-    /// The smallest count, or 0 with fewer domains than `minDomains`. Skews are measured from it.
-    pub global_minimum: i64,
-    /// True if there are fewer domains than `minDomains`.
-    pub min_domains_unmet: bool,
-    /// The largest count minus the minimum.
-    pub skew: i64,
-    /// The number of pods of the workload on nodes in no domain.
-    pub outside_pods: i64,
-    /// The listed domains: most pods first, then by value.
-    pub domains: Vec<Share>,
-}
-
-/// The numbers of one domain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Share {
-    /// Value of the topology key.
-    pub value: String,
-    /// The number of pods in the domain.
-    pub pods: i64,
-    /// The number of eligible nodes in the domain.
-    pub eligible_nodes: i64,
+    /// The numbers. [`Self::into_wire`] adds what is known of the constraint.
+    pub numbers: v1::TopologySpread,
 }
 
 impl Balance {
@@ -250,20 +231,37 @@ impl Balance {
         let largest = shares.iter().map(|share| share.matching_pods).max();
         shares.sort_unstable_by_key(|share| (Reverse(share.matching_pods), share.value));
         shares.truncate(max_domains);
-        let share = |share: DomainCount<'_>| Share {
+        let share = |share: DomainCount<'_>| v1::DomainSpread {
             value: share.value.to_owned(),
-            pods: share.matching_pods,
+            matching_pods: share.matching_pods,
+            skew: share.matching_pods.saturating_sub(minimum.pods),
             eligible_nodes: share.eligible_nodes,
         };
         Self {
             constraint: constraint.cloned(),
-            topology_key: topology_key.to_owned(),
-            domain_count,
-            global_minimum: minimum.pods,
-            min_domains_unmet: minimum.min_domains_unmet,
-            skew: largest.map_or(0, |largest| largest - minimum.pods),
-            outside_pods: i64::try_from(outside_pods).unwrap_or(i64::MAX),
-            domains: shares.into_iter().map(share).collect(),
+            numbers: v1::TopologySpread {
+                topology_key: topology_key.to_owned(),
+                domain_count: count(domain_count),
+                global_minimum: minimum.pods,
+                min_domains_unmet: minimum.min_domains_unmet,
+                skew: largest.map_or(0, |largest| largest - minimum.pods),
+                outside_pods: count(outside_pods),
+                domains: shares.into_iter().map(share).collect(),
+                ..Default::default()
+            },
+        }
+    }
+
+    /// The balance for the wire.
+    pub fn into_wire(self) -> v1::TopologySpread {
+        let active = self.constraint.as_ref();
+        v1::TopologySpread {
+            constraint: active.map(Active::to_wire),
+            constraint_index: active.map_or(0, |active| active.wire_index()),
+            from_defaults: active.is_some_and(|active| active.from_defaults),
+            excess: self.excess(),
+            effect: self.effect().unwrap_or_default().to_owned(),
+            ..self.numbers
         }
     }
 
@@ -273,7 +271,7 @@ impl Balance {
         let constraint = self.constraint.as_ref();
         let max_skew = constraint.filter(|it| !it.counts_own_node);
         let max_skew = max_skew.map(|active| active.constraint.max_skew);
-        max_skew.map_or(0, |max| (self.skew - i64::from(max)).max(0))
+        max_skew.map_or(0, |max| (self.numbers.skew - i64::from(max)).max(0))
     }
 
     /// What a hard constraint does that refuses no node whatever is counted; `None` if it can refuse
@@ -287,7 +285,7 @@ impl Balance {
             );
         }
         let wants_more = active.constraint.min_domains.unwrap_or(1) > 1;
-        (self.domain_count == 1 && !wants_more).then_some(
+        (self.numbers.domain_count == 1 && !wants_more).then_some(
             "none: with one domain it refuses no node; minDomains: 2, another key, or Ignore as the \
              policy that leaves other nodes out would",
         )
@@ -298,33 +296,6 @@ impl Balance {
         let constraint = self.constraint.as_ref();
         constraint.is_some_and(|active| active.constraint.is_hard())
     }
-}
-
-/// The rule that keeps a workload even.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpreadStanding {
-    /// The workload has its own constraints.
-    Constrained,
-    /// Default constraints apply.
-    Defaulted,
-    /// No rule applies, although the workload has several pods.
-    Unconstrained(Concentration),
-    /// No rule applies, and the workload has a single pod.
-    Single,
-    /// No rule can have an effect, because each pod may run on only one node, like the pods of
-    /// daemon sets and static pods.
-    Fixed,
-    /// The rule is unknown, because the spec of the pods is invalid.
-    Faulty,
-}
-
-/// Says if the pods of a workload are all in one place, although they may run in several.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Concentration {
-    /// True if all are in one of several zones that the workload may run in.
-    pub in_one_zone: bool,
-    /// True if all are on one of several nodes.
-    pub on_one_node: bool,
 }
 
 /// A workload with its spread.
@@ -338,8 +309,6 @@ pub struct JudgedWorkload {
     pub pending: usize,
     /// The number of these pods that name no controller and were found by a selector.
     pub selected: usize,
-    /// The rule that keeps the workload even; `None` when it is judged by a key.
-    pub standing: Option<SpreadStanding>,
     /// The balance of each distinct constraint in force, or of the key. Pods of two revisions may
     /// have different constraints.
     pub balances: Vec<Balance>,

@@ -2,20 +2,20 @@
 //! up.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
+
+use fixedbitset::FixedBitSet;
 
 use super::super::hard::Report;
 use super::super::place::{
-    Holding, NodeOutlook, Outcome, Outlook, Pick, PickStep, Picker, PlaceOptions, PlannedPicker,
-    PlannedPicks, ScoredChoice,
+    Holding, NodeOutlook, Outcome, Outlook, Pick, Picker, PlaceOptions, PlannedPicks, ScoredChoice,
+    pick_along,
 };
 use super::super::question::NodeChecks;
 use super::super::verdict::Reason;
 use super::{HolderSpread, Judge, PlacementSpec, holders, score};
+use crate::proto::v1;
 use crate::snapshot::{Deadline, ReadView, Slot, Stopped};
-
-/// The rank of a candidate. Among candidates of equal score the smallest rank wins.
-type Rank = u32;
 
 /// Picks clusters.
 #[derive(Clone)]
@@ -95,129 +95,55 @@ impl<'a> PickN<'a> {
         self.candidates.iter().map(|i| &self.clusters[*i])
     }
 
-    fn pick_all_at_once(&self, with_steps: bool, outcome: &mut Outcome) {
-        let names = self.candidates().map(|cluster| Box::from(cluster.name));
-        let picked: Vec<Box<str>> = names.clone().take(self.wanted).collect();
-        let pick = |node| Pick { node, score: 0 };
-        outcome.picks = picked.iter().cloned().map(pick).collect();
+    /// Picks the first candidates. Without constraints nothing changes from pick to pick.
+    fn pick_all_at_once(&self, with_steps: bool) -> Result<Outcome, Stopped> {
+        let names = self.candidates().map(|cluster| cluster.name);
+        let picked = names.clone().take(self.wanted);
+        let pick = |node: &str| Pick {
+            node: node.into(),
+            score: 0,
+        };
+        let picks: Vec<Pick> = picked.clone().map(pick).collect();
+        let mut outcome = Outcome {
+            unplaced: self.wanted - picks.len(),
+            picks,
+            ..Outcome::default()
+        };
+        if outcome.unplaced > 0 {
+            outcome.reasons = self.reasons(&outcome.picks)?;
+        }
         if with_steps {
-            outcome.steps.push(PickStep {
-                verdicts: Vec::new(),
-                ranking: names.collect(),
-                picked,
+            outcome.steps.push(v1::PlacementStep {
+                ranking: names.map(str::to_owned).collect(),
+                picked: picked.map(str::to_owned).collect(),
+                ..Default::default()
             });
         }
+        Ok(outcome)
     }
 
-    fn pick_by_step(
-        &mut self,
-        plan: &[PlannedPicks],
-        with_steps: bool,
-        outcome: &mut Outcome,
-        deadline: &Deadline<'_>,
-    ) -> Result<(), Stopped> {
-        let mut plan: VecDeque<PlannedPicks> = plan.iter().cloned().collect();
-        while outcome.picks.len() < self.wanted {
-            let steps = (1 + self.spreads.len()).saturating_mul(self.candidates.len());
-            deadline.step(steps)?;
-            let is_first = outcome.picks.is_empty();
-            let best = match self.best_planned(&mut plan, is_first) {
-                None => self.best_of(0..self.candidates.len() as Rank, is_first),
-                planned => planned,
-            };
-            if with_steps {
-                outcome.steps.push(self.step(is_first));
-            }
-            let Some((rank, score)) = best else { break };
-            let node = self.clusters[self.candidates[rank as usize]].name;
-            if let Some(step) = outcome.steps.last_mut() {
-                step.picked.push(node.into());
-            }
-            outcome.picks.push(Pick {
-                node: node.into(),
-                score,
-            });
-            outcome.total = outcome.total.saturating_add(score);
-            self.pick(rank, deadline)?;
-        }
-        Ok(())
+    /// A candidate, by its rank. Among candidates of equal score the smallest rank wins.
+    fn cluster(&self, rank: u32) -> &KnownCluster<'a> {
+        &self.clusters[self.candidates[rank as usize]]
     }
 
-    /// The best cluster in the first part of a plan with a cluster that can still be picked.
-    /// Earlier parts are dropped.
-    fn best_planned(
-        &self,
-        plan: &mut VecDeque<PlannedPicks>,
-        is_first: bool,
-    ) -> Option<(Rank, i64)> {
-        while let Some(part) = plan.front_mut() {
-            let ranks = part.nodes();
-            let ranks = ranks.ones().map(|rank| rank as Rank);
-            if let Some((rank, score)) = self.best_of(ranks, is_first) {
-                part.take(rank);
-                return Some((rank, score));
-            }
-            plan.pop_front();
-        }
-        None
-    }
-
-    /// The best of these candidates, and its score.
-    fn best_of(&self, ranks: impl Iterator<Item = Rank>, is_first: bool) -> Option<(Rank, i64)> {
-        let worth = |rank: Rank| self.clusters[self.candidates[rank as usize]].worth(is_first);
-        let scored = ranks.filter_map(|rank| Some((rank, self.score(rank)?)));
-        scored.max_by_key(|(rank, score)| (*score, worth(*rank)))
+    /// The candidates that can be picked.
+    fn scored(&self) -> impl Iterator<Item = ScoredChoice> {
+        (0..self.candidates.len() as u32).filter_map(|node| {
+            let score = self.score(node)?;
+            let total = score;
+            Some(ScoredChoice { node, score, total })
+        })
     }
 
     /// The score of a candidate, if it can be picked.
-    fn score(&self, rank: Rank) -> Option<i64> {
-        let slot = self.clusters[self.candidates[rank as usize]].slot;
-        let score = || score(&self.spreads, slot).ok();
+    fn score(&self, rank: u32) -> Option<i64> {
+        let score = || score(&self.spreads, self.cluster(rank).slot).ok();
         (!self.taken[rank as usize]).then(score).flatten()
-    }
-
-    fn step(&self, is_first: bool) -> PickStep {
-        let verdict = |cluster: &KnownCluster<'_>| {
-            let score = score(&self.spreads, cluster.slot);
-            (
-                cluster.name.into(),
-                score.map_err(|by| by.refusal(cluster.slot)),
-            )
-        };
-        let ranked = (0..).zip(self.candidates());
-        let ranked = ranked.filter_map(|(rank, cluster)| Some((self.score(rank)?, cluster)));
-        let mut ranked: Vec<(i64, &KnownCluster<'_>)> = ranked.collect();
-        ranked.sort_by_key(|(score, cluster)| Reverse((*score, cluster.worth(is_first))));
-        PickStep {
-            verdicts: self.clusters.iter().map(verdict).collect(),
-            ranking: ranked.iter().map(|(_, c)| c.name.into()).collect(),
-            picked: Vec::new(),
-        }
-    }
-
-    /// The reasons why the remaining clusters could not be picked.
-    fn reasons(&self, picks: &[Pick]) -> BTreeMap<Reason, usize> {
-        let mut reasons = self.refused.clone();
-        let picked: HashSet<&str> = picks.iter().map(|pick| &*pick.node).collect();
-        for cluster in self.candidates() {
-            let reason = if picked.contains(cluster.name) {
-                Reason::HoldsPlacement
-            } else if let Err(by) = score(&self.spreads, cluster.slot) {
-                by.violation()
-            } else {
-                continue;
-            };
-            *reasons.entry(reason).or_default() += 1;
-        }
-        reasons
     }
 }
 
 impl Picker for PickN<'_> {
-    fn run(&mut self, with_steps: bool, deadline: &Deadline<'_>) -> Result<Outcome, Stopped> {
-        self.run_along(&[], with_steps, deadline)
-    }
-
     fn step_scores(&self) -> usize {
         let steps = if self.spreads.is_empty() {
             1
@@ -232,9 +158,7 @@ impl Picker for PickN<'_> {
         reports.sort_by_key(|report| report.active.index);
         reports
     }
-}
 
-impl PlannedPicker for PickN<'_> {
     fn outlook(&self) -> Outlook {
         let hard = self.spreads.iter();
         let hard = hard.filter(|spread| spread.active.constraint.is_hard());
@@ -256,20 +180,76 @@ impl PlannedPicker for PickN<'_> {
         with_steps: bool,
         deadline: &Deadline<'_>,
     ) -> Result<Outcome, Stopped> {
-        let mut outcome = Outcome {
-            removed: std::mem::take(&mut self.removed),
-            ..Outcome::default()
+        let outcome = match self.spreads.is_empty() && self.wanted > 0 {
+            true => self.pick_all_at_once(with_steps)?,
+            false => pick_along(self, plan, with_steps, deadline)?,
         };
-        if self.wanted > 0 && self.spreads.is_empty() {
-            self.pick_all_at_once(with_steps, &mut outcome);
-        } else if self.wanted > 0 {
-            self.pick_by_step(plan, with_steps, &mut outcome, deadline)?;
+        Ok(Outcome {
+            removed: std::mem::take(&mut self.removed),
+            ..outcome
+        })
+    }
+
+    fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    fn name(&self, node: u32) -> &str {
+        self.cluster(node).name
+    }
+
+    fn best(
+        &mut self,
+        planned: Option<&FixedBitSet>,
+        is_first: bool,
+        deadline: &Deadline<'_>,
+    ) -> Result<Option<ScoredChoice>, Stopped> {
+        let steps = (1 + self.spreads.len()).saturating_mul(self.candidates.len());
+        deadline.step(steps)?;
+        let choices = self
+            .scored()
+            .filter(|it| planned.is_none_or(|all| all.contains(it.node as usize)));
+        let worth = |it: &ScoredChoice| self.cluster(it.node).worth(is_first);
+        Ok(choices.max_by_key(|it| (it.score, worth(it))))
+    }
+
+    fn step(&self, is_first: bool) -> v1::PlacementStep {
+        let mut step = v1::PlacementStep::default();
+        for cluster in &self.clusters {
+            let node = cluster.name.to_owned();
+            match score(&self.spreads, cluster.slot) {
+                // A cluster's topology spread score is taken as it is.
+                Ok(score) => step.scores.push(v1::NodeScore {
+                    node,
+                    score,
+                    raw: score,
+                    ignored: false,
+                }),
+                Err(by) => step.violations.push(by.refusal(cluster.slot).to_wire(node)),
+            }
         }
-        outcome.unplaced = self.wanted - outcome.picks.len();
-        if outcome.unplaced > 0 {
-            outcome.reasons = self.reasons(&outcome.picks);
+        let ranked = (0..).zip(self.candidates());
+        let ranked = ranked.filter_map(|(rank, cluster)| Some((self.score(rank)?, cluster)));
+        let mut ranked: Vec<(i64, &KnownCluster<'_>)> = ranked.collect();
+        ranked.sort_by_key(|(score, cluster)| Reverse((*score, cluster.worth(is_first))));
+        step.ranking = ranked.iter().map(|(_, it)| it.name.to_owned()).collect();
+        step
+    }
+
+    fn reasons(&self, picks: &[Pick]) -> Result<BTreeMap<Reason, usize>, Stopped> {
+        let mut reasons = self.refused.clone();
+        let picked: HashSet<&str> = picks.iter().map(|pick| &*pick.node).collect();
+        for cluster in self.candidates() {
+            let reason = if picked.contains(cluster.name) {
+                Reason::HoldsPlacement
+            } else if let Err(by) = score(&self.spreads, cluster.slot) {
+                by.violation()
+            } else {
+                continue;
+            };
+            *reasons.entry(reason).or_default() += 1;
         }
-        Ok(outcome)
+        Ok(reasons)
     }
 
     // Each constraint adds at most 1. Bonuses only decide between equal scores.
@@ -282,18 +262,12 @@ impl PlannedPicker for PickN<'_> {
     }
 
     fn choices(&mut self, _: &Deadline<'_>) -> Result<Vec<ScoredChoice>, Stopped> {
-        let ranks = 0..self.candidates.len() as Rank;
-        let scored = ranks.filter_map(|node| {
-            let score = self.score(node)?;
-            let total = score;
-            Some(ScoredChoice { node, score, total })
-        });
-        Ok(scored.collect())
+        Ok(self.scored().collect())
     }
 
     fn pick(&mut self, node: u32, _: &Deadline<'_>) -> Result<(), Stopped> {
         self.taken[node as usize] = true;
-        let slot = self.clusters[self.candidates[node as usize]].slot;
+        let slot = self.cluster(node).slot;
         for spread in &mut self.spreads {
             spread.add(slot);
         }
