@@ -88,7 +88,9 @@ async fn of_what_is_asked_often_that_stays_which_was_asked_last() {
         let again = builds(&server, incoming("hot")).await;
         assert!(!again, "pushed out by question {number}");
     }
-    assert_eq!(views(&server), MOST);
+    // An eighth of them makes room together.
+    let views = views(&server);
+    assert!((MOST * 7 / 8..=MOST).contains(&views), "{views} views");
 }
 
 #[tokio::test]
