@@ -128,7 +128,7 @@ impl Account {
 
     /// Returns whether there is room for this many more bytes at present.
     pub fn has_room(&self, purpose: Purpose, bytes: usize) -> bool {
-        self.limit == usize::MAX || self.room(purpose, bytes).is_ok()
+        self.room(purpose, bytes).is_ok()
     }
 
     /// Checks that there is room for this many more bytes, which nobody counts.
@@ -136,30 +136,28 @@ impl Account {
     /// # Errors
     /// [`Exceeded`] when the limit does not allow it.
     pub fn check(&self, purpose: Purpose, bytes: usize) -> Result<(), Exceeded> {
-        if self.limit == usize::MAX {
-            return Ok(());
-        }
-        self.room(purpose, bytes)
-            .inspect_err(|_| self.note_refusal())
+        let room = self.room(purpose, bytes);
+        room.inspect_err(|_| self.note_refusal())
     }
 
     fn room(&self, purpose: Purpose, bytes: usize) -> Result<(), Exceeded> {
-        let wanted = bytes.saturating_add(self.reserve(purpose));
-        let fits = |freshness| self.used_at(freshness).saturating_add(wanted) <= self.limit;
-        // A recent figure may contain what is free by now.
-        match fits(Freshness::Recent) || fits(Freshness::Current) {
-            true => Ok(()),
-            false => Err(self.exceeded(wanted)),
+        if self.limit == usize::MAX {
+            return Ok(());
         }
-    }
-
-    /// The error that there is no room for this many bytes more.
-    fn exceeded(&self, wanted: usize) -> Exceeded {
-        Exceeded {
+        let wanted = bytes.saturating_add(self.reserve(purpose));
+        let mut actual = 0;
+        // A recent figure may contain what is free by now.
+        for freshness in [Freshness::Recent, Freshness::Current] {
+            actual = self.used_at(freshness).saturating_add(wanted);
+            if actual <= self.limit {
+                return Ok(());
+            }
+        }
+        Err(Exceeded {
             limit: Limit::MemoryBytes,
             most: self.limit,
-            actual: Some(self.used().saturating_add(wanted)),
-        }
+            actual: Some(actual),
+        })
     }
 
     /// Returns the bytes that a purpose must leave free.
@@ -239,13 +237,13 @@ impl Charge {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let now = before + bytes;
         self.account.recount(before, now);
-        if self.account.is_little(now) || self.account.has_room(Purpose::Work, 0) {
+        if self.account.is_little(now) {
             return Ok(());
         }
-        let now = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.account.recount(now, now - bytes);
-        self.account.note_refusal();
-        Err(self.account.exceeded(bytes))
+        self.account.check(Purpose::Work, 0).inspect_err(|_| {
+            let now = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.account.recount(now, now - bytes);
+        })
     }
 }
 
