@@ -105,31 +105,28 @@ impl Replica {
     }
 
     /// Reads the snapshot of a checkpoint that was made this long ago: the entry that makes it anew,
-    /// and then its objects. Returns the place of that entry among those of the snapshot, too.
+    /// and then its objects.
     pub(super) fn restore(
         &self,
         registry: &Registry,
-        (name, aside): (&str, &AsideRow),
+        name: &str,
+        aside: &AsideRow,
         age: Duration,
-    ) -> Result<(RestoredPlace, Restoring), Unreadable> {
-        let mut restored: Option<(RestoredPlace, Restoring)> = None;
+    ) -> Result<Restoring, Unreadable> {
+        let mut restored: Option<Restoring> = None;
         self.read_frames(aside, |frame| {
-            if let Some((_, restoring)) = &mut restored {
+            if let Some(restoring) = &mut restored {
                 restoring.state.add(&batch(frame)?);
                 return Ok(());
             }
             let mut saved = saved(name, record::decode(frame)?)?;
             saved.pass(age);
-            let place = (saved.epoch.clone(), saved.sequence, saved.revision);
-            restored = Some((place, registry.restoring(saved)));
+            restored = Some(registry.restoring(saved));
             Ok(())
         })?;
         restored.ok_or_else(damaged_blobs)
     }
 }
-
-/// The epoch, the number and the revision of an entry.
-pub type RestoredPlace = (String, u64, i64);
 
 fn batch(changes: Bytes) -> Result<Batch, Unreadable> {
     let row = ChangesRow::decode(changes);

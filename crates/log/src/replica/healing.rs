@@ -166,11 +166,12 @@ impl Replica {
             let mut reading = reading.expect("the log goes on at its place");
             let age = self.age_of(track, &mut reading, time(row.copied));
             let aside = row.snapshot.unwrap_or_default();
-            let (place, restoring) = match self.restore(registry, (name, &aside), age) {
+            let restoring = match self.restore(registry, name, &aside, age) {
                 Err(Unreadable::Damaged(_) | Unreadable::Missing(_)) => continue,
                 restored => restored.map_err(unreachable)?,
             };
-            reading.stand_at(&place.0, place.1, place.2);
+            let saved = &restoring.saved;
+            reading.stand_at(&saved.epoch, saved.sequence, saved.revision);
             let track = Track::new(name, reading);
             track.checkpoint.store(row.sequence, Ordering::Relaxed);
             return Ok(ReadAside {

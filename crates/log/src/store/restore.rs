@@ -43,8 +43,7 @@ impl Store {
         for (name, row) in all {
             let damaged =
                 |what: String| StoreError::damaged_snapshot(&self.directory, &name, &what);
-            let saved = (&*name, row.entry.clone());
-            let saved = read_saved(file, saved, (uptime.as_ref(), now));
+            let saved = read_saved(file, &name, row.entry.clone(), uptime.as_ref(), now);
             let mut saved = saved.map_err(damaged)?;
             saved.age = now.duration_since(saved.updated).unwrap_or_default();
             let mut restoring = registry.restoring(saved);
@@ -78,8 +77,10 @@ fn read_ahead(file: &File, row: &SnapshotRow, apply: impl FnMut(Batch)) -> Resul
 /// time. Returns the reason if it cannot be read.
 fn read_saved(
     file: &File,
-    (name, mut entry): (&str, EntryRow),
-    (uptime, now): (Option<&Uptime>, SystemTime),
+    name: &str,
+    mut entry: EntryRow,
+    uptime: Option<&Uptime>,
+    now: SystemTime,
 ) -> Result<SavedSnapshot, String> {
     entry.defaults.get_or_insert_default();
     let mut saved = decode::saved(name, entry).map_err(text)?;

@@ -278,7 +278,8 @@ impl SavedSnapshot {
 /// A snapshot that is read back.
 #[derive(Debug)]
 pub struct Restoring {
-    pub(super) saved: SavedSnapshot,
+    /// The snapshot without its objects.
+    pub saved: SavedSnapshot,
     /// The snapshot's objects.
     pub state: NewState,
 }
